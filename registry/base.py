@@ -1,0 +1,276 @@
+"""The base classes: what every pipe is and can do."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, ClassVar, Generic, TypeVar
+
+from .display import show_chain
+from .functional import bases, find_method
+from .graph import sources_of
+from .iteration import Pass, begin_pass, replace_live_iterator
+from .notes import describe_item, say_where
+from .state import Node, capture, node_before_pass, pack, take_seeds, unpack
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_traversing, torch_looks_up
+
+__all__ = ["IterDataPipe", "MapDataPipe"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_IterMeta: Any = type(TorchIterDataPipe)
+_MapMeta: Any = type(TorchMapDataPipe)
+
+
+class _IterPipeMeta(_IterMeta):  # type: ignore[misc]
+    """Wrap a class's `__iter__`, and keep torch's metaclass, which would hook it for each item, from seeing it."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        hidden = {method: namespace.pop(method) for method in ("__iter__", "__next__", "reset") if method in namespace}
+        cls = super().__new__(mcs, name, bases, namespace, **kwargs)
+        for method, function in hidden.items():
+            setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
+        return cls
+
+
+class _MapPipeMeta(_MapMeta):  # type: ignore[misc]
+    """Wrap a class's `__getitem__`, so that errors say where."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
+        if "__getitem__" in namespace:
+            namespace["__getitem__"] = _noting(namespace["__getitem__"])
+        return super().__new__(mcs, name, bases, namespace, **kwargs)
+
+
+def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
+    @functools.wraps(iterate)
+    def __iter__(self: Any) -> Iterable[T]:  # noqa: N807
+        # Reached through super().__iter__(), it is part of a pass that has begun.
+        return begin_pass(self, iterate) if type(self).__iter__ is __iter__ else iterate(self)
+
+    return __iter__
+
+
+def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
+    @functools.wraps(getitem)
+    def __getitem__(self: Any, index: Any) -> T:  # noqa: N807
+        try:
+            return getitem(self, index)
+        except Exception as error:
+            say_where(error, self, index)
+            raise
+
+    return __getitem__
+
+
+class _Pipe:
+    """What iterable and map-style pipes have in common."""
+
+    functional_name: ClassVar[str | None] = None
+    """The method under which the class is registered; `functional_datapipe` sets it."""
+
+    payload: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes that hold items. They are not searched for sources."""
+
+    transient: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes that belong to a pass. They do not travel with a pickle or a copy."""
+
+    broken_laws: ClassVar[Mapping[str, str]] = {}
+    """The laws that the operator cannot hold, each with the reason."""
+
+    def __getattr__(self, name: str) -> Any:
+        return find_method(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()))
+
+    def __repr__(self) -> str:
+        return show_chain(self)  # type: ignore[arg-type]
+
+    __str__ = __repr__
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
+        if torch_is_traversing():
+            return {"sources": sources_of(self)}  # type: ignore[arg-type]
+        left_behind = ("_pass", "_handed_down", *self.transient)
+        return {name: value for name, value in vars(self).items() if name not in left_behind}
+
+    def take(self, n: int) -> list[Any]:
+        """Return the first `n` items.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).take(3)
+        [0, 1, 2]
+        """
+        return list(islice(self, n))  # type: ignore[call-overload,no-any-return]
+
+    def take_all(self) -> list[Any]:
+        """Return all items as a list.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper("abc").take_all()
+        ['a', 'b', 'c']
+        """
+        return [*self]  # type: ignore[misc]
+
+    def count(self) -> int:
+        """Return the number of items, by reading them all.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
+        3
+        """
+        return sum(1 for _ in self)  # type: ignore[attr-defined]
+
+    def show(self, n: int = 5) -> None:
+        """Print the chain and its first `n` items, large ones in a few words.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
+        IterableWrapper(range(0, 10)).batch(4)
+        0: [0, 1, 2, 3]
+        1: [4, 5, 6, 7]
+        """
+        print(self)
+        for number, item in enumerate(self.take(n)):
+            print(f"{number}: {describe_item(item)}")
+
+
+class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
+    """A pipe that is read item by item; every iterable operator is a subclass.
+
+    A subclass takes its source as an argument, keeps it as an attribute, and yields items from `__iter__`, which may
+    return any iterator. One iterator of a pipe is live at a time: a newer one closes the older, whose next step raises
+    RuntimeError.
+
+    Resuming works without a line of code: the pass is run again from its start, and what had been handed out is
+    dropped. An operator makes that cheaper by one of these:
+
+    - `holds_items = False`, where between two of its items it keeps nothing of its source's: it goes on from where the
+      source stands. What else it remembers, such as a count, it gives in `get_state` and takes in `set_state`.
+    - calling `self.mark()` where it holds nothing, such as before it pulls the next file: it goes on from there.
+
+    >>> import itertools
+    >>> import penstock as ps
+    >>> class Pairer(ps.IterDataPipe):
+    ...     def __init__(self, source):
+    ...         self.source = source
+    ...     def __iter__(self):
+    ...         yield from itertools.pairwise(self.source)
+    >>> list(Pairer(ps.iter.IterableWrapper("abc")))
+    [('a', 'b'), ('b', 'c')]
+    """
+
+    holds_items: ClassVar[bool] = True
+    """Whether the operator may keep items of its source's from one of its own items to the next."""
+
+    _pass: Pass | None = None
+    _handed_down: Node | None = None
+
+    def __iter__(self) -> Iterator[T_co]:
+        raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+
+    # What a subclass may define
+
+    def reset(self) -> None:
+        """Called when a pass begins, before anything is pulled."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return, as plain data, what the operator remembers between two items besides its sources' places."""
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take up what `get_state` returned. Called after `reset`, when a pass goes on from a state."""
+
+    def source_states(self) -> list[Node]:
+        """Return the states of the sources to go on from; an operator that reads ahead returns earlier ones."""
+        return [capture(source) for source in self._pass.sources] if self._pass is not None else []
+
+    def at_end(self) -> None:
+        """Called when all items were handed out; may raise where the end came too early."""
+
+    # What a subclass may call
+
+    def mark(self) -> None:
+        """Say that the operator holds none of its sources' items at this point of its `__iter__`."""
+        if self._pass is not None:
+            self._pass.mark(self)
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return, as plain data, where the chain stands: just after the last item that was handed out.
+
+        Raises RuntimeError when the pass ended in an error.
+
+        >>> import penstock as ps
+        >>> def chain():
+        ...     return ps.iter.IterableWrapper(range(6)).map(str)
+        >>> dp = chain()
+        >>> iterator = iter(dp)
+        >>> next(iterator), next(iterator)
+        ('0', '1')
+        >>> resumed = chain()
+        >>> resumed.load_state_dict(dp.state_dict())
+        >>> list(resumed)
+        ['2', '3', '4', '5']
+        """
+        ended = self._pass is not None and self._pass.ended  # then what comes next is a new pass
+        return pack(self, node_before_pass(self) if ended else self._node())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Let the next pass go on from a state of an equal chain.
+
+        Raises ValueError when the state is of another chain or version, and shows the difference.
+        """
+        node = unpack(self, state_dict)
+        replace_live_iterator(self)
+        self._pass = None
+        self._take_node(node)
+
+    def _node(self) -> Node:
+        if self._pass is not None and self._pass.begun:
+            return self._pass.node(self)
+        if self._handed_down is None:
+            return node_before_pass(self)
+        at_end = self._handed_down.get("at") == "end"
+        return {**node_before_pass(self), "at": "end"} if at_end else self._handed_down
+
+    def _take_node(self, node: Node | None) -> None:
+        """Let the next pass begin from a node; seeds of passes to come are taken up at once."""
+        if node and node.get("at"):
+            take_seeds(self, node)
+            node = {"at": "end"} if node["at"] == "end" else None
+        self._handed_down = node or None
+
+    def _pop_node(self) -> Node:
+        node, self._handed_down = self._handed_down, None
+        return node or {}
+
+
+class MapDataPipe(_Pipe, TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
+    """A pipe that is read by index or key; every map-style operator is a subclass.
+
+    >>> import penstock as ps
+    >>> dp = ps.map.SequenceWrapper("abc").map(str.upper)
+    >>> dp[1], len(dp)
+    ('B', 3)
+    """
+
+    def __iter__(self) -> Iterator[T_co]:
+        for index in range(len(self)):  # type: ignore[arg-type]
+            yield self[index]
+
+    def _node(self) -> Node:
+        return node_before_pass(self)
+
+    def _take_node(self, node: Node | None) -> None:
+        take_seeds(self, node or {})
+
+
+bases.update(iter=IterDataPipe, map=MapDataPipe)
+for _kind in (IterDataPipe, MapDataPipe):
+    torch_looks_up(_kind, find_method)

@@ -1,0 +1,85 @@
+"""How a chain shows itself: the way its user wrote it."""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from typing import Any
+
+from .graph import DataPipe, sources_of
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+
+__all__ = ["arguments_of", "show_chain", "step"]
+
+_WIDTH = 100
+_short = reprlib.Repr()
+_short.maxother = _short.maxstring = 60
+
+
+def arguments_of(pipe: DataPipe) -> list[str]:
+    """Return the arguments that a pipe was made with, sources and defaults apart, as text.
+
+    They are read from the attributes that have the names of the parameters.
+    """
+    shown: list[str] = []
+    held = vars(pipe)
+    by_position = True
+    for name, parameter in list(inspect.signature(type(pipe).__init__).parameters.items())[1:]:
+        value = held.get(name, parameter.default)
+        if _is_default(value, parameter.default) or _holds_pipes(value):
+            by_position = by_position and _holds_pipes(value)
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            shown += [_show(part) for part in value]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            shown += [f"{key}={_show(part)}" for key, part in value.items()]
+        elif by_position and parameter.kind is not parameter.KEYWORD_ONLY:
+            shown.append(_show(value))
+        else:
+            shown.append(f"{name}={_show(value)}")
+    return shown
+
+
+def step(pipe: DataPipe) -> str:
+    """Return one pipe as text, without what it reads from."""
+    return f"{type(pipe).__name__}({', '.join(arguments_of(pipe))})"
+
+
+def show_chain(pipe: DataPipe) -> str:
+    """Return a chain as text: one line where it is short, else one line for each step."""
+    steps = _steps(pipe)
+    line = "".join(steps)
+    return line if len(line) <= _WIDTH else "\n    ".join(steps)
+
+
+def _steps(pipe: DataPipe) -> list[str]:
+    sources = sources_of(pipe)
+    method = getattr(type(pipe), "functional_name", None)
+    arguments = arguments_of(pipe)
+    if not sources:
+        return [step(pipe)]
+    if method is None:
+        return [f"{type(pipe).__name__}({', '.join([*map(repr, sources), *arguments])})"]
+    return [*_steps(sources[0]), f".{method}({', '.join([*map(repr, sources[1:]), *arguments])})"]
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    try:
+        return bool(type(value) is type(default) and value == default)
+    except Exception:  # a value whose == is not a plain truth, such as an array
+        return False
+
+
+def _holds_pipes(value: object) -> bool:
+    kinds = (TorchIterDataPipe, TorchMapDataPipe)
+    return isinstance(value, kinds) or (
+        isinstance(value, (tuple, list)) and any(isinstance(part, kinds) for part in value)
+    )
+
+
+def _show(value: object) -> str:
+    name = getattr(value, "__qualname__", None)
+    if name is None:
+        return _short.repr(value)
+    return "<lambda>" if name.endswith("<lambda>") else str(name).removeprefix("<locals>.")

@@ -1,0 +1,241 @@
+"""The registry: from a name to an operator, by `functional_datapipe`, and from a pipe to its methods."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import keyword
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar
+
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
+
+__all__ = ["Operator", "Operators", "find_method", "functional_datapipe", "operators"]
+
+C = TypeVar("C", bound=type)
+Kind = Literal["iter", "map"]
+PLUG_INS = "penstock.operators"
+
+bases: dict[Kind, type] = {}
+"""The base class of each kind; they enter themselves."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One entry of the registry."""
+
+    name: str
+    """The method's name, or the class's where it has no method."""
+    on: Kind
+    """The kind of pipe that has the method."""
+    cls: type
+    file: str
+    line: int
+    method: bool
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of pipe that the operator is."""
+        return _kind_of(self.cls)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the class's docstring."""
+        return inspect.cleandoc(self.cls.__doc__ or "").partition("\n")[0]
+
+    @property
+    def place(self) -> str:
+        """Where the operator is defined."""
+        return f"{self.cls.__module__}.{self.cls.__qualname__} ({self.file}:{self.line})"
+
+
+class Operators(Mapping[str, Operator]):
+    """All operators, read-only, under `"iter.batch"`, `"map.batch"`, …; `"load_from_tar"` alone where only one kind has it.
+
+    >>> import penstock as ps
+    >>> operators["iter.batch"].cls is ps.iter.Batcher
+    True
+    >>> operators["load_from_tar"].summary
+    'Yield the path and the stream of each file in tar archives.'
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Operator] = {}
+        self._plug_ins_asked = False
+        self.broken_plug_ins: dict[str, Exception] = {}
+
+    def __getitem__(self, name: str) -> Operator:
+        if name not in self._entries:
+            self._load_plug_ins()
+        found = [entry for key in (name, f"iter.{name}", f"map.{name}") if (entry := self._entries.get(key))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise KeyError(f"{name!r} is on both kinds of pipe: ask for 'iter.{name}' or 'map.{name}'")
+        raise KeyError(f"no operator {name!r}{_did_you_mean(name, [entry.name for entry in self._entries.values()])}")
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_plug_ins()
+        return iter(tuple(self._entries))
+
+    def __len__(self) -> int:
+        self._load_plug_ins()
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{key}: {entry.summary}" for key, entry in self.items())
+
+    def search(self, text: str) -> list[Operator]:
+        """Return the operators that have a text in their name, their class's name or their summary.
+
+        >>> [found.name for found in operators.search("zip archive")]
+        ['load_from_zip']
+        """
+        wanted = text.lower()
+        return [e for e in self.values() if wanted in f"{e.name} {e.cls.__name__} {e.summary}".lower()]
+
+    def methods_on(self, kind: Kind) -> dict[str, type]:
+        """Return the methods of a kind of pipe that are registered by now."""
+        return {e.name: e.cls for e in self._entries.values() if e.on == kind and e.method}
+
+    def _enter(self, operator: Operator) -> None:
+        key = f"{operator.on}.{operator.name}"
+        earlier = self._entries.get(key)
+        if earlier is not None and not _same_definition(earlier.cls, operator.cls):
+            raise ValueError(
+                f"two operators want the name {operator.name!r} on {operator.on} pipes: "
+                f"{earlier.place} has it, and {operator.place} asks for it; give one of them another name"
+            )
+        self._entries[key] = operator
+
+    def _load_plug_ins(self) -> None:
+        if self._plug_ins_asked:
+            return
+        self._plug_ins_asked = True
+        for plug_in in entry_points(group=PLUG_INS):
+            try:
+                plug_in.load()
+            except Exception as error:  # whatever a plug-in raises, the rest goes on
+                self.broken_plug_ins[plug_in.name] = error
+                warnings.warn(
+                    f"the plug-in {plug_in.name!r} ({plug_in.value}) could not be loaded: {error!r}", stacklevel=2
+                )
+
+
+operators = Operators()
+
+
+def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C], C]:
+    """Register a class of pipe as a method of all pipes of its kind.
+
+    `on` is for converters: the base class (`IterDataPipe` or `MapDataPipe`) whose pipes get the method, where that is
+    not the class's own kind. With `None` for a name the class is entered without a method, as sources are.
+
+    Raises ValueError when another class has the name, and says where both are. Defining the same class again, as
+    running a notebook's cell twice does, replaces it.
+
+    >>> import penstock as ps
+    >>> @ps.functional_datapipe("twice")
+    ... class Doubler(ps.IterDataPipe):
+    ...     def __init__(self, source):
+    ...         self.source = source
+    ...     def __iter__(self):
+    ...         for item in self.source:
+    ...             yield item
+    ...             yield item
+    >>> list(ps.iter.IterableWrapper("ab").twice())
+    ['a', 'a', 'b', 'b']
+    """
+
+    def register(cls: C) -> C:
+        kind = _kind_of(cls)
+        holder: Kind = kind if on is None else _kind_of(on)
+        base = bases[holder]
+        if name is not None:
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise ValueError(f"{name!r} cannot be the name of a method: it is not an identifier")
+            if f"{holder}.{name}" not in operators._entries and inspect.getattr_static(base, name, None) is not None:
+                raise ValueError(f"{name!r} is a method that every pipe has: give {cls.__qualname__} another name")
+        caller = sys._getframe(1)
+        place = (caller.f_code.co_filename, caller.f_lineno)
+        operators._enter(Operator(name or cls.__name__, holder, cls, *place, method=name is not None))
+        if name is not None:
+            setattr(base, name, _method(cls, name))
+            cls.functional_name = name  # type: ignore[attr-defined]
+        return cls
+
+    return register
+
+
+def find_method(pipe: Any, name: str) -> Any:
+    """Return the method `name` of a pipe that has no such attribute of its own.
+
+    That is a method of ours for torch's pipes, one that was registered with torch for ours, or one of a plug-in.
+    Raises AttributeError with the nearest names.
+    """
+    if name.startswith("_"):  # asked by protocols, for every object; never a method of ours
+        raise AttributeError(f"{type(pipe).__name__!r} object has no attribute {name!r}", name=name, obj=pipe)
+    base = bases[_kind_of(type(pipe))]
+    theirs = registered_with_torch(base)
+    for _ in range(2):
+        if name in operators.methods_on(_kind_of(base)):
+            return functools.partial(getattr(base, name), pipe) if not isinstance(pipe, base) else getattr(pipe, name)
+        if name in theirs:
+            return functools.partial(theirs[name], pipe)
+        operators._load_plug_ins()
+    raise AttributeError(_no_such_method(pipe, base, name), name=name, obj=pipe)
+
+
+@functools.lru_cache(maxsize=256)
+def _suggestions(base: type, name: str, number_of_operators: int) -> str:
+    known = [method for method in dir(base) if not method.startswith("_")]
+    return _did_you_mean(name, [*known, *registered_with_torch(base)])
+
+
+def _no_such_method(pipe: Any, base: type, name: str) -> str:
+    message = f"{type(pipe).__name__!r} object has no attribute {name!r}"
+    message += _suggestions(base, name, len(operators))
+    if name in operators.broken_plug_ins:
+        message += f"; the plug-in {name!r} is installed but could not be loaded: {operators.broken_plug_ins[name]!r}"
+    return message
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(set(known)), n=3)
+    return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _method(cls: type, name: str) -> Callable[..., Any]:
+    """The constructor of a class as a method of the pipe that is its first argument."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return cls(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__qualname__ = f"{cls.__qualname__}.{name}"
+    method.__doc__ = cls.__doc__
+    method.__module__ = cls.__module__
+    # A signature for help() and editors: the constructor's own, in which `self` and the source are one.
+    parameters = list(inspect.signature(cls).parameters.values())
+    if parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        parameters = parameters[1:]
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = inspect.Signature([itself, *parameters], return_annotation=cls)  # type: ignore[attr-defined]
+    return method
+
+
+def _kind_of(cls: type) -> Kind:
+    if issubclass(cls, TorchIterDataPipe):
+        return "iter"
+    if issubclass(cls, TorchMapDataPipe):
+        return "map"
+    raise TypeError(f"{cls!r} is not a pipe: derive it from IterDataPipe or MapDataPipe")
+
+
+def _same_definition(earlier: type, later: type) -> bool:
+    return (earlier.__module__, earlier.__qualname__) == (later.__module__, later.__qualname__)

@@ -1,0 +1,173 @@
+"""One pass over a pipe: the iterator that is handed out, its beginning, its end, and being replaced by a newer one.
+
+Nothing here runs for each item but one plain `for` loop; everything else happens when a pass begins, ends, fails, is
+replaced, or when its state is asked for.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .display import step
+from .graph import DataPipe, sources_of
+from .notes import say_where, shorten_traceback
+from .seeds import Seeded
+from .state import Node, Pace, Tally, can_capture, capture, hand_down, node_before_pass
+
+if TYPE_CHECKING:
+    from .base import IterDataPipe
+
+__all__ = ["Pass", "begin_pass", "close", "replace_live_iterator"]
+
+T = TypeVar("T")
+
+
+class Replaced(BaseException):
+    """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
+
+
+class Pass:
+    """What is known of one pass over a pipe."""
+
+    def __init__(self, pipe: IterDataPipe[Any]) -> None:
+        self.iterator: weakref.ref[Generator[Any, None, None]] | None = None
+        self.begun = self.ended = False
+        self.error: Exception | None = None
+        self.sources: list[DataPipe] = []
+        self._pipe = weakref.ref(pipe)
+        self._tally: Tally | None = None
+        self._pace = Pace()
+        self._mark: Node = {}
+        self._emitted_at_mark = 0
+
+    def start(self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> tuple[Iterable[T], Iterable[T]]:
+        """Begin, afresh or from the node that was handed down. Return the operator's own iterator, and it counted."""
+        self.begun = True
+        self.sources = sources_of(pipe)
+        node = pipe._pop_node()
+        if node.get("at") == "end":
+            return (), ()
+        if isinstance(pipe, Seeded):
+            if "random" in node:
+                pipe.set_random_state(node["random"])
+            else:
+                pipe.begin_random_pass()
+        pipe.reset()
+        nodes = node.get("sources", [None] * len(self.sources))
+        for source, source_node in zip(self.sources, nodes, strict=True):
+            hand_down(source, source_node)
+        if "own" in node:
+            pipe.set_state(node["own"])
+        if not pipe.holds_items and all(map(can_capture, self.sources)):
+            own = _own_iterator(pipe, iterate)
+            return own, own
+        self._tally = Tally()
+        self._mark = self._open_node(pipe, [capture(source) for source in self.sources])
+        own = _own_iterator(pipe, iterate)
+        counted = self._tally.follow(own)
+        skip = node.get("skip", 0)
+        next(islice(counted, skip, skip), None)  # hand out anew, to nobody, what had been handed out since the mark
+        return own, counted
+
+    def mark(self, pipe: IterDataPipe[Any]) -> None:
+        """Note where the sources stand, now that the operator holds none of their items."""
+        if self._tally is None or not self._pace.due():
+            return
+        started = time.perf_counter()
+        if all(map(can_capture, self.sources)):
+            self._mark = self._open_node(pipe, [capture(source) for source in self.sources])
+            self._emitted_at_mark = self._tally.items
+        self._pace.taken(started)
+
+    def node(self, pipe: IterDataPipe[Any]) -> Node:
+        """Return where the pass stands."""
+        if self.error is not None:
+            raise RuntimeError(
+                f"the last pass over {step(pipe)} ended in {self.error!r}, and what it took from its source is "
+                "lost with it: go on from a state taken before that, or begin a new pass"
+            )
+        if self.ended:
+            return {**node_before_pass(pipe), "at": "end"}
+        if self._tally is None:
+            return self._open_node(pipe, pipe.source_states())
+        skip = self._tally.items - self._emitted_at_mark
+        return {**self._mark, "skip": skip} if skip else self._mark
+
+    @staticmethod
+    def _open_node(pipe: IterDataPipe[Any], nodes: list[Node]) -> Node:
+        node: Node = {"random": pipe.random_state(running=True)} if isinstance(pipe, Seeded) else {}
+        if own := pipe.get_state():
+            node["own"] = own
+        if nodes:
+            node["sources"] = nodes
+        return node
+
+
+def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
+    """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
+    replace_live_iterator(pipe)
+    current = Pass(pipe)
+    pipe._pass = current
+    iterator: Generator[T, None, None] = _deliver(pipe, current, iterate)
+    next(iterator)  # up to the first line, so that a newer iterator can reach it; nothing is pulled
+    current.iterator = weakref.ref(iterator)
+    return iterator
+
+
+def _deliver(
+    pipe: IterDataPipe[Any], current: Pass, iterate: Callable[[Any], Iterable[T]]
+) -> Generator[Any, None, None]:
+    own: Any = None
+    try:
+        yield
+        own, counted = current.start(pipe, iterate)
+        # Not `yield from`: the frame's `item` is how an error below tells which item it was on.
+        for item in counted:
+            yield item
+        pipe.at_end()
+        current.ended = True
+    except Replaced:
+        close(own)
+        own = counted = item = None
+        yield  # the answer to throw(); whoever holds this iterator is told at the next step
+        raise RuntimeError(
+            f"this iterator of {step(pipe)} was replaced by a newer one: a pipe has one live iterator; "
+            "to read a pipe twice at once, fork it or build the chain twice"
+        ) from None
+    except Exception as error:
+        current.error = error
+        say_where(error, pipe)
+        shorten_traceback(error, _deliver.__code__)
+        raise
+    finally:
+        close(own)
+
+
+def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
+    own = iterate(pipe)
+    # A pipe that is its own iterator is read by its __next__: iter() of it would begin another pass.
+    return iter(pipe.__next__, object()) if own is pipe else own  # type: ignore[attr-defined,no-any-return]
+
+
+def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
+    """Close the iterator of a pipe's pass, if one is alive; its next step will say that it was replaced."""
+    earlier = pipe._pass.iterator() if pipe._pass is not None and pipe._pass.iterator is not None else None
+    if earlier is None or earlier.gi_frame is None:
+        return
+    if earlier.gi_running:
+        raise RuntimeError(
+            f"{step(pipe)} is being read at this moment, by another thread or by itself: "
+            "a pipe has one live iterator"
+        )
+    earlier.throw(Replaced())
+
+
+def close(iterator: object) -> None:
+    """Close an iterator that can be closed, such as a generator, so that its resources are released now."""
+    closing = getattr(iterator, "close", None)
+    if callable(closing):
+        closing()

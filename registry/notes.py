@@ -1,0 +1,103 @@
+"""Errors say where: which operator raised, on which item, and where that item came from."""
+
+from __future__ import annotations
+
+import reprlib
+from types import CodeType
+from typing import Any
+
+import torch
+
+from .display import step
+from .graph import DataPipe, sources_of
+
+__all__ = ["describe_item", "is_noted", "say_where"]
+
+_PREFIX = "penstock: "
+_NOTHING = object()
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 80
+_short.maxlist = _short.maxtuple = _short.maxdict = 4
+
+
+def is_noted(error: BaseException) -> bool:
+    """Say whether an error already tells where it happened."""
+    return any(note.startswith(_PREFIX) for note in getattr(error, "__notes__", ()))
+
+
+def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> None:
+    """Add a note to an error that leaves a pipe: the operator, the item it was on, and that item's path or key.
+
+    Only the first pipe that the error leaves adds one: that is where it was raised.
+    """
+    if is_noted(error):
+        return
+    sources = sources_of(pipe)
+    if item is _NOTHING:
+        item = next((last for source in sources if (last := last_item(source)) is not _NOTHING), _NOTHING)
+    where = f"{_PREFIX}raised in {step(pipe)}"
+    if item is not _NOTHING:
+        where += f", on {describe_item(item)}"
+        origin = _origin_of(item) or next(filter(None, map(_origin_upstream, sources)), None)
+        if origin is not None and origin not in where:
+            where += f", from {origin}"
+    error.add_note(where)
+
+
+def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
+    """Leave, of the frames of the pipes that only passed an error on, none: `passing_on` is their code."""
+    top = error.__traceback__
+    if top is None:
+        return
+    deepest, current = top, top.tb_next
+    while current is not None:
+        if current.tb_frame.f_code is passing_on:
+            deepest = current
+        current = current.tb_next
+    top.tb_next = deepest.tb_next
+
+
+def last_item(pipe: DataPipe) -> Any:
+    """Return the item that a pipe handed out last, from the frame of its live iterator."""
+    current = vars(pipe).get("_pass")
+    iterator = current.iterator() if current is not None and current.iterator is not None else None
+    frame = getattr(iterator, "gi_frame", None)
+    return _NOTHING if frame is None else frame.f_locals.get("item", _NOTHING)
+
+
+def describe_item(item: object) -> str:
+    """Return an item in a few words: paths and keys as they are, tensors by shape and dtype, the rest cut short.
+
+    >>> describe_item(("a.txt", b"x" * 1000))
+    "('a.txt', bytes of length 1000)"
+    """
+    if isinstance(item, torch.Tensor):
+        return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
+    if hasattr(item, "shape") and hasattr(item, "dtype"):
+        return f"{type(item).__name__} of shape {tuple(item.shape)}, {item.dtype}"
+    if isinstance(item, (bytes, bytearray)) and len(item) > 40:
+        return f"{type(item).__name__} of length {len(item)}"
+    if type(item) is tuple and len(item) <= 4:
+        return "(" + ", ".join(map(describe_item, item)) + ("," if len(item) == 1 else "") + ")"
+    if isinstance(item, str):
+        return repr(item) if len(item) <= 300 else _short.repr(item)
+    if isinstance(item, dict) and len(item) <= 6:
+        return "{" + ", ".join(f"{key!r}: {describe_item(value)}" for key, value in item.items()) + "}"
+    return _short.repr(item)
+
+
+def _origin_of(item: object) -> str | None:
+    """The path, URL or key that an item carries, if it carries one."""
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return repr(item[0])
+    if isinstance(item, dict) and isinstance(item.get("__key__"), str):
+        return repr(item["__key__"])
+    return None
+
+
+def _origin_upstream(pipe: DataPipe) -> str | None:
+    """The nearest path, URL or key above a pipe, of the items that its sources are on."""
+    last = last_item(pipe)
+    found = None if last is _NOTHING else _origin_of(last)
+    return found or next(filter(None, map(_origin_upstream, sources_of(pipe))), None)

@@ -1,0 +1,109 @@
+"""Random numbers that a chain can repeat: one seed for a chain, another for each pipe and each pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from .graph import DataPipe, walk
+
+__all__ = ["Seeded", "derive_seed", "seed_graph", "uniform_draws"]
+
+_BLOCK = 1024
+
+
+def derive_seed(*parts: int) -> int:
+    """Return a 63-bit seed made of several numbers, by NumPy's SeedSequence.
+
+    >>> derive_seed(0, 1) == derive_seed(0, 1) != derive_seed(1, 0)
+    True
+    """
+    mixed = np.random.SeedSequence([part % 2**64 for part in parts]).generate_state(1, np.uint64)
+    return int(mixed[0]) >> 1
+
+
+def uniform_draws(seed: int, start: int = 0) -> Iterator[float]:
+    """Yield random floats in [0, 1) for ever, from number `start` on of the sequence that `seed` names.
+
+    Any place in the sequence is reached at once, so an operator resumes by the count of its draws. The
+    generator is Philox-4x64-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), keyed by
+    the seed and the number of the block.
+
+    >>> [round(x, 3) for x in islice(uniform_draws(7), 2, 4)] == [round(x, 3) for x in islice(uniform_draws(7, 2), 2)]
+    True
+    """
+    first_block, offset = divmod(start, _BLOCK)
+    for block in count(first_block):
+        key = np.array([seed % 2**64, block], dtype=np.uint64)
+        numbers = np.random.Generator(np.random.Philox(key=key)).random(_BLOCK).tolist()
+        yield from islice(numbers, offset, None)
+        offset = 0
+
+
+class Seeded:
+    """What a pipe that draws random numbers is, besides a pipe.
+
+    Each pass has a seed of its own, `pass_seed`: derived from the seed that was set and the number of the pass,
+    or drawn from torch's generator where none was set, so that `torch.manual_seed` governs it.
+    """
+
+    pass_seed: int = 0
+    _seed: int | None = None
+    _passes: int = 0
+    _next_pass_seed: int | None = None
+
+    def set_seed(self, seed: int) -> Self:
+        """Fix the random order of this pipe: the passes from here on are a function of `seed`."""
+        self._seed, self._passes, self._next_pass_seed = int(seed), 0, None
+        return self
+
+    def upcoming_pass_seed(self) -> int:
+        """Return the seed that the next pass will have; asking for it fixes it."""
+        if self._next_pass_seed is None:
+            if self._seed is None:
+                self._next_pass_seed = int(torch.empty((), dtype=torch.int64).random_().item())
+            else:
+                self._next_pass_seed = derive_seed(self._seed, self._passes)
+        return self._next_pass_seed
+
+    def begin_random_pass(self) -> None:
+        """Take up the seed of a new pass."""
+        self.pass_seed, self._next_pass_seed = self.upcoming_pass_seed(), None
+        self._passes += 1
+
+    def random_state(self, running: bool) -> dict[str, Any]:
+        """Return the seeds as plain data: with that of the pass under way, or with that of the next one."""
+        state: dict[str, Any] = {"seed": self._seed, "passes": self._passes}
+        if running:
+            state["pass_seed"] = self.pass_seed
+        else:
+            state["next_pass_seed"] = self.upcoming_pass_seed()
+        return state
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        """Take up seeds that `random_state` gave."""
+        self._seed, self._passes = state["seed"], state["passes"]
+        self.pass_seed = state.get("pass_seed", self.pass_seed)
+        self._next_pass_seed = state.get("next_pass_seed")
+
+
+def seed_graph(pipe: DataPipe, seed: int, shard: int = 0) -> None:
+    """Seed every pipe of a chain that has `set_seed`, torch's own and others' included.
+
+    A pipe's seed depends on its place in the chain. Above (that is, before) a sharding point all shards get the
+    same seeds, since they must agree on the stream they divide; below it each shard gets seeds of its own.
+    """
+    pipes = list(walk(pipe))
+    shared = {
+        id(above)
+        for point in pipes
+        if hasattr(point, "apply_sharding")
+        for above in walk(point)
+    }
+    for place, step in enumerate(pipes):
+        if hasattr(step, "set_seed"):
+            step.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))

@@ -1,0 +1,166 @@
+"""The state of a chain: taking it between two items, and going on from it.
+
+A node describes one pipe and nests the nodes of its sources. What it holds depends on where the pipe is:
+
+- before a pass: nothing, or the seeds of the coming pass, `at` the start
+- in a pass, operator without hidden items: its own small state and where its sources stand
+- in a pass, operator that holds items: where its sources stood at its last mark, and how many items of its own
+  it has handed out since; resuming runs it again from there and drops those
+- after a pass: that it stands `at` the end, and the seeds of the coming pass
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .graph import DataPipe, sources_of
+from .seeds import Seeded
+
+if TYPE_CHECKING:
+    from .base import IterDataPipe
+
+__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Tally", "Trail", "can_capture", "capture", "chain_shape", "hand_down"]
+
+T = TypeVar("T")
+Node = dict[str, Any]
+
+VERSION = 1
+SNAPSHOT_SHARE = 0.02
+"""The share of the running time that taking snapshots of sources may cost."""
+
+
+class Tally:
+    """Count the items of an iterator at the speed of C: `compress` takes one number for each item it lets through."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def follow(self, iterator: Iterable[T]) -> Iterator[T]:
+        """Return an iterator over the same items that counts them here."""
+        return itertools.compress(iterator, self._numbers)
+
+    @property
+    def items(self) -> int:
+        """How many items went by. Its repr is the only public way to read a counter without moving it."""
+        return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
+
+
+class Pace:
+    """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time."""
+
+    def __init__(self, at_least: int = 1) -> None:
+        self._at_least = at_least
+        self._step = self._wait = at_least
+        self._since = time.perf_counter()
+
+    def due(self) -> bool:
+        """Count one item, and say whether a snapshot should be taken now."""
+        self._wait -= 1
+        return self._wait <= 0
+
+    def taken(self, started: float) -> None:
+        """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
+        now = time.perf_counter()
+        seconds_per_item = (started - self._since) / self._step
+        affordable = int((now - started) / SNAPSHOT_SHARE / max(seconds_per_item, 1e-9))
+        # Growing by doubling at most keeps the distance short when the first items were the quick ones.
+        self._step = self._wait = max(self._at_least, min(affordable, 2 * self._step), 1)
+        self._since = now
+
+
+class Trail(Generic[T]):
+    """Read a source ahead of what is handed out, and know how to get back to any of its items still held.
+
+    Items are numbered from 0 at the state where the trail began.
+    """
+
+    def __init__(self, source: Iterable[T], snapshot_every: int = 1) -> None:
+        self._source = source
+        self._snapshots = deque([(0, capture(source))])
+        self._pace = Pace(snapshot_every) if can_capture(source) else None
+        self.pulled = 0
+
+    def __iter__(self) -> Iterator[T]:
+        for item in self._source:
+            self.pulled += 1
+            yield item
+            if self._pace is not None and self._pace.due():
+                started = time.perf_counter()
+                self._snapshots.append((self.pulled, capture(self._source)))
+                self._pace.taken(started)
+
+    def back_to(self, number: int) -> tuple[Node, int]:
+        """Return a state of the source, and how many items after it item `number` comes. Older ones are forgotten."""
+        while len(self._snapshots) > 1 and self._snapshots[1][0] <= number:
+            self._snapshots.popleft()
+        at, node = self._snapshots[0]
+        return node, number - at
+
+
+def can_capture(pipe: Any) -> bool:
+    """Say whether a pipe can tell where it stands; torch's own cannot, and are read again from the start."""
+    return hasattr(pipe, "_node") or hasattr(pipe, "state_dict")
+
+
+def capture(pipe: Any) -> Node:
+    """Return the node of a pipe: where it stands now."""
+    if hasattr(pipe, "_node"):
+        node: Node = pipe._node()
+        return node
+    return {"state": pipe.state_dict()} if hasattr(pipe, "state_dict") else {}
+
+
+def hand_down(pipe: Any, node: Node | None) -> None:
+    """Let a pipe's next pass begin from a node, or afresh where there is none."""
+    if hasattr(pipe, "_take_node"):
+        pipe._take_node(node)
+    elif node and "state" in node:
+        pipe.load_state_dict(node["state"])
+
+
+def node_before_pass(pipe: Any) -> Node:
+    """Return the node of a pipe whose next pass has not begun: only seeds are to be known of it and of its sources."""
+    node: Node = {"random": pipe.random_state(running=False)} if isinstance(pipe, Seeded) else {}
+    if any(sources := [node_before_pass(source) for source in sources_of(pipe)]):
+        node["sources"] = sources
+    return {"at": "start", **node} if node else {}
+
+
+def take_seeds(pipe: Any, node: Node) -> None:
+    """Give a pipe and its sources the seeds in a node that `node_before_pass` made."""
+    if "random" in node:
+        pipe.set_random_state(node["random"])
+    for source, source_node in zip(sources_of(pipe), node.get("sources", ())):
+        take_seeds(source, source_node)
+
+
+def chain_shape(pipe: DataPipe, depth: int = 0) -> list[str]:
+    """Return the class names of a chain, one line for each pipe, sources indented below the pipe that reads them."""
+    lines = ["  " * depth + type(pipe).__name__]
+    for source in sources_of(pipe):
+        lines += chain_shape(source, depth + 1)
+    return lines
+
+
+def pack(pipe: IterDataPipe[Any], node: Node) -> dict[str, Any]:
+    """Return the public form of a node, with the version and the shape of the chain it belongs to."""
+    return {"version": VERSION, "chain": chain_shape(pipe), "state": node}
+
+
+def unpack(pipe: IterDataPipe[Any], state: dict[str, Any]) -> Node:
+    """Return the node in a public state, or raise ValueError where it is of another version or another chain."""
+    if not isinstance(state, dict) or not {"version", "chain", "state"} <= state.keys():
+        raise ValueError(f"not a state of a chain: {state!r:.80}; give what state_dict() returned")
+    if state["version"] != VERSION:
+        raise ValueError(f"the state has version {state['version']}, and this penstock reads version {VERSION}")
+    here = chain_shape(pipe)
+    if here != list(state["chain"]):
+        difference = "\n".join(difflib.ndiff(list(state["chain"]), here))
+        raise ValueError(f"the state is of another chain (- the state's, + this chain's):\n{difference}")
+    node: Node = state["state"]
+    return node

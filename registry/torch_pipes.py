@@ -1,0 +1,86 @@
+"""The one seam to torch's own DataPipes: no other file imports `torch.utils.data.datapipes`.
+
+torch's maintainers have said that the module may go. Where it is gone, the same names stand here on
+`torch.utils.data.IterableDataset` and `Dataset`, and all else in Penstock stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from torch.utils.data import Dataset, IterableDataset
+
+__all__ = [
+    "SHARDING_PRIORITIES",
+    "DataChunk",
+    "TorchIterDataPipe",
+    "TorchMapDataPipe",
+    "registered_with_torch",
+    "torch_is_traversing",
+    "torch_looks_up",
+]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+try:
+    from torch.utils.data.datapipes.datapipe import DataChunk
+    from torch.utils.data.datapipes.datapipe import IterDataPipe as TorchIterDataPipe
+    from torch.utils.data.datapipes.datapipe import MapDataPipe as TorchMapDataPipe
+    from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
+except ImportError:  # torch without DataPipes
+
+    class DataChunk(list[T]):  # type: ignore[no-redef]
+        """A batch: a list that knows its items under the name torch gave them."""
+
+        def __init__(self, items: Iterable[T]) -> None:
+            super().__init__(items)
+            self.items = list(self)
+
+        def raw_iterator(self) -> Iterator[T]:
+            """Yield the items."""
+            yield from self
+
+    class SHARDING_PRIORITIES(IntEnum):  # type: ignore[no-redef]  # noqa: N801
+        """The levels at which a chain can be sharded."""
+
+        DEFAULT = 1
+        DISTRIBUTED = 2
+        MULTIPROCESSING = 3
+
+    class TorchIterDataPipe(IterableDataset[T_co]):  # type: ignore[no-redef]
+        """The base that torch's IterDataPipe was."""
+
+    class TorchMapDataPipe(Dataset[T_co]):  # type: ignore[no-redef]
+        """The base that torch's MapDataPipe was."""
+
+
+def registered_with_torch(kind: type) -> dict[str, Callable[..., Any]]:
+    """Return the methods that torch's own registry holds for a kind of pipe."""
+    base = TorchIterDataPipe if issubclass(kind, TorchIterDataPipe) else TorchMapDataPipe
+    functions: dict[str, Callable[..., Any]] = getattr(base, "functions", {})
+    return functions
+
+
+def torch_is_traversing() -> bool:
+    """Say whether torch is walking a graph of pipes by pickling them, and wants only the pipes."""
+    return getattr(TorchIterDataPipe, "getstate_hook", None) is not None
+
+
+def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:
+    """Let torch's own pipes ask `find(pipe, name)` for a method that they do not have.
+
+    Writing our names into torch's registry instead would make every library that registers one of them
+    later fail on import, so ours are looked up after torch's and never stand in its registry.
+    """
+    base: Any = TorchIterDataPipe if issubclass(kind, TorchIterDataPipe) else TorchMapDataPipe
+    own = getattr(base, "__getattr__", None)
+
+    def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
+        if own is not None and name in registered_with_torch(kind):
+            return own(self, name)
+        return find(self, name)
+
+    base.__getattr__ = __getattr__
