@@ -5,7 +5,7 @@ from .functional import Operator, functional_datapipe, operators
 from .graph import sources_of, walk
 from .iteration import close
 from .seeds import Seeded, derive_seed, seed_graph, uniform_draws
-from .state import Tally, Trail
+from .state import Node, Tally, Trail
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "DataChunk",
     "IterDataPipe",
     "MapDataPipe",
+    "Node",
     "Operator",
     "Seeded",
     "Tally",

@@ -185,9 +185,12 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
     def set_state(self, state: dict[str, Any]) -> None:
         """Take up what `get_state` returned. Called after `reset`, when a pass goes on from a state."""
 
-    def source_states(self) -> list[Node]:
-        """Return the states of the sources to go on from; an operator that reads ahead returns earlier ones."""
-        return [capture(source) for source in self._pass.sources] if self._pass is not None else []
+    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
+        """Return `get_state()`, and the states of the sources that go with it: where they stand now.
+
+        An operator that reads ahead returns earlier states of its sources, and its own to match.
+        """
+        return self.get_state(), [capture(source) for source in self._pass.sources] if self._pass is not None else []
 
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""

@@ -66,7 +66,7 @@ class Pass:
             own = _own_iterator(pipe, iterate)
             return own, own
         self._tally = Tally()
-        self._mark = self._open_node(pipe, [capture(source) for source in self.sources])
+        self._mark = self._open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
         own = _own_iterator(pipe, iterate)
         counted = self._tally.follow(own)
         skip = node.get("skip", 0)
@@ -79,7 +79,7 @@ class Pass:
             return
         started = time.perf_counter()
         if all(map(can_capture, self.sources)):
-            self._mark = self._open_node(pipe, [capture(source) for source in self.sources])
+            self._mark = self._open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
             self._emitted_at_mark = self._tally.items
         self._pace.taken(started)
 
@@ -93,14 +93,14 @@ class Pass:
         if self.ended:
             return {**node_before_pass(pipe), "at": "end"}
         if self._tally is None:
-            return self._open_node(pipe, pipe.source_states())
+            return self._open_node(pipe, *pipe.snapshot())
         skip = self._tally.items - self._emitted_at_mark
         return {**self._mark, "skip": skip} if skip else self._mark
 
     @staticmethod
-    def _open_node(pipe: IterDataPipe[Any], nodes: list[Node]) -> Node:
+    def _open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
         node: Node = {"random": pipe.random_state(running=True)} if isinstance(pipe, Seeded) else {}
-        if own := pipe.get_state():
+        if own:
             node["own"] = own
         if nodes:
             node["sources"] = nodes

@@ -15,7 +15,7 @@ import difflib
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .graph import DataPipe, sources_of
@@ -74,13 +74,15 @@ class Pace:
 
 
 class Trail(Generic[T]):
-    """Read a source ahead of what is handed out, and know how to get back to any of its items still held.
+    """Read a source ahead of what is handed out, and know how to get back to the oldest item still held.
 
-    Items are numbered from 0 at the state where the trail began.
+    Items are numbered from 0 at the state where the trail began. `oldest()` says which is the first that is still
+    needed; states of the source that lie before it are forgotten.
     """
 
-    def __init__(self, source: Iterable[T], snapshot_every: int = 1) -> None:
+    def __init__(self, source: Iterable[T], oldest: Callable[[], int], snapshot_every: int = 1) -> None:
         self._source = source
+        self._oldest = oldest
         self._snapshots = deque([(0, capture(source))])
         self._pace = Pace(snapshot_every) if can_capture(source) else None
         self.pulled = 0
@@ -92,14 +94,19 @@ class Trail(Generic[T]):
             if self._pace is not None and self._pace.due():
                 started = time.perf_counter()
                 self._snapshots.append((self.pulled, capture(self._source)))
+                self._forget_before(self._oldest())
                 self._pace.taken(started)
 
-    def back_to(self, number: int) -> tuple[Node, int]:
-        """Return a state of the source, and how many items after it item `number` comes. Older ones are forgotten."""
+    def way_back(self) -> tuple[Node, int]:
+        """Return a state of the source, and how many items after it the oldest one needed comes."""
+        oldest = self._oldest()
+        self._forget_before(oldest)
+        at, node = self._snapshots[0]
+        return node, oldest - at
+
+    def _forget_before(self, number: int) -> None:
         while len(self._snapshots) > 1 and self._snapshots[1][0] <= number:
             self._snapshots.popleft()
-        at, node = self._snapshots[0]
-        return node, number - at
 
 
 def can_capture(pipe: Any) -> bool:

@@ -1,0 +1,163 @@
+"""Batches on their way to the device that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from ...registry import IterDataPipe, Node, Trail, functional_datapipe
+
+T = TypeVar("T")
+
+
+def pin_memory_fn(data: T, device: str | torch.device | None = None) -> T:
+    """Return data with its tensors in pinned memory; without an accelerator, the data as they are."""
+    return pin_memory(data, device) if torch.accelerator.is_available() else data  # type: ignore[no-any-return]
+
+
+@functional_datapipe("pin_memory")
+class PinMemory(IterDataPipe[T]):
+    """Yield the items with their tensors copied into pinned memory, from which copies to a device are faster.
+
+    Tensors in dicts, lists, tuples and objects with a `pin_memory` method are found, by torch's own rules. Without an
+    accelerator the items come as they are. `to_device` pins by itself; this is for those who copy by hand.
+
+    >>> dp = IterableWrapper([torch.zeros(2)]).pin_memory()
+    >>> list(dp)
+    [tensor([0., 0.])]
+    """
+
+    holds_items = False
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        device: str | torch.device | None = None,
+        pin_memory_fn: Callable[[T, str | torch.device | None], T] = pin_memory_fn,
+    ) -> None:
+        self.source = source
+        self.device = device
+        self.pin_memory_fn = pin_memory_fn
+
+    def __iter__(self) -> Iterator[T]:
+        for item in self.source:
+            yield self.pin_memory_fn(item, self.device)
+
+    def __len__(self) -> int:
+        return len(self.source)  # type: ignore[arg-type]
+
+
+@functional_datapipe("to_device")
+class DeviceMover(IterDataPipe[T]):
+    """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
+
+    The copy of one item ahead goes from pinned memory on a stream of its own, so that it overlaps what is computed on
+    the item before. Tensors are found in dicts, lists, tuples and objects with a `to` method; what else there is stays.
+    On the CPU nothing is done.
+
+    `device` is anything that `torch.device` takes; None is the accelerator where there is one, else the CPU. Raises
+    RuntimeError at the first item when the device is not there.
+
+    >>> dp = IterableWrapper([{"x": torch.zeros(2), "name": "a"}]).to_device("cpu")
+    >>> list(dp)
+    [{'x': tensor([0., 0.]), 'name': 'a'}]
+    """
+
+    holds_items = False
+    transient = ("_trail",)
+
+    def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:
+        self.source = source
+        self.device = None if device is None else torch.device(device)
+
+    def reset(self) -> None:
+        self._trail: Trail[T] | None = None
+        self._handed_out = 0
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
+        if self._trail is None:
+            return super().snapshot()
+        node, skip = self._trail.way_back()
+        return {"skip": skip}, [node]
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._handed_out = state["skip"]
+
+    def __iter__(self) -> Iterator[T]:
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        device = self.device or accelerator or torch.device("cpu")
+        if device.type == "cpu":
+            return iter(self.source)
+        if accelerator is not None and device.type == accelerator.type:
+            return self._one_ahead(device)
+        return (move(item, device) for item in self.source)
+
+    def __len__(self) -> int:
+        return len(self.source)  # type: ignore[arg-type]
+
+    def _one_ahead(self, device: torch.device) -> Iterator[T]:
+        skip = self._handed_out
+        self._trail = Trail(self.source, lambda: self._handed_out)
+        side = torch.Stream(device=device)
+        on_the_way: list[tuple[T, torch.Event]] = []
+        for number, item in enumerate(self._trail):
+            if number < skip:
+                continue
+            on_the_way.append(_start_copy(item, device, side))
+            if len(on_the_way) == 2:
+                self._handed_out += 1
+                yield _arrived(*on_the_way.pop(0), device)
+        for moved, copied in on_the_way:
+            self._handed_out += 1
+            yield _arrived(moved, copied, device)
+
+
+def _start_copy(item: T, device: torch.device, side: torch.Stream) -> tuple[T, torch.Event]:
+    """Start copying an item on a side stream; the event says when the copy is done."""
+    main = torch.accelerator.current_stream(device)
+    torch.accelerator.set_stream(side)
+    try:
+        moved = move(pin_memory_fn(item), device, non_blocking=True)
+        return moved, side.record_event()
+    finally:
+        torch.accelerator.set_stream(main)
+
+
+def _arrived(moved: T, copied: torch.Event, device: torch.device) -> T:
+    """Make the current stream wait for a copy, and tell the allocator that it uses the memory."""
+    current = torch.accelerator.current_stream(device)
+    current.wait_event(copied)
+    for tensor in tensors_in(moved):
+        if tensor.device.type == device.type:
+            tensor.record_stream(current)
+    return moved
+
+
+def move(item: Any, device: torch.device, non_blocking: bool = False) -> Any:
+    """Return an item with its tensors on a device; containers are made anew, of the same type."""
+    if isinstance(item, torch.Tensor):
+        return item.to(device, non_blocking=non_blocking)
+    if hasattr(item, "to"):
+        return item.to(device)
+    if isinstance(item, tuple) and hasattr(item, "_fields"):
+        return type(item)(*(move(part, device, non_blocking) for part in item))
+    if isinstance(item, Mapping):
+        return type(item)({key: move(part, device, non_blocking) for key, part in item.items()})  # type: ignore[call-arg]
+    if isinstance(item, (list, tuple)):
+        return type(item)(move(part, device, non_blocking) for part in item)  # type: ignore[call-arg]
+    return item
+
+
+def tensors_in(item: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in an item, nested ones too."""
+    if isinstance(item, torch.Tensor):
+        yield item
+    elif isinstance(item, Mapping):
+        for part in item.values():
+            yield from tensors_in(part)
+    elif isinstance(item, (list, tuple)):
+        for part in item:
+            yield from tensors_in(part)
