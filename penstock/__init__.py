@@ -6,12 +6,29 @@
 [[0, 4], [16, 36], [64]]
 """
 
+from pathlib import Path
+
+# In the source tree the rooms lie beside this folder, not in it. There it is read before an installed penstock.
+if not (Path(__file__).parent / "registry").is_dir():
+    __path__.append(str(Path(__file__).parents[1]))
+
 from .pipes import iter, map
-from .registry import IterDataPipe, MapDataPipe, functional_datapipe
+from .registry import IterDataPipe, MapDataPipe, check_operator, functional_datapipe
+from .runner import (
+    DataLoader2,
+    InProcessReadingService,
+    MultiProcessingReadingService,
+    ReadingServiceInterface,
+)
 
 __all__ = [
+    "DataLoader2",
+    "InProcessReadingService",
     "IterDataPipe",
     "MapDataPipe",
+    "MultiProcessingReadingService",
+    "ReadingServiceInterface",
+    "check_operator",
     "functional_datapipe",
     "iter",
     "map",

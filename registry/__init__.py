@@ -3,9 +3,12 @@
 from .base import IterDataPipe, MapDataPipe
 from .functional import Operator, functional_datapipe, operators
 from .graph import sources_of, walk
-from .iteration import close
+from .iteration import close, replace_live_iterator, require_end
+from .laws import check_operator
+from .notes import say_where
 from .seeds import Seeded, derive_seed, seed_graph, uniform_draws
-from .state import Node, Tally, Trail
+from .sharding import apply_sharding, sharding_points
+from .state import Node, Pace, Tally, Trail, can_capture, capture, check_state, hand_down, pack
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
@@ -15,14 +18,26 @@ __all__ = [
     "MapDataPipe",
     "Node",
     "Operator",
+    "Pace",
     "Seeded",
     "Tally",
     "Trail",
+    "apply_sharding",
+    "can_capture",
+    "capture",
+    "check_operator",
+    "check_state",
     "close",
     "derive_seed",
     "functional_datapipe",
+    "hand_down",
     "operators",
+    "pack",
+    "replace_live_iterator",
+    "require_end",
+    "say_where",
     "seed_graph",
+    "sharding_points",
     "sources_of",
     "uniform_draws",
     "walk",

@@ -195,6 +195,9 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""
 
+    def interrupt(self) -> None:
+        """Called by another thread when the pass is given up: let a step that waits for something outside end soon."""
+
     # What a subclass may call
 
     def mark(self) -> None:
@@ -229,10 +232,7 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
 
         Raises ValueError when the state is of another chain or version, and shows the difference.
         """
-        node = unpack(self, state_dict)
-        replace_live_iterator(self)
-        self._pass = None
-        self._take_node(node)
+        self._take_node(unpack(self, state_dict))
 
     def _node(self) -> Node:
         if self._pass is not None and self._pass.begun:
@@ -243,9 +243,12 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
         return {**node_before_pass(self), "at": "end"} if at_end else self._handed_down
 
     def _take_node(self, node: Node | None) -> None:
-        """Let the next pass begin from a node; seeds of passes to come are taken up at once."""
-        if node and node.get("at"):
+        """Let the next pass begin from a node. Seeds are taken up at once: the pass may never begin, as in a zip."""
+        replace_live_iterator(self)
+        self._pass = None  # or the earlier pass would be taken for where the pipe stands
+        if node:
             take_seeds(self, node)
+        if node and node.get("at"):
             node = {"at": "end"} if node["at"] == "end" else None
         self._handed_down = node or None
 

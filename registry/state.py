@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .graph import DataPipe, sources_of
 from .seeds import Seeded
+from .torch_pipes import TorchMapDataPipe
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
@@ -110,8 +111,11 @@ class Trail(Generic[T]):
 
 
 def can_capture(pipe: Any) -> bool:
-    """Say whether a pipe can tell where it stands; torch's own cannot, and are read again from the start."""
-    return hasattr(pipe, "_node") or hasattr(pipe, "state_dict")
+    """Say whether a pipe can tell where it stands; torch's own cannot, and are read again from the start.
+
+    One that is read by index stands nowhere, and needs not tell.
+    """
+    return hasattr(pipe, "_node") or hasattr(pipe, "state_dict") or isinstance(pipe, TorchMapDataPipe)
 
 
 def capture(pipe: Any) -> Node:
@@ -139,7 +143,7 @@ def node_before_pass(pipe: Any) -> Node:
 
 
 def take_seeds(pipe: Any, node: Node) -> None:
-    """Give a pipe and its sources the seeds in a node that `node_before_pass` made."""
+    """Give a pipe and its sources the seeds in a node."""
     if "random" in node:
         pipe.set_random_state(node["random"])
     for source, source_node in zip(sources_of(pipe), node.get("sources", ())):
@@ -154,13 +158,20 @@ def chain_shape(pipe: DataPipe, depth: int = 0) -> list[str]:
     return lines
 
 
-def pack(pipe: IterDataPipe[Any], node: Node) -> dict[str, Any]:
+def pack(pipe: DataPipe, node: Node | None) -> dict[str, Any]:
     """Return the public form of a node, with the version and the shape of the chain it belongs to."""
     return {"version": VERSION, "chain": chain_shape(pipe), "state": node}
 
 
 def unpack(pipe: IterDataPipe[Any], state: dict[str, Any]) -> Node:
     """Return the node in a public state, or raise ValueError where it is of another version or another chain."""
+    check_state(pipe, state)
+    node: Node = state["state"]
+    return node
+
+
+def check_state(pipe: DataPipe, state: dict[str, Any]) -> None:
+    """Raise ValueError where a state is of another version or another chain than this one, and show the difference."""
     if not isinstance(state, dict) or not {"version", "chain", "state"} <= state.keys():
         raise ValueError(f"not a state of a chain: {state!r:.80}; give what state_dict() returned")
     if state["version"] != VERSION:
@@ -169,5 +180,3 @@ def unpack(pipe: IterDataPipe[Any], state: dict[str, Any]) -> Node:
     if here != list(state["chain"]):
         difference = "\n".join(difflib.ndiff(list(state["chain"]), here))
         raise ValueError(f"the state is of another chain (- the state's, + this chain's):\n{difference}")
-    node: Node = state["state"]
-    return node

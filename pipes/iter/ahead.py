@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from ...registry import IterDataPipe, Node, Trail, close, functional_datapipe
+from ...registry import IterDataPipe, Node, Trail, close, functional_datapipe, walk
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Prefetcher(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         self._trail = Trail(self.source, lambda: self._handed_out)
-        reader = _Reader(self._trail, skip=self._handed_out, room=self.buffer_size)
+        reader = _Reader(self._trail, self.source, skip=self._handed_out, room=self.buffer_size)
         try:
             for item in reader:
                 self._handed_out += 1
@@ -63,9 +63,10 @@ class Prefetcher(IterDataPipe[T]):
 
 
 class _Reader(Generic[T]):
-    """A thread that reads an iterable into a buffer with room for so many items."""
+    """A thread that reads the trail of a source into a buffer with room for so many items."""
 
-    def __init__(self, source: Iterable[T], skip: int, room: int) -> None:
+    def __init__(self, trail: Trail[T], source: IterDataPipe[T], skip: int, room: int) -> None:
+        self._trail = trail
         self._source = source
         self._skip = skip
         self._room = threading.Semaphore(room)
@@ -86,12 +87,15 @@ class _Reader(Generic[T]):
         """End the thread, and wait until it has closed the source."""
         self._stopped = True
         self._room.release()
+        for pipe in walk(self._source):
+            if isinstance(pipe, IterDataPipe):
+                pipe.interrupt()
         self._thread.join(_PATIENCE)
         if self._thread.is_alive():
             raise RuntimeError(f"the source gave no item and did not end for {_PATIENCE} s after prefetching was stopped")
 
     def _read(self) -> None:
-        items = iter(self._source)
+        items = iter(self._trail)
         try:
             for item in islice(items, self._skip, None):
                 self._room.acquire()

@@ -1,0 +1,155 @@
+"""`DataLoader2`: reads a chain, epoch by epoch, through a reading service."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import torch
+
+from ..registry import (
+    IterDataPipe,
+    MapDataPipe,
+    Node,
+    capture,
+    check_state,
+    derive_seed,
+    hand_down,
+    pack,
+    replace_live_iterator,
+    walk,
+)
+from .seeds import SeedGenerator
+from .services import InProcessReadingService, ReadingServiceInterface
+
+__all__ = ["DataLoader2"]
+
+T = TypeVar("T")
+Adapter = Callable[[Any], Any]
+
+
+class DataLoader2(Generic[T]):
+    """Yield the items of a chain, epoch after epoch: each `iter()` of the loader begins an epoch.
+
+    `datapipe_adapter_fn` is a function, or several, that return a changed chain: applied once. The loader reads copies
+    of the chain and of the reading service, so both can be given to other loaders too. A map-style chain is read in the
+    order of its indices.
+
+    The seed of each epoch follows from the loader's seed, which `seed()` sets and torch's generator draws otherwise.
+
+    >>> import penstock as ps
+    >>> loader = DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2))
+    >>> list(loader)
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[T] | MapDataPipe[T],
+        datapipe_adapter_fn: Iterable[Adapter] | Adapter | None = None,
+        reading_service: ReadingServiceInterface | None = None,
+    ) -> None:
+        chain: Any = _copy_of(datapipe)
+        adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or ()
+        for adapt in adapters:
+            chain = adapt(chain)
+        self.datapipe: IterDataPipe[T] = chain.to_iter_datapipe() if isinstance(chain, MapDataPipe) else chain
+        self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
+        self._read: Any = None
+        """The chain that is read: what the reading service made of the user's."""
+        self._seed: int | None = None
+        self._epoch = 0
+        self._under_way = False
+        self._place: Node | None = None
+        self._shut_down = False
+
+    def __iter__(self) -> Iterator[T]:
+        if self._shut_down:
+            raise RuntimeError("this DataLoader2 was shut down, and reads no more")
+        if self._read is None:
+            self._read = self.reading_service.initialize(self.datapipe)
+        else:
+            replace_live_iterator(self._read)
+            self._finish_epoch()
+        seeds = SeedGenerator(derive_seed(self._base_seed(), self._epoch))
+        adapt = self.reading_service.initialize_iteration(seeds)
+        if adapt is not None:
+            self._read = adapt(self._read)
+        place, self._place = self._place, None
+        if place is not None:
+            hand_down(self._read, place)
+        self._under_way = True
+        return self._one_epoch(iter(self._read))
+
+    def seed(self, seed: int) -> None:
+        """Set the seed from which those of all epochs follow; the next epoch is the first again."""
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"a seed is an integer in 0 … 2**64 - 1, and this is {seed}")
+        self._seed, self._epoch = seed, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return, as plain data, where the loader stands: just after the last item that it handed out."""
+        return {
+            **pack(self.datapipe, capture(self._read) if self._under_way else self._place),
+            "seed": self._base_seed(),
+            "epoch": self._epoch,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Let the next `iter()` go on from a state of a loader over an equal chain.
+
+        Raises ValueError when the state is of another chain or version.
+        """
+        if self._read is not None:
+            replace_live_iterator(self._read)
+        check_state(self.datapipe, state_dict)
+        self._under_way = False
+        self._seed, self._epoch, self._place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
+
+    def shutdown(self) -> None:
+        """End the worker processes and threads. The loader cannot be read after that."""
+        if self._shut_down:
+            return
+        self._shut_down = True
+        if self._read is not None:
+            replace_live_iterator(self._read)
+            self._finish_epoch()
+            self.reading_service.finalize()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_shut_down", True):  # an __init__ that raised has left nothing to end
+            self.shutdown()
+
+    def __repr__(self) -> str:
+        return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
+
+    def _one_epoch(self, items: Iterator[T]) -> Iterator[T]:
+        yield from items
+        self._finish_epoch()
+
+    def _finish_epoch(self) -> None:
+        if self._under_way:
+            self._under_way = False
+            self._epoch += 1
+            self.reading_service.finalize_iteration()
+
+    def _base_seed(self) -> int:
+        if self._seed is None:
+            self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        return self._seed
+
+
+def _copy_of(datapipe: Any) -> Any:
+    """A chain of its own, that shares the items which the pipes of the other hold."""
+    items = [vars(pipe).get(name) for pipe in walk(datapipe) for name in getattr(pipe, "payload", ())]
+    return copy.deepcopy(datapipe, {id(item): item for item in items})

@@ -1,0 +1,165 @@
+"""Reading services: how a chain is read, in this process or by several others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from ..pipes.iter.ahead import Prefetcher
+from ..registry import IterDataPipe, seed_graph, sharding_points, walk
+from .pool import PoolOptions, WorkerReader
+from .processes import context_for
+from .seeds import SeedGenerator
+from .worker import WorkerInfo
+
+__all__ = ["InProcessReadingService", "MultiProcessingReadingService", "ReadingServiceInterface", "WorkerInfo"]
+
+InitFn = Callable[[Any, WorkerInfo], Any]
+ResetFn = Callable[[Any, WorkerInfo, SeedGenerator], Any]
+
+
+class ReadingServiceInterface(ABC):
+    """What `DataLoader2` asks of a reading service."""
+
+    @abstractmethod
+    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
+        """Return the chain that the loader is to read in place of the user's. Called once, before the first epoch."""
+
+    def finalize(self) -> None:
+        """Release everything. Called once, when the loader is shut down."""
+
+    def initialize_iteration(
+        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
+    ) -> Callable[[Any], Any] | None:
+        """Begin an epoch. What is returned, if anything, is applied to the chain before it is read."""
+        return iter_reset_fn
+
+    def finalize_iteration(self) -> None:
+        """End an epoch. Called when its last item was handed out, or when it was given up."""
+
+
+class InProcessReadingService(ReadingServiceInterface):
+    """Read the chain in this process.
+
+    `prefetch_cnt` items are read ahead by a thread; 0 is none. `init_fn(datapipe, worker_info)` returns the chain to
+    use, once; `reset_fn(datapipe, worker_info, seed_generator)` does at the beginning of each epoch.
+
+    >>> import penstock as ps
+    >>> dp = ps.iter.IterableWrapper(range(3))
+    >>> list(ps.DataLoader2(dp, reading_service=InProcessReadingService()))
+    [0, 1, 2]
+    """
+
+    def __init__(
+        self, prefetch_cnt: int = 0, init_fn: InitFn | None = None, reset_fn: ResetFn | None = None
+    ) -> None:
+        if prefetch_cnt < 0:
+            raise ValueError(f"prefetch_cnt must not be negative, and is {prefetch_cnt}")
+        self.prefetch_cnt = prefetch_cnt
+        self.init_fn = init_fn
+        self.reset_fn = reset_fn
+        self._worker = WorkerInfo(num_workers=1, worker_id=0)
+
+    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
+        self._chain = datapipe if self.init_fn is None else self.init_fn(datapipe, self._worker)
+        return self._ahead()
+
+    def initialize_iteration(
+        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
+    ) -> Callable[[Any], Any] | None:
+        seed_graph(self._chain, seed_generator.generate_shared_seed())
+        if self.reset_fn is None:
+            return iter_reset_fn
+        self._chain = self.reset_fn(self._chain, self._worker, seed_generator)
+        return lambda _: self._ahead()
+
+    def _ahead(self) -> IterDataPipe[Any]:
+        return Prefetcher(self._chain, self.prefetch_cnt) if self.prefetch_cnt else self._chain
+
+
+class MultiProcessingReadingService(ReadingServiceInterface):
+    """Read the chain in `num_workers` processes, each of which reads a part of it, and take their items in turn.
+
+    The parts are made at the chain's sharding points; a chain without any, read by several workers, is an error, unless
+    `require_sharding=False` says that every worker is to read all of it. Each worker reads up to `worker_prefetch_cnt`
+    items ahead, and this process up to `main_prefetch_cnt`. With `num_workers=0` everything happens in this process.
+
+    The processes are started by forkserver (where `multiprocessing_context` names no other start method), and get the
+    chain by cloudpickle: lambdas and functions of a notebook travel, and the main script is not run again.
+
+    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once in each worker;
+    `worker_reset_fn(datapipe, worker_info, seed_generator)` does at the beginning of each epoch.
+
+    >>> import penstock as ps
+    >>> dp = ps.iter.IterableWrapper(range(6)).sharding_filter().map(lambda x: x * x)
+    >>> with ps.DataLoader2(dp, reading_service=MultiProcessingReadingService(num_workers=2)) as loader:
+    ...     list(loader)
+    [0, 1, 4, 9, 16, 25]
+    """
+
+    def __init__(
+        self,
+        num_workers: int = 0,
+        multiprocessing_context: str | None = None,
+        worker_prefetch_cnt: int = 10,
+        main_prefetch_cnt: int = 10,
+        worker_init_fn: InitFn | None = None,
+        worker_reset_fn: ResetFn | None = None,
+        *,
+        require_sharding: bool = True,
+    ) -> None:
+        for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
+            if locals()[name] < 0:
+                raise ValueError(f"{name} must not be negative, and is {locals()[name]}")
+        context_for(multiprocessing_context)
+        self.num_workers = num_workers
+        self.multiprocessing_context = multiprocessing_context
+        self.worker_prefetch_cnt = worker_prefetch_cnt
+        self.main_prefetch_cnt = main_prefetch_cnt
+        self.worker_init_fn = worker_init_fn
+        self.worker_reset_fn = worker_reset_fn
+        self.require_sharding = require_sharding
+        self._reader: WorkerReader | None = None
+        self._in_process: InProcessReadingService | None = None
+
+    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
+        if self.num_workers == 0:
+            self._in_process = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
+            return self._in_process.initialize(datapipe)
+        if self.num_workers > 1 and self.require_sharding and not sharding_points(datapipe):
+            raise RuntimeError(_missing_sharding_point(datapipe, self.num_workers))
+        self._reader = WorkerReader(
+            PoolOptions(
+                datapipe,
+                self.num_workers,
+                self.multiprocessing_context,
+                max(self.worker_prefetch_cnt, 1),
+                self.worker_init_fn,
+                self.worker_reset_fn,
+            )
+        )
+        return Prefetcher(self._reader, self.main_prefetch_cnt) if self.main_prefetch_cnt else self._reader
+
+    def initialize_iteration(
+        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
+    ) -> Callable[[Any], Any] | None:
+        if self._in_process is not None:
+            return self._in_process.initialize_iteration(seed_generator, iter_reset_fn)
+        if self._reader is not None:
+            self._reader.epoch_seed = seed_generator.generate_shared_seed()
+        return iter_reset_fn
+
+    def finalize(self) -> None:
+        if self._reader is not None:
+            self._reader.shutdown()
+
+
+def _missing_sharding_point(datapipe: IterDataPipe[Any], num_workers: int) -> str:
+    first = [step for step in walk(datapipe) if isinstance(step, IterDataPipe)][-1]
+    return (
+        f"the chain has no sharding point, so each of the {num_workers} workers would read all of it and every item "
+        f"would come {num_workers} times. Put .sharding_filter() where the stream is still cheap, such as right after "
+        f"{first!r}, and after a .shuffle() of it if there is one; or pass require_sharding=False if that is meant. "
+        f"The chain:\n{datapipe!r}"
+    )

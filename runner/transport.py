@@ -1,0 +1,205 @@
+"""Items from a worker to the main process: small ones along the connection, all others through shared memory.
+
+An item is pickled by protocol 5, which hands its arrays over apart from the pickle. The sender copies all into a block of
+shared memory; the receiver makes arrays and tensors of that very memory, and gives the block back when the last of them
+is gone, so that it is used again: its pages exist by then in both processes, and one copy is all that an item costs.
+
+A block is an anonymous file, mapped by both sides and passed along the socket by its descriptor. It has no name, so nothing is
+left behind whatever dies.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import torch
+
+__all__ = ["Inbox", "Outbox", "Parcel"]
+
+IN_PICKLE_BELOW = 2048
+"""Buffers of fewer bytes are part of the pickle."""
+BLOCK_FROM = 32 * 1024
+"""Items of fewer bytes travel along the connection."""
+MAX_BLOCKS = 4096
+"""So many blocks at most for one worker, well below what a process may map; items beyond travel along the connection."""
+_ALIGN = 64
+
+
+@dataclass
+class Parcel:
+    """An item as it travels."""
+
+    parts: list[bytes]
+    """The buffers and, last, the pickle; empty where they lie in a block."""
+    sizes: list[int]
+    """How many bytes each part has in the block, in which they lie one after another."""
+    block: int | None = None
+    new_block_bytes: int = 0
+    """Where the block is new, its size; its descriptor follows on the connection."""
+    dropped_blocks: tuple[int, ...] = ()
+
+
+class Outbox:
+    """The sender's side: packs items, and owns the blocks."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, mmap.mmap] = {}
+        self._free: list[int] = []
+        self._made = 0
+
+    def take_back(self, blocks: list[int]) -> None:
+        """Note that the receiver has no more use for these blocks."""
+        self._free += blocks
+
+    def pack(self, item: Any) -> tuple[Parcel, int | None]:
+        """Return an item as a parcel, and the descriptor of its block where that is new. Raises what pickle raises."""
+        parts: list[memoryview] = []
+
+        def in_pickle(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes >= IN_PICKLE_BELOW:
+                parts.append(view)
+            return view.nbytes < IN_PICKLE_BELOW
+
+        target = io.BytesIO()
+        _Pickler(target, protocol=5, buffer_callback=in_pickle).dump(item)
+        parts.append(target.getbuffer())
+        sizes = [part.nbytes for part in parts]
+        needed = sum(map(_aligned, sizes))
+        if needed < BLOCK_FROM or (not self._free and len(self._blocks) >= MAX_BLOCKS):
+            return Parcel([bytes(part) for part in parts], []), None
+        block, descriptor, dropped = self._block_of(needed)
+        memory = memoryview(self._blocks[block])
+        offset = 0
+        for part, size in zip(parts, sizes, strict=True):
+            memory[offset : offset + size] = part
+            offset += _aligned(size)
+        new_bytes = 0 if descriptor is None else len(self._blocks[block])
+        return Parcel([], sizes, block, new_bytes, dropped), descriptor
+
+    def _block_of(self, needed: int) -> tuple[int, int | None, tuple[int, ...]]:
+        """A free block of enough bytes, or a new one in the place of a free one that is too small."""
+        fitting = [block for block in self._free if len(self._blocks[block]) >= needed]
+        if fitting:
+            block = min(fitting, key=lambda b: len(self._blocks[b]))
+            self._free.remove(block)
+            return block, None, ()
+        dropped: tuple[int, ...] = ()
+        if self._free:
+            dropped = (self._free.pop(0),)
+            del self._blocks[dropped[0]]
+        size = -(-needed * 9 // 8 // mmap.PAGESIZE) * mmap.PAGESIZE  # room for the next item to be a little larger
+        descriptor = _anonymous_file(size)
+        block = self._made = self._made + 1
+        self._blocks[block] = mmap.mmap(descriptor, size)
+        return block, descriptor, dropped
+
+
+class Inbox:
+    """The receiver's side: unpacks parcels, and knows which blocks nobody uses any more."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, mmap.mmap] = {}
+        self._unused: deque[int] = deque()
+
+    def unpack(self, parcel: Parcel, receive_descriptor: Callable[[], int]) -> Any:
+        """Return the item of a parcel; its arrays and tensors lie in the block."""
+        for block in parcel.dropped_blocks:
+            del self._blocks[block]
+        if parcel.block is None:
+            *buffers, pickled = parcel.parts
+            return pickle.loads(pickled, buffers=map(bytearray, buffers))  # writable, as what was sent
+        if parcel.new_block_bytes:
+            descriptor = receive_descriptor()
+            try:
+                self._blocks[parcel.block] = mmap.mmap(descriptor, parcel.new_block_bytes)
+            finally:
+                os.close(descriptor)
+        # An array over the block stands between it and the item's arrays: when it goes, all of them are gone.
+        whole = np.frombuffer(self._blocks[parcel.block], np.uint8)
+        weakref.finalize(whole, self._unused.append, parcel.block).atexit = False
+        memory = memoryview(whole)  # type: ignore[arg-type]
+        parts, offset = [], 0
+        for size in parcel.sizes:
+            parts.append(memory[offset : offset + size])
+            offset += _aligned(size)
+        return pickle.loads(parts.pop(), buffers=parts)
+
+    def unused_blocks(self) -> list[int]:
+        """Return the blocks that have fallen out of use since the last call."""
+        return [self._unused.popleft() for _ in range(len(self._unused))]
+
+
+def send_parcel_descriptor(connection: Connection, descriptor: int, pid: int) -> None:
+    """Pass a block's descriptor along a connection, and close it here."""
+    send_handle(connection, descriptor, pid)
+    os.close(descriptor)
+
+
+def receive_parcel_descriptor(connection: Connection) -> int:
+    """Return the descriptor that the other side passed."""
+    return recv_handle(connection)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
+
+
+def _anonymous_file(size: int) -> int:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("penstock")
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="penstock")
+        os.unlink(path)
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Hand over the memory of tensors, arrays and long bytes; take classes and functions of notebooks by value."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is torch.Tensor and _is_plain(obj):
+            return _reduce_tensor(obj)
+        if type(obj) is np.ndarray and not (obj.flags.forc or obj.dtype.hasobject):
+            return np.ascontiguousarray(obj).__reduce_ex__(5)
+        return super().reducer_override(obj)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
+    )
+
+
+def _reduce_tensor(tensor: torch.Tensor) -> tuple[Any, ...]:
+    # The dimensions in the order in which they lie in memory, so that channels_last stays channels_last.
+    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    laid_out = tensor.detach().permute(order).contiguous()
+    raw = laid_out.reshape(-1).view(torch.uint8).numpy()
+    arguments = (pickle.PickleBuffer(raw), tensor.dtype, tuple(laid_out.shape), order, tensor.requires_grad)
+    return _rebuild_tensor, arguments
+
+
+def _rebuild_tensor(
+    buffer: Any, dtype: torch.dtype, shape: tuple[int, ...], order: list[int], requires_grad: bool
+) -> torch.Tensor:
+    empty = 0 in shape
+    laid_out = torch.empty(shape, dtype=dtype) if empty else torch.frombuffer(buffer, dtype=dtype).view(shape)
+    back = [order.index(dimension) for dimension in range(len(order))]
+    return laid_out.permute(back).requires_grad_(requires_grad)

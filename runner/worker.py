@@ -1,0 +1,260 @@
+"""What runs in a worker process: the shards that live there, read in turn, a bounded number of items ahead."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import connection as mp_connection
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import torch
+
+from ..registry import (
+    SHARDING_PRIORITIES,
+    Node,
+    Pace,
+    apply_sharding,
+    can_capture,
+    capture,
+    close,
+    derive_seed,
+    hand_down,
+    say_where,
+    seed_graph,
+)
+from .seeds import SeedGenerator
+from .transport import Outbox, Parcel, send_parcel_descriptor
+
+__all__ = ["STOP", "Arrival", "Credit", "Epoch", "RemoteTraceback", "Setup", "WorkerInfo", "run"]
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Which of how many workers a process is."""
+
+    num_workers: int
+    worker_id: int
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that a worker needs to know once."""
+
+    worker: WorkerInfo
+    chain: bytes
+    """The chain, by cloudpickle; each shard gets a copy of its own."""
+    num_shards: int
+    init_fn: Callable[[Any, WorkerInfo], Any] | None
+    reset_fn: Callable[[Any, WorkerInfo, SeedGenerator], Any] | None
+    main_pid: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Begin to read; what was under way is dropped."""
+
+    number: int
+    seed: int
+    credit: int
+    positions: dict[int, tuple[Node | None, int]]
+    """For each shard that is to be read: the node to go on from, and how many items after it to leave out."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Read so many items more, and use these blocks again."""
+
+    items: int
+    blocks: list[int]
+
+
+STOP = None
+"""The command to end."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What comes from a worker: an item, or the end, or an error of a shard."""
+
+    epoch: int
+    shard: int
+    parcel: Parcel | None = None
+    node: Node | None = None
+    """Where the shard stands after this item, on some of them."""
+    error: bytes | None = None
+
+
+class RemoteTraceback(Exception):
+    """The traceback of an error in a worker, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text}"""'
+
+
+def run(connection: Connection) -> None:
+    """Serve the main process until it says that nothing more is wanted, or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
+    threading.Thread(target=_end_with_parent, name="penstock-watch-parent", daemon=True).start()
+    torch.set_num_threads(1)
+    try:
+        setup = cloudpickle.loads(connection.recv_bytes())
+        _Worker(connection, setup).serve()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the main process closed its end
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it ends, even while a user's function is stuck."""
+    parent = parent_process()
+    if parent is not None:
+        mp_connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+class _Worker:
+    def __init__(self, connection: Connection, setup: Setup) -> None:
+        self._connection = connection
+        self._setup = setup
+        self._outbox = Outbox()
+        self._epoch = -1
+        self._credit = 0
+        self._chains: dict[int, Any] = {}
+        self._readers: dict[int, _Reader] = {}
+        self._turns: deque[int] = deque()
+
+    def serve(self) -> None:
+        while True:
+            if not (self._turns and self._credit) or self._connection.poll():
+                command = pickle.loads(self._connection.recv_bytes())
+                if command is STOP:
+                    return
+                self._obey(command)
+            else:
+                self._read_one()
+
+    def _obey(self, command: Epoch | Credit) -> None:
+        if isinstance(command, Credit):
+            self._outbox.take_back(command.blocks)
+            self._credit += command.items
+            return
+        self._epoch, self._credit = command.number, command.credit
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+        self._turns.clear()
+        _seed_globals(derive_seed(command.seed, self._setup.worker.worker_id))
+        for shard, position in command.positions.items():
+            try:
+                self._readers[shard] = self._begin(shard, position, command.seed)
+            except Exception as error:
+                self._send_error(shard, error)
+            else:
+                self._turns.append(shard)
+
+    def _begin(self, shard: int, position: tuple[Node | None, int], seed: int) -> _Reader:
+        chain = self._chains.get(shard)
+        if chain is None:
+            chain = cloudpickle.loads(self._setup.chain)
+            apply_sharding(chain, self._setup.num_shards, shard, SHARDING_PRIORITIES.MULTIPROCESSING)
+            if self._setup.init_fn is not None:
+                chain = self._setup.init_fn(chain, self._setup.worker)
+        seed_graph(chain, seed, shard)
+        if self._setup.reset_fn is not None:
+            chain = self._setup.reset_fn(chain, self._setup.worker, SeedGenerator(derive_seed(seed, shard)))
+        self._chains[shard] = chain
+        return _Reader(chain, *position)
+
+    def _read_one(self) -> None:
+        shard = self._turns.popleft()
+        reader = self._readers[shard]
+        try:
+            item = next(reader.items)
+        except StopIteration:
+            self._send(Arrival(self._epoch, shard))
+            return
+        except Exception as error:
+            self._send_error(shard, error)
+            return
+        try:
+            parcel, descriptor = self._outbox.pack(item)
+        except Exception as error:
+            error.add_note("the item could not be pickled, and so not be sent to the main process")
+            say_where(error, reader.chain, item)
+            self._send_error(shard, error)
+            return
+        self._send(Arrival(self._epoch, shard, parcel, reader.node_if_due()))
+        if descriptor is not None:
+            send_parcel_descriptor(self._connection, descriptor, self._setup.main_pid)
+        self._credit -= 1
+        self._turns.append(shard)
+
+    def _send(self, arrival: Arrival) -> None:
+        self._connection.send_bytes(pickle.dumps(arrival, protocol=5))
+
+    def _send_error(self, shard: int, error: Exception) -> None:
+        worker = self._setup.worker
+        error.add_note(
+            f"penstock: in worker {worker.worker_id} of {worker.num_workers} (process {os.getpid()}), "
+            f"shard {shard} of {self._setup.num_shards}"
+        )
+        self._send(Arrival(self._epoch, shard, error=_pickled_error(error)))
+
+
+class _Reader:
+    """One shard's pass."""
+
+    def __init__(self, chain: Any, node: Node | None, skip: int) -> None:
+        self.chain = chain
+        if node is not None:
+            hand_down(chain, node)
+        self._iterator = iter(chain)
+        self.items: Iterator[Any] = islice(self._iterator, skip, None)
+        self._pace = Pace() if can_capture(chain) else None
+
+    def node_if_due(self) -> Node | None:
+        if self._pace is None or not self._pace.due():
+            return None
+        started = time.perf_counter()
+        node = capture(self.chain)
+        self._pace.taken(started)
+        return node
+
+    def close(self) -> None:
+        close(self._iterator)
+
+
+def _pickled_error(error: Exception) -> bytes:
+    """An error as bytes, with its traceback as text; one that cannot be pickled, as a RuntimeError that tells of it."""
+    cause = RemoteTraceback("".join(traceback.format_exception(error)))
+    try:
+        pickled = cloudpickle.dumps((error, cause))
+        cloudpickle.loads(pickled)
+    except Exception:
+        stand_in = RuntimeError(f"{type(error).__name__}: {error} (the error itself could not be pickled)")
+        for note in getattr(error, "__notes__", ()):
+            stand_in.add_note(note)
+        pickled = cloudpickle.dumps((stand_in, cause))
+    return bytes(pickled)
+
+
+def _seed_globals(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
