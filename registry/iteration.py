@@ -21,7 +21,7 @@ from .state import Node, Pace, Tally, can_capture, capture, hand_down, node_befo
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
-__all__ = ["Pass", "begin_pass", "close", "replace_live_iterator"]
+__all__ = ["Pass", "begin_pass", "close", "replace_live_iterator", "require_end"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Pass:
     def __init__(self, pipe: IterDataPipe[Any]) -> None:
         self.iterator: weakref.ref[Generator[Any, None, None]] | None = None
         self.begun = self.ended = False
-        self.error: Exception | None = None
+        self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.sources: list[DataPipe] = []
         self._pipe = weakref.ref(pipe)
         self._tally: Tally | None = None
@@ -44,13 +44,18 @@ class Pass:
         self._mark: Node = {}
         self._emitted_at_mark = 0
 
-    def start(self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> tuple[Iterable[T], Iterable[T]]:
-        """Begin, afresh or from the node that was handed down. Return the operator's own iterator, and it counted."""
+    def start(
+        self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
+    ) -> tuple[Iterable[T] | None, Iterable[T]]:
+        """Begin, afresh or from the node that was handed down. Return the operator's own iterator, and it counted.
+
+        There is none of its own where the pass goes on from its end.
+        """
         self.begun = True
         self.sources = sources_of(pipe)
         node = pipe._pop_node()
         if node.get("at") == "end":
-            return (), ()
+            return None, ()
         if isinstance(pipe, Seeded):
             if "random" in node:
                 pipe.set_random_state(node["random"])
@@ -87,7 +92,7 @@ class Pass:
         """Return where the pass stands."""
         if self.error is not None:
             raise RuntimeError(
-                f"the last pass over {step(pipe)} ended in {self.error!r}, and what it took from its source is "
+                f"the last pass over {step(pipe)} ended in {self.error}, and what it took from its source is "
                 "lost with it: go on from a state taken before that, or begin a new pass"
             )
         if self.ended:
@@ -122,13 +127,15 @@ def _deliver(
     pipe: IterDataPipe[Any], current: Pass, iterate: Callable[[Any], Iterable[T]]
 ) -> Generator[Any, None, None]:
     own: Any = None
+    counted: Any = None
     try:
         yield
         own, counted = current.start(pipe, iterate)
         # Not `yield from`: the frame's `item` is how an error below tells which item it was on.
         for item in counted:
             yield item
-        pipe.at_end()
+        if own is not None:
+            pipe.at_end()
         current.ended = True
     except Replaced:
         close(own)
@@ -139,12 +146,13 @@ def _deliver(
             "to read a pipe twice at once, fork it or build the chain twice"
         ) from None
     except Exception as error:
-        current.error = error
+        current.error = repr(error)
         say_where(error, pipe)
         shorten_traceback(error, _deliver.__code__)
         raise
     finally:
         close(own)
+        own = counted = None  # an error's traceback keeps this frame, which must not keep the sources open
 
 
 def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
@@ -155,14 +163,16 @@ def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
 
 def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
     """Close the iterator of a pipe's pass, if one is alive; its next step will say that it was replaced."""
-    earlier = pipe._pass.iterator() if pipe._pass is not None and pipe._pass.iterator is not None else None
-    if earlier is None or earlier.gi_frame is None:
+    current = pipe._pass
+    earlier = current.iterator() if current is not None and current.iterator is not None else None
+    if current is None or earlier is None or earlier.gi_frame is None:
         return
     if earlier.gi_running:
         raise RuntimeError(
             f"{step(pipe)} is being read at this moment, by another thread or by itself: "
             "a pipe has one live iterator"
         )
+    current.iterator = None  # it is told once
     earlier.throw(Replaced())
 
 
@@ -171,3 +181,14 @@ def close(iterator: object) -> None:
     closing = getattr(iterator, "close", None)
     if callable(closing):
         closing()
+
+
+def require_end(pipe: Iterable[Any]) -> None:
+    """Raise RuntimeError where a pipe whose items were read has not come to its end.
+
+    For `at_end` of an operator that is a `map` or `filter` object: a StopIteration out of a user's function would end
+    such an iterator in silence. Of other libraries' pipes nothing is known.
+    """
+    current: Pass | None = vars(pipe).get("_pass")
+    if current is not None and not current.ended:
+        raise RuntimeError("a function raised StopIteration, which would have passed for the end of the stream")

@@ -19,7 +19,7 @@ import cloudpickle
 from ..registry import IterDataPipe, Node
 from .processes import context_for, describe_exit, start
 from .seeds import SeedGenerator
-from .transport import Inbox, receive_parcel_descriptor
+from .transport import Inbox, blocks_for_each, receive_parcel_descriptor
 from .worker import STOP, Arrival, Credit, Epoch, Setup, WorkerInfo, run
 
 __all__ = ["PoolOptions", "WorkerPool", "WorkerReader"]
@@ -129,10 +129,11 @@ class WorkerPool:
         self._lines: list[_Line] = []
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         chain = cloudpickle.dumps(options.chain)
+        max_blocks = blocks_for_each(options.num_workers)
         try:
             for worker_id in range(options.num_workers):
                 worker = WorkerInfo(options.num_workers, worker_id)
-                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, os.getpid())
+                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, os.getpid(), max_blocks)
                 self._lines.append(_Line(setup, options.start_method, options.prefetch))
         except BaseException:
             self.shutdown()

@@ -14,6 +14,7 @@ import io
 import mmap
 import os
 import pickle
+import resource
 import tempfile
 import weakref
 from collections import deque
@@ -27,14 +28,12 @@ import cloudpickle
 import numpy as np
 import torch
 
-__all__ = ["Inbox", "Outbox", "Parcel"]
+__all__ = ["Inbox", "Outbox", "Parcel", "blocks_for_each", "receive_parcel_descriptor", "send_parcel_descriptor"]
 
 IN_PICKLE_BELOW = 2048
 """Buffers of fewer bytes are part of the pickle."""
 BLOCK_FROM = 32 * 1024
 """Items of fewer bytes travel along the connection."""
-MAX_BLOCKS = 4096
-"""So many blocks at most for one worker, well below what a process may map; items beyond travel along the connection."""
 _ALIGN = 64
 
 
@@ -53,9 +52,10 @@ class Parcel:
 
 
 class Outbox:
-    """The sender's side: packs items, and owns the blocks."""
+    """The sender's side: packs items, and owns the blocks, `max_blocks` at most. Items beyond go along the connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_blocks: int) -> None:
+        self._max_blocks = max_blocks
         self._blocks: dict[int, mmap.mmap] = {}
         self._free: list[int] = []
         self._made = 0
@@ -79,7 +79,7 @@ class Outbox:
         parts.append(target.getbuffer())
         sizes = [part.nbytes for part in parts]
         needed = sum(map(_aligned, sizes))
-        if needed < BLOCK_FROM or (not self._free and len(self._blocks) >= MAX_BLOCKS):
+        if needed < BLOCK_FROM or (not self._free and len(self._blocks) >= self._max_blocks):
             return Parcel([bytes(part) for part in parts], []), None
         block, descriptor, dropped = self._block_of(needed)
         memory = memoryview(self._blocks[block])
@@ -141,6 +141,12 @@ class Inbox:
     def unused_blocks(self) -> list[int]:
         """Return the blocks that have fallen out of use since the last call."""
         return [self._unused.popleft() for _ in range(len(self._unused))]
+
+
+def blocks_for_each(num_workers: int) -> int:
+    """Return how many blocks each worker may have: a mapped file holds a descriptor, and a process has so many."""
+    may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(min(may_open, 8192) // 2 // num_workers, 1)
 
 
 def send_parcel_descriptor(connection: Connection, descriptor: int, pid: int) -> None:

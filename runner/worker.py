@@ -60,6 +60,7 @@ class Setup:
     init_fn: Callable[[Any, WorkerInfo], Any] | None
     reset_fn: Callable[[Any, WorkerInfo, SeedGenerator], Any] | None
     main_pid: int
+    max_blocks: int
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _Worker:
     def __init__(self, connection: Connection, setup: Setup) -> None:
         self._connection = connection
         self._setup = setup
-        self._outbox = Outbox()
+        self._outbox = Outbox(setup.max_blocks)
         self._epoch = -1
         self._credit = 0
         self._chains: dict[int, Any] = {}

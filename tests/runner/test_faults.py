@@ -1,0 +1,181 @@
+"""Whatever breaks under the runner is one error, at once, that says where; and nothing is left behind."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+
+import psutil
+import pytest
+import torch
+
+import penstock as ps
+from penstock import DataLoader2, MultiProcessingReadingService
+
+pytestmark = pytest.mark.timeout(30)
+
+
+def loader_over(fn, items=10, workers=2, **options):
+    dp = ps.iter.IterableWrapper(range(items)).sharding_filter().map(fn)
+    return DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, **options))
+
+
+def workers_alive():
+    return [child for child in multiprocessing.active_children() if child.name.startswith("penstock-worker")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    """After each test: no worker, no thread of ours, no more descriptors than before."""
+    with loader_over(abs) as warm:  # the fork server and its pipes stay for the next loader
+        list(warm)
+    gc.collect()
+    before = psutil.Process().num_fds()
+    yield
+    gc.collect()
+    assert workers_alive() == []
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")] == []
+    assert psutil.Process().num_fds() <= before
+
+
+def at_five(action):
+    return lambda x: action() if x == 5 else x
+
+
+def test_a_function_that_raises_keeps_its_type_and_says_operator_item_worker_and_shard():
+    with loader_over(lambda x: 1 // (x - 5)) as loader:
+        running = iter(loader)
+        assert [next(running) for _ in range(5)] == [-1] * 5
+        with pytest.raises(ZeroDivisionError) as caught:
+            next(running)
+    where, worker = caught.value.__notes__
+    assert where == "penstock: raised in Mapper(<lambda>), on 5"
+    assert worker.startswith("penstock: in worker 1 of 2 (process ")
+    assert worker.endswith("), shard 1 of 2")
+    assert "in <lambda>" in "".join(traceback.format_exception(caught.value))
+
+
+def test_after_an_error_the_next_epoch_begins_anew():
+    with loader_over(at_five(lambda: 1 // 0)) as loader:
+        for _ in range(2):
+            seen = []
+            with pytest.raises(ZeroDivisionError):
+                for x in loader:
+                    seen.append(x)
+            assert seen == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
+        (lambda: os._exit(7), "ended with exit code 7"),
+        (lambda: sys.exit(3), "ended with exit code 3"),
+    ],
+    ids=["killed", "exits at once", "exits"],
+)
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_a_worker_that_dies_is_named_with_how_it_ended(action, said, prefetch):
+    with loader_over(at_five(action), main_prefetch_cnt=prefetch) as loader:
+        with pytest.raises(RuntimeError, match=rf"worker 1 of 2 \(process \d+\) {said}") as caught:
+            list(loader)
+        assert "penstock: waiting for the next item of shard 1 of 2" in caught.value.__notes__
+        assert workers_alive() == []
+
+
+def test_a_worker_killed_from_outside_ends_the_epoch_and_the_next_has_new_workers():
+    with loader_over(lambda x: time.sleep(0.01) or x, items=500) as loader:
+        running = iter(loader)
+        next(running)
+        victim = workers_alive()[0]
+        os.kill(victim.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="was killed by SIGKILL"):
+            list(running)
+        assert next(iter(loader)) == 0
+
+
+def test_an_item_that_cannot_be_pickled_is_named():
+    with loader_over(at_five(threading.Lock)) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
+        list(loader)
+    notes = "\n".join(caught.value.__notes__)
+    assert "could not be pickled" in notes
+    assert "raised in Mapper(<lambda>), on <unlocked _thread.lock" in notes
+
+
+def test_a_chain_that_cannot_be_pickled_is_an_error_at_the_first_item():
+    lock = threading.Lock()
+    with loader_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle"):
+        next(iter(loader))
+
+
+def test_an_item_that_cannot_be_collated_is_named():
+    dp = ps.iter.IterableWrapper([torch.zeros(2), torch.zeros(3)]).sharding_filter().batch(2).collate()
+    with (
+        DataLoader2(dp, reading_service=MultiProcessingReadingService(1)) as loader,
+        pytest.raises(RuntimeError) as caught,
+    ):
+        list(loader)
+    assert "raised in Collator()" in "\n".join(caught.value.__notes__)
+
+
+class NotPicklable(Exception):
+    def __init__(self, left, right):
+        super().__init__(f"{left} {right}")
+
+
+def raise_not_picklable(x):
+    raise NotPicklable("left", "right")
+
+
+def test_an_error_that_cannot_be_pickled_comes_as_text():
+    with loader_over(raise_not_picklable) as loader, pytest.raises(RuntimeError, match="NotPicklable: left right"):
+        list(loader)
+
+
+@pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])
+def test_a_failing_worker_function_is_an_error(which):
+    def fail(*args):
+        raise KeyError("no such thing")
+
+    with loader_over(abs, **{which: fail}) as loader, pytest.raises(KeyError, match="no such thing") as caught:
+        list(loader)
+    assert any("in worker 0 of 2" in note for note in caught.value.__notes__)
+
+
+def test_giving_up_an_epoch_does_not_wait_for_a_slow_item():
+    with loader_over(at_five(lambda: time.sleep(60)), items=6) as loader:
+        for x in loader:
+            if x == 3:
+                break
+        started = time.monotonic()
+        running = iter(loader)
+        del running
+        assert time.monotonic() - started < 10
+
+
+def test_control_c_while_waiting_ends_the_wait():
+    with loader_over(lambda x: time.sleep(60)) as loader:
+        running = iter(loader)
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            next(running)
+
+
+def test_a_loader_that_is_collected_ends_its_workers():
+    loader = loader_over(lambda x: torch.full((1000, 100), x), items=1000)
+    running = iter(loader)
+    next(running)
+    assert len(workers_alive()) == 2
+    del loader, running
+    gc.collect()
+    assert workers_alive() == []
+
+
+def test_keeping_every_item_of_an_epoch_keeps_them_right():
+    with loader_over(lambda x: torch.full((100, 100), x), items=1500) as loader:
+        kept = list(loader)
+    assert [int(item[50, 50]) for item in kept] == list(range(1500))

@@ -1,0 +1,288 @@
+"""DataLoader2 and its reading services: what comes out, in which order, epoch after epoch."""
+
+import json
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchWrapper
+
+import penstock as ps
+from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
+
+SERVICES = {
+    "none": lambda: None,
+    "in process": InProcessReadingService,
+    "in process, prefetching": lambda: InProcessReadingService(prefetch_cnt=2),
+    "no worker": lambda: MultiProcessingReadingService(0),
+    "one worker": lambda: MultiProcessingReadingService(1),
+    "two workers": lambda: MultiProcessingReadingService(2),
+    "two workers, no prefetching": lambda: MultiProcessingReadingService(
+        2, worker_prefetch_cnt=0, main_prefetch_cnt=0
+    ),
+    "three workers": lambda: MultiProcessingReadingService(3, worker_prefetch_cnt=2, main_prefetch_cnt=1),
+}
+
+every_service = pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
+
+
+def numbers(n=20):
+    return ps.iter.IterableWrapper(range(n))
+
+
+def shuffled_batches():
+    return numbers(23).shuffle(buffer_size=7).sharding_filter().map(lambda x: x * 10).shuffle(buffer_size=4).batch(3)
+
+
+def flat(batches):
+    return [item for batch in batches for item in batch]
+
+
+@every_service
+def test_every_item_comes_once_in_every_epoch(service):
+    with DataLoader2(shuffled_batches(), reading_service=service()) as loader:
+        for _ in range(3):
+            assert sorted(flat(loader)) == [x * 10 for x in range(23)]
+
+
+@every_service
+def test_the_same_seed_gives_the_same_epochs_and_every_epoch_another_order(service):
+    def epochs():
+        with DataLoader2(shuffled_batches(), reading_service=service()) as loader:
+            loader.seed(5)
+            return [list(loader) for _ in range(3)]
+
+    first, second = epochs(), epochs()
+    assert first == second
+    assert first[0] != first[1] != first[2]
+
+
+def test_seed_begins_again_with_the_first_epoch():
+    loader = DataLoader2(shuffled_batches())
+    loader.seed(5)
+    first = list(loader)
+    list(loader)
+    loader.seed(5)
+    assert list(loader) == first
+
+
+def test_torchs_generator_seeds_a_loader_that_has_no_seed():
+    def one():
+        torch.manual_seed(3)
+        return list(DataLoader2(shuffled_batches()))
+
+    assert one() == one()
+
+
+def test_shards_are_taken_in_turn_and_uneven_ends_are_kept():
+    dp = numbers(8).sharding_filter().map(lambda x: (x, os.getpid()))
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(3)) as loader:
+        items = list(loader)
+    assert [x for x, _ in items] == list(range(8))
+    pids = [pid for _, pid in items]
+    assert len(set(pids)) == 3
+    assert os.getpid() not in pids
+    assert all(pid == pids[x % 3] for x, pid in items)
+
+
+@pytest.mark.parametrize(("items", "workers"), [(0, 2), (1, 3), (2, 3)])
+def test_fewer_items_than_workers(items, workers):
+    with DataLoader2(numbers(items).sharding_filter(), reading_service=MultiProcessingReadingService(workers)) as loader:
+        assert list(loader) == list(loader) == list(range(items))
+
+
+@every_service
+def test_break_and_iterate_again(service):
+    with DataLoader2(numbers(500).sharding_filter().map(np.full(1000, 1).__mul__), reading_service=service()) as loader:
+        for taken in (0, 1, 5, 40):
+            seen = []
+            for item in loader:
+                if len(seen) == taken:
+                    break
+                seen.append(int(item[0]))
+            assert seen == list(range(taken))
+        assert [int(item[0]) for item in loader] == list(range(500))
+
+
+@every_service
+def test_a_new_iterator_replaces_the_older(service):
+    with DataLoader2(numbers().sharding_filter(), reading_service=service()) as loader:
+        older = iter(loader)
+        assert next(older) == 0
+        newer = iter(loader)
+        assert next(newer) == 0
+        with pytest.raises(RuntimeError, match="replaced by a newer one"):
+            next(older)
+        assert list(newer) == list(range(1, 20))
+
+
+def test_the_loader_reads_a_copy_and_leaves_the_users_chain_alone():
+    dp = numbers().sharding_filter()
+    mine = iter(dp)
+    next(mine)
+    with DataLoader2(dp) as one, DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as two:
+        assert list(zip(one, two, strict=True)) == [(n, n) for n in range(20)]
+    assert next(mine) == 1
+
+
+def test_the_copy_shares_the_items():
+    items = [bytearray(1000)]
+    loader = DataLoader2(ps.iter.IterableWrapper(items, deepcopy=False))
+    assert next(iter(loader)) is items[0]
+
+
+def test_adapters_change_the_chain_once_in_their_order():
+    loader = DataLoader2(numbers(4), datapipe_adapter_fn=[lambda dp: dp.map(lambda x: x + 1), lambda dp: dp.batch(2)])
+    assert list(loader) == list(loader) == [[1, 2], [3, 4]]
+    assert list(DataLoader2(numbers(2), lambda dp: dp.map(str))) == ["0", "1"]
+
+
+@pytest.mark.parametrize("name", ["none", "in process, prefetching", "one worker"])
+def test_a_map_style_chain_is_read_in_the_order_of_its_indices(name):
+    with DataLoader2(ps.map.SequenceWrapper("abcd").map(str.upper), reading_service=SERVICES[name]()) as loader:
+        assert list(loader) == list("ABCD")
+
+
+def test_torchs_own_pipes_are_read_by_workers():
+    dp = TorchWrapper(range(6)).sharding_filter()
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
+        assert list(loader) == list(loader) == list(range(6))
+
+
+def test_workers_need_a_sharding_point_and_the_error_says_where():
+    loader = DataLoader2(numbers().shuffle().map(str), reading_service=MultiProcessingReadingService(2))
+    with pytest.raises(RuntimeError, match=r"(?s)no sharding point.*right after IterableWrapper\(range\(0, 20\)\)"):
+        next(iter(loader))
+
+
+def test_that_every_worker_reads_all_can_be_asked_for():
+    service = MultiProcessingReadingService(2, require_sharding=False)
+    with DataLoader2(numbers(3), reading_service=service) as loader:
+        assert list(loader) == [0, 0, 1, 1, 2, 2]
+
+
+def test_init_fn_runs_once_and_reset_fn_every_epoch_in_each_worker():
+    def init(dp, info):
+        return dp.map(lambda x: (info.num_workers, info.worker_id, x))
+
+    def reset(dp, info, seeds):
+        assert isinstance(seeds.generate_seed(), int)
+        return dp.map(lambda item: (*item, "reset"))
+
+    service = MultiProcessingReadingService(2, worker_init_fn=init, worker_reset_fn=reset)
+    with DataLoader2(numbers(4).sharding_filter(), reading_service=service) as loader:
+        assert list(loader) == [(2, x % 2, x, "reset") for x in range(4)]
+        assert list(loader) == [(2, x % 2, x, "reset", "reset") for x in range(4)]
+
+
+def test_global_generators_differ_between_workers_and_follow_the_seed():
+    def draw(_):
+        return random.random(), float(np.random.rand()), torch.rand(()).item()
+
+    def epoch():
+        with DataLoader2(numbers(4).sharding_filter().map(draw), reading_service=MultiProcessingReadingService(2)) as loader:
+            loader.seed(1)
+            return list(loader)
+
+    first = epoch()
+    assert first == epoch()
+    assert len({number for item in first for number in item}) == 12
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_every_start_method(method):
+    service = MultiProcessingReadingService(2, multiprocessing_context=method)
+    with DataLoader2(numbers(6).sharding_filter().map(lambda x: -x), reading_service=service) as loader:
+        assert list(loader) == [-x for x in range(6)]
+
+
+def test_wrong_arguments_raise_at_construction():
+    with pytest.raises(ValueError, match="multiprocessing_context 'thread' is not one of"):
+        MultiProcessingReadingService(2, multiprocessing_context="thread")
+    with pytest.raises(ValueError, match="num_workers must not be negative"):
+        MultiProcessingReadingService(-1)
+    with pytest.raises(ValueError, match="prefetch_cnt must not be negative"):
+        InProcessReadingService(prefetch_cnt=-1)
+    with pytest.raises(ValueError, match="a seed is an integer"):
+        DataLoader2(numbers()).seed(-1)
+
+
+def test_a_loader_that_was_shut_down_reads_no_more():
+    loader = DataLoader2(numbers().sharding_filter(), reading_service=MultiProcessingReadingService(2))
+    running = iter(loader)
+    next(running)
+    loader.shutdown()
+    loader.shutdown()
+    with pytest.raises(RuntimeError, match="was shut down"):
+        iter(loader)
+    with pytest.raises(RuntimeError, match="replaced"):
+        next(running)
+
+
+@every_service
+def test_a_state_taken_anywhere_goes_on_with_the_rest_and_the_next_epochs(service):
+    def loader():
+        made = DataLoader2(shuffled_batches(), reading_service=service())
+        made.seed(9)
+        return made
+
+    with loader() as whole:
+        first, second = list(whole), list(whole)
+    for taken in (0, 1, 2, len(first) - 1, len(first)):
+        with loader() as stopped:
+            running = iter(stopped)
+            assert [next(running) for _ in range(taken)] == first[:taken]
+            state = json.loads(json.dumps(stopped.state_dict()))
+        with DataLoader2(shuffled_batches(), reading_service=service()) as resumed:
+            resumed.load_state_dict(state)
+            assert list(resumed) == first[taken:]
+            assert list(resumed) == second
+
+
+@every_service
+def test_a_state_taken_after_an_epoch_begins_with_the_next(service):
+    with DataLoader2(shuffled_batches(), reading_service=service()) as loader:
+        list(loader)
+        state = loader.state_dict()
+        second = list(loader)
+    with DataLoader2(shuffled_batches(), reading_service=service()) as resumed:
+        resumed.load_state_dict(state)
+        assert list(resumed) == second
+
+
+def test_a_state_of_another_chain_is_refused_with_the_difference():
+    state = DataLoader2(numbers().map(str).batch(2)).state_dict()
+    with pytest.raises(ValueError, match=r"(?s)another chain.*-   Mapper"):
+        DataLoader2(numbers().batch(2)).load_state_dict(state)
+
+
+SCRIPT = """
+    import penstock as ps
+
+    print("script")
+    factor = 3
+    dp = ps.iter.IterableWrapper(range(4)).sharding_filter().map(lambda x: x * factor)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_workers=2)) as loader:
+        print(list(loader))
+"""
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_script_without_a_main_guard_runs_once(tmp_path, method):
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(SCRIPT).replace("num_workers=2", f"2, {method!r}"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("script\n[0, 3, 6, 9]\n", "")
+
+
+def test_a_script_read_from_standard_input_works():
+    done = subprocess.run(
+        [sys.executable], input=textwrap.dedent(SCRIPT), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("script\n[0, 3, 6, 9]\n", "")

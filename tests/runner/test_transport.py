@@ -1,0 +1,181 @@
+"""Items between processes: what goes in comes out, and its memory is used again."""
+
+import gc
+import os
+import pickle
+import threading
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+import torch
+
+from penstock.runner.transport import BLOCK_FROM, Inbox, Outbox
+
+Pair = namedtuple("Pair", "left right")
+
+
+class Line:
+    """An outbox and an inbox in one process."""
+
+    def __init__(self, max_blocks=100):
+        self.outbox, self.inbox = Outbox(max_blocks), Inbox()
+        self.descriptors = 0
+
+    def send(self, item):
+        parcel, descriptor = self.outbox.pack(item)
+        self.descriptors += descriptor is not None
+        return self.inbox.unpack(pickle.loads(pickle.dumps(parcel)), lambda: descriptor), parcel
+
+    def settle(self):
+        gc.collect()
+        self.outbox.take_back(self.inbox.unused_blocks())
+
+
+TENSORS = {
+    "float": torch.randn(40, 300),
+    "scalar": torch.tensor(3),
+    "empty": torch.empty(0, 3),
+    "bool": torch.tensor([True, False]),
+    "bfloat16": torch.arange(30000).to(torch.bfloat16),
+    "complex": torch.randn(5000, dtype=torch.complex64),
+    "conjugated": torch.randn(5, dtype=torch.complex64).conj(),
+    "channels_last": torch.randn(2, 3, 64, 64).to(memory_format=torch.channels_last),
+    "strided": torch.randn(300, 100)[::2, ::3],
+    "expanded": torch.randn(100, 1).expand(100, 200),
+    "requires_grad": torch.randn(100, 100, requires_grad=True),
+    "sparse": torch.eye(20).to_sparse(),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_tensor_arrives_equal_with_its_dtype_and_gradient_flag(name):
+    sent = TENSORS[name]
+    received, _ = Line().send(sent)
+    assert received.dtype == sent.dtype
+    assert received.requires_grad == sent.requires_grad
+    assert torch.equal(received.to_dense(), sent.to_dense())
+
+
+def test_channels_last_stays_channels_last():
+    received, _ = Line().send(TENSORS["channels_last"])
+    assert received.is_contiguous(memory_format=torch.channels_last)
+
+
+ARRAYS = {
+    "c": np.random.default_rng(0).random((100, 100)),
+    "fortran": np.asfortranarray(np.random.default_rng(0).random((100, 100))),
+    "strided": np.arange(40000).reshape(200, 200)[:, ::3],
+    "objects": np.array([{"a": 1}, None], dtype=object),
+    "records": np.zeros(5000, dtype=[("a", "i4"), ("b", "f8")]),
+    "small": np.arange(3),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_array_arrives_equal_with_its_dtype(name):
+    received, _ = Line().send(ARRAYS[name])
+    assert received.dtype == ARRAYS[name].dtype
+    assert np.array_equal(received, ARRAYS[name])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b"x" * 3_000_000,
+        "y" * 100_000,
+        Pair(torch.zeros(2), [1, {"k": b"z" * 5000}]),
+        OrderedDict(a=(1, 2.5, None), b={3}),
+        {"nested": [torch.ones(100, 100), np.ones(50000), b"q" * 40000]},
+        bytearray(b"w" * 50000),
+    ],
+    ids=["bytes", "text", "namedtuple", "ordered dict", "nested", "bytearray"],
+)
+def test_any_item_arrives_equal_and_of_its_type(item):
+    received, _ = Line().send(item)
+    assert type(received) is type(item)
+    assert repr(received) == repr(item)
+
+
+def test_lambdas_and_local_classes_travel():
+    class Local:
+        factor = 3
+
+    received, _ = Line().send([lambda x: x + 1, Local()])
+    assert received[0](1) == 2
+    assert received[1].factor == 3
+
+
+@pytest.mark.parametrize("size", [10, BLOCK_FROM * 4])
+def test_what_arrives_can_be_written_to(size):
+    tensor, array = Line().send((torch.zeros(size), np.zeros(size)))[0]
+    tensor += 1
+    array += 1
+    assert tensor.sum() == array.sum() == size
+
+
+def test_large_items_lie_in_a_block_and_small_ones_do_not():
+    line = Line()
+    assert line.send(b"x" * BLOCK_FROM)[1].block is not None
+    assert line.send(torch.zeros(BLOCK_FROM))[1].block is not None
+    assert line.send(torch.zeros(10))[1].block is None
+
+
+def test_a_block_is_used_again_when_the_last_view_of_it_is_gone_and_not_before():
+    line = Line()
+    kept, parcel = line.send((torch.full((100_000,), 1.0), torch.full((100_000,), 2.0)))
+    one = kept[1][10:20]
+    del kept
+    line.settle()
+    _, other = line.send(torch.full((100_000,), 3.0))
+    assert other.block != parcel.block
+    assert one.tolist() == [2.0] * 10
+    del one
+    line.settle()
+    _, again = line.send(torch.full((100_000,), 4.0))
+    assert again.block in (parcel.block, other.block)
+    assert line.descriptors == 2
+
+
+def test_blocks_do_not_pile_up_when_items_grow():
+    line = Line()
+    for size in range(20_000, 2_000_000, 50_000):
+        item, _ = line.send(torch.zeros(size))
+        del item
+        line.settle()
+    assert len(line.outbox._blocks) == len(line.inbox._blocks) == 1
+
+
+def test_many_kept_items_keep_their_values():
+    line = Line()
+    kept = [line.send(torch.full((20_000,), float(n)))[0] for n in range(50)]
+    assert [tensor[0].item() for tensor in kept] == list(range(50))
+    assert all((tensor == tensor[0]).all() for tensor in kept)
+
+
+def test_beyond_the_limit_of_blocks_items_travel_along_the_connection():
+    line = Line(max_blocks=2)
+    sent = [line.send(torch.full((20_000,), float(n))) for n in range(4)]
+    assert [parcel.block is None for _, parcel in sent] == [False, False, True, True]
+    assert [tensor[5].item() for tensor, _ in sent] == [0, 1, 2, 3]
+
+
+def test_no_descriptor_stays_open():
+    line = Line()
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else pytest.skip("no /proc here")
+    kept = [line.send(torch.zeros(20_000))[0] for _ in range(10)]
+    del kept
+    line.settle()
+    after = len(os.listdir("/proc/self/fd"))
+    # Each mapping of a live block holds one descriptor of its file on either side.
+    assert after - before <= 2 * len(line.outbox._blocks)
+    del line
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_item_that_cannot_be_pickled_raises_and_the_line_goes_on():
+    line = Line()
+    with pytest.raises(TypeError, match="lock"):
+        line.send([torch.zeros(20_000), threading.Lock()])
+    assert line.send(1)[0] == 1
