@@ -13,7 +13,7 @@ from .graph import sources_of
 from .iteration import Pass, begin_pass, replace_live_iterator
 from .notes import describe_item, say_where
 from .state import Node, capture, node_before_pass, pack, take_seeds, unpack
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_traversing, torch_looks_up
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_traversing, torch_loads_as_they_are, torch_looks_up
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -167,6 +167,9 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
     holds_items: ClassVar[bool] = True
     """Whether the operator may keep items of its source's from one of its own items to the next."""
 
+    in_main_process: ClassVar[bool] = False
+    """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
+
     _pass: Pass | None = None
     _handed_down: Node | None = None
 
@@ -280,3 +283,4 @@ class MapDataPipe(_Pipe, TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPi
 bases.update(iter=IterDataPipe, map=MapDataPipe)
 for _kind in (IterDataPipe, MapDataPipe):
     torch_looks_up(_kind, find_method)
+torch_loads_as_they_are(IterDataPipe)

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import inspect
+import re
 import reprlib
+from collections.abc import Iterator
 from typing import Any
 
 from .graph import DataPipe, sources_of
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["arguments_of", "show_chain", "step"]
+__all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
 
 _WIDTH = 100
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _short = reprlib.Repr()
 _short.maxother = _short.maxstring = 60
 
 
-def arguments_of(pipe: DataPipe) -> list[str]:
-    """Return the arguments that a pipe was made with, sources and defaults apart, as text.
+def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
+    """Yield the parameters of a pipe's class, each with the argument that this pipe was made with.
 
-    They are read from the attributes that have the names of the parameters.
+    They are read from the attributes that have the names of the parameters, or these after an underscore; where there
+    is neither, the default is taken to be meant.
     """
-    shown: list[str] = []
     held = vars(pipe)
-    by_position = True
     for name, parameter in list(inspect.signature(type(pipe).__init__).parameters.items())[1:]:
-        value = held.get(name, parameter.default)
+        yield parameter, held.get(name, held.get(f"_{name}", parameter.default))
+
+
+def arguments_of(pipe: DataPipe) -> list[str]:
+    """Return the arguments that a pipe was made with, sources and defaults apart, as text."""
+    shown: list[str] = []
+    by_position = True
+    for parameter, value in kept_arguments(pipe):
         if _is_default(value, parameter.default) or _holds_pipes(value):
             by_position = by_position and _holds_pipes(value)
         elif parameter.kind is parameter.VAR_POSITIONAL:
@@ -35,7 +44,7 @@ def arguments_of(pipe: DataPipe) -> list[str]:
         elif by_position and parameter.kind is not parameter.KEYWORD_ONLY:
             shown.append(_show(value))
         else:
-            shown.append(f"{name}={_show(value)}")
+            shown.append(f"{parameter.name}={_show(value)}")
     return shown
 
 
@@ -53,7 +62,7 @@ def show_chain(pipe: DataPipe) -> str:
 
 def _steps(pipe: DataPipe) -> list[str]:
     sources = sources_of(pipe)
-    method = getattr(type(pipe), "functional_name", None)
+    method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     arguments = arguments_of(pipe)
     if not sources:
         return [step(pipe)]
@@ -81,5 +90,5 @@ def _holds_pipes(value: object) -> bool:
 def _show(value: object) -> str:
     name = getattr(value, "__qualname__", None)
     if name is None:
-        return _short.repr(value)
-    return "<lambda>" if name.endswith("<lambda>") else str(name).removeprefix("<locals>.")
+        return _ADDRESS.sub("", _short.repr(value))
+    return str(name).rpartition("<locals>.")[2]

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
-__all__ = ["Operator", "Operators", "find_method", "functional_datapipe", "operators"]
+__all__ = ["Operator", "Operators", "did_you_mean", "find_method", "functional_datapipe", "operators"]
 
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
@@ -55,7 +55,7 @@ class Operator:
 
 
 class Operators(Mapping[str, Operator]):
-    """All operators, read-only, under `"iter.batch"`, `"map.batch"`, …; `"load_from_tar"` alone where only one kind has it.
+    """All operators, read-only, under `"iter.batch"`, `"map.batch"`, …; the name alone will do where one kind has it.
 
     >>> import penstock as ps
     >>> operators["iter.batch"].cls is ps.iter.Batcher
@@ -77,7 +77,7 @@ class Operators(Mapping[str, Operator]):
             return found[0]
         if found:
             raise KeyError(f"{name!r} is on both kinds of pipe: ask for 'iter.{name}' or 'map.{name}'")
-        raise KeyError(f"no operator {name!r}{_did_you_mean(name, [entry.name for entry in self._entries.values()])}")
+        raise KeyError(f"no operator {name!r}{did_you_mean(name, [entry.name for entry in self._entries.values()])}")
 
     def __iter__(self) -> Iterator[str]:
         self._load_plug_ins()
@@ -194,7 +194,7 @@ def find_method(pipe: Any, name: str) -> Any:
 @functools.lru_cache(maxsize=256)
 def _suggestions(base: type, name: str, number_of_operators: int) -> str:
     known = [method for method in dir(base) if not method.startswith("_")]
-    return _did_you_mean(name, [*known, *registered_with_torch(base)])
+    return did_you_mean(name, [*known, *registered_with_torch(base)])
 
 
 def _no_such_method(pipe: Any, base: type, name: str) -> str:
@@ -205,7 +205,8 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
     return message
 
 
-def _did_you_mean(name: str, known: list[str]) -> str:
+def did_you_mean(name: str, known: list[str]) -> str:
+    """Return the end of an error message: the nearest of the known names, or nothing where none is near."""
     near = difflib.get_close_matches(name, sorted(set(known)), n=3)
     return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 

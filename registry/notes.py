@@ -11,7 +11,7 @@ import torch
 from .display import step
 from .graph import DataPipe, sources_of
 
-__all__ = ["describe_item", "is_noted", "say_where"]
+__all__ = ["describe_item", "notes_of", "say_where"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
@@ -21,9 +21,9 @@ _short.maxstring = _short.maxother = 80
 _short.maxlist = _short.maxtuple = _short.maxdict = 4
 
 
-def is_noted(error: BaseException) -> bool:
-    """Say whether an error already tells where it happened."""
-    return any(note.startswith(_PREFIX) for note in getattr(error, "__notes__", ()))
+def notes_of(error: BaseException) -> list[str]:
+    """Return the notes that were added to an error here."""
+    return [note for note in getattr(error, "__notes__", ()) if note.startswith(_PREFIX)]
 
 
 def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> None:
@@ -31,11 +31,13 @@ def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> 
 
     Only the first pipe that the error leaves adds one: that is where it was raised.
     """
-    if is_noted(error):
+    if notes_of(error):
         return
     sources = sources_of(pipe)
     if item is _NOTHING:
         item = next((last for source in sources if (last := last_item(source)) is not _NOTHING), _NOTHING)
+    if item is _NOTHING:
+        item = _item_in_hand(error, pipe)
     where = f"{_PREFIX}raised in {step(pipe)}"
     if item is not _NOTHING:
         where += f", on {describe_item(item)}"
@@ -64,6 +66,17 @@ def last_item(pipe: DataPipe) -> Any:
     iterator = current.iterator() if current is not None and current.iterator is not None else None
     frame = getattr(iterator, "gi_frame", None)
     return _NOTHING if frame is None else frame.f_locals.get("item", _NOTHING)
+
+
+def _item_in_hand(error: BaseException, pipe: DataPipe) -> Any:
+    """The `item` of the method of a pipe that raised: a generator that fails closes at once what it was reading."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        held = traceback.tb_frame.f_locals
+        if held.get("self") is pipe and "item" in held:
+            return held["item"]
+        traceback = traceback.tb_next
+    return _NOTHING
 
 
 def describe_item(item: object) -> str:

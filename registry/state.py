@@ -146,7 +146,7 @@ def take_seeds(pipe: Any, node: Node) -> None:
     """Give a pipe and its sources the seeds in a node."""
     if "random" in node:
         pipe.set_random_state(node["random"])
-    for source, source_node in zip(sources_of(pipe), node.get("sources", ())):
+    for source, source_node in zip(sources_of(pipe), node.get("sources", ()), strict=False):
         take_seeds(source, source_node)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "registered_with_torch",
     "torch_is_traversing",
     "torch_looks_up",
+    "torch_loads_as_they_are",
 ]
 
 T = TypeVar("T")
@@ -29,8 +30,10 @@ try:
     from torch.utils.data.datapipes.datapipe import DataChunk
     from torch.utils.data.datapipes.datapipe import IterDataPipe as TorchIterDataPipe
     from torch.utils.data.datapipes.datapipe import MapDataPipe as TorchMapDataPipe
+    from torch.utils.data.datapipes.datapipe import _IterDataPipeSerializationWrapper as _LoaderWrapper
     from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 except ImportError:  # torch without DataPipes
+    _LoaderWrapper = None  # type: ignore[assignment,misc]
 
     class DataChunk(list[T]):  # type: ignore[no-redef]
         """A batch: a list that knows its items under the name torch gave them."""
@@ -76,11 +79,29 @@ def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:
     later fail on import, so ours are looked up after torch's and never stand in its registry.
     """
     base: Any = TorchIterDataPipe if issubclass(kind, TorchIterDataPipe) else TorchMapDataPipe
-    own = getattr(base, "__getattr__", None)
+    own: Any = getattr(base, "__getattr__", None)
+    theirs = registered_with_torch(kind)
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
-        if own is not None and name in registered_with_torch(kind):
+        if name in theirs:
             return own(self, name)
+        if name[0] == "_":  # torch's hook asks for a private name that is not there, once an item: answered at once
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return find(self, name)
 
     base.__getattr__ = __getattr__
+
+
+def torch_loads_as_they_are(kind: type) -> None:
+    """Let torch's DataLoader and torchdata's StatefulDataLoader read the pipes of a kind directly.
+
+    They put each pipe into a wrapper, which hides its `state_dict`: StatefulDataLoader would begin anew, in another
+    random order, and skip.
+    """
+    if _LoaderWrapper is None:
+        return
+
+    def __new__(cls: type, *pipe: Any) -> Any:  # noqa: N807
+        return pipe[0] if pipe and isinstance(pipe[0], kind) else object.__new__(cls)
+
+    _LoaderWrapper.__new__ = staticmethod(__new__)  # type: ignore[method-assign,assignment]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from ..pipes.iter.ahead import Prefetcher
-from ..registry import IterDataPipe, seed_graph, sharding_points, walk
+from ..registry import IterDataPipe, seed_graph, sharding_points, sources_of, walk
 from .pool import PoolOptions, WorkerReader
 from .processes import context_for
 from .seeds import SeedGenerator
@@ -127,11 +128,12 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         if self.num_workers == 0:
             self._in_process = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
             return self._in_process.initialize(datapipe)
-        if self.num_workers > 1 and self.require_sharding and not sharding_points(datapipe):
-            raise RuntimeError(_missing_sharding_point(datapipe, self.num_workers))
+        above, own_steps = _split_before_main_process(datapipe)
+        if self.num_workers > 1 and self.require_sharding and not sharding_points(above):
+            raise RuntimeError(_missing_sharding_point(above, self.num_workers))
         self._reader = WorkerReader(
             PoolOptions(
-                datapipe,
+                above,
                 self.num_workers,
                 self.multiprocessing_context,
                 max(self.worker_prefetch_cnt, 1),
@@ -139,7 +141,11 @@ class MultiProcessingReadingService(ReadingServiceInterface):
                 self.worker_reset_fn,
             )
         )
-        return Prefetcher(self._reader, self.main_prefetch_cnt) if self.main_prefetch_cnt else self._reader
+        self._end = Prefetcher(self._reader, self.main_prefetch_cnt) if self.main_prefetch_cnt else self._reader
+        for step in own_steps:
+            step.source = self._end
+            self._end = step
+        return self._end
 
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
@@ -148,11 +154,21 @@ class MultiProcessingReadingService(ReadingServiceInterface):
             return self._in_process.initialize_iteration(seed_generator, iter_reset_fn)
         if self._reader is not None:
             self._reader.epoch_seed = seed_generator.generate_shared_seed()
+            seed_graph(self._end, seed_generator.generate_seed())
         return iter_reset_fn
 
     def finalize(self) -> None:
         if self._reader is not None:
             self._reader.shutdown()
+
+
+def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
+    """The part of a chain that workers can run, and copies of the steps after it, from the first that they cannot."""
+    spine: list[Any] = [datapipe]
+    while len(sources := sources_of(spine[-1])) == 1:
+        spine += sources
+    cut = max((place + 1 for place, step in enumerate(spine) if getattr(step, "in_main_process", False)), default=0)
+    return spine[cut], [copy.copy(step) for step in reversed(spine[:cut])]
 
 
 def _missing_sharding_point(datapipe: IterDataPipe[Any], num_workers: int) -> str:

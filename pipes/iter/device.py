@@ -31,6 +31,7 @@ class PinMemory(IterDataPipe[T]):
     """
 
     holds_items = False
+    in_main_process = True  # pinned memory does not cross a process border
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class DeviceMover(IterDataPipe[T]):
 
     The copy of one item ahead goes from pinned memory on a stream of its own, so that it overlaps what is computed on
     the item before. Tensors are found in dicts, lists, tuples and objects with a `to` method; what else there is stays.
-    On the CPU nothing is done.
+    On the CPU nothing is done. Under worker processes, this step and those after it run in the main process.
 
     `device` is anything that `torch.device` takes; None is the accelerator where there is one, else the CPU. Raises
     RuntimeError at the first item when the device is not there.
@@ -67,6 +68,7 @@ class DeviceMover(IterDataPipe[T]):
     """
 
     holds_items = False
+    in_main_process = True  # workers have no business on the device
     transient = ("_trail",)
 
     def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:

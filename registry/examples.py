@@ -1,0 +1,71 @@
+"""The example in an operator's docstring: the names it may use, and fresh pipes made by running it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .functional import operators
+from .graph import DataPipe, walk
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+
+__all__ = ["example_names", "maker_of_example"]
+
+
+def example_names(module: str) -> dict[str, Any]:
+    """Return the names that the examples of a module may use without an import.
+
+    Those are the names of the module itself, the operator classes, the package as `ps`. Where an iterable and a
+    map-style operator have one class name, the iterable one is meant, and in a module that defines one, that one.
+    """
+    entries = sorted(operators.values(), key=lambda entry: entry.kind, reverse=True)
+    classes = {entry.cls.__name__: entry.cls for entry in entries}
+    package = sys.modules.get(__name__.partition(".")[0])
+    return {**classes, "ps": package, **vars(sys.modules[module])}
+
+
+def maker_of_example(cls: type) -> Callable[[], DataPipe]:
+    """Return a function that makes a fresh pipe each time: the `dp` of the example in a class's docstring.
+
+    The example is run up to the definition of `dp`. Its statements before the first that makes a pipe, such as
+    those that lay out files, are run once.
+
+    Raises ValueError when the docstring has no example in which `dp` reads through `cls`.
+    """
+    import doctest  # it brings pdb and unittest, which importing Penstock should not cost
+
+    names = {**example_names(cls.__module__), cls.__name__: cls}
+    statements: list[Any] = []
+    before: Mapping[str, Any] = dict(names)
+    for example in doctest.DocTestParser().get_examples(cls.__doc__ or "", cls.__qualname__):
+        statement = compile(example.source, f"<example of {cls.__qualname__}>", "exec")
+        held = dict(names)
+        _run(statement, names)
+        if statements or any(_is_pipe(value) for name, value in names.items() if value is not held.get(name)):
+            statements.append(statement)
+        else:
+            before = dict(names)
+        made = names.get("dp")
+        if _is_pipe(made) and any(type(pipe) is cls for pipe in walk(made)):
+            return lambda: _make(statements, before)
+    raise ValueError(f"the docstring of {cls.__qualname__} has no example that defines `dp` as a chain with it")
+
+
+def _make(statements: list[Any], before: Mapping[str, Any]) -> DataPipe:
+    names = dict(before)
+    for statement in statements:
+        _run(statement, names)
+    made: DataPipe = names["dp"]
+    return made
+
+
+def _run(statement: Any, names: dict[str, Any]) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(statement, names)
+
+
+def _is_pipe(value: object) -> bool:
+    return isinstance(value, (TorchIterDataPipe, TorchMapDataPipe))

@@ -1,0 +1,129 @@
+"""The laws that every operator holds, and `check_operator`, which checks them.
+
+A law is a function that takes a maker of fresh, equal pipes and raises AssertionError where the law is broken. They
+stand in `laws_of_making`, `laws_of_reading` and `laws_of_state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .base import IterDataPipe, MapDataPipe
+from .examples import maker_of_example
+from .functional import did_you_mean
+from .graph import DataPipe, walk
+from .laws_of_making import (
+    construction_pulls_nothing,
+    copies_agree,
+    method_and_constructor_agree,
+    repr_shows_the_chain,
+)
+from .laws_of_reading import (
+    abandoned_iterator_closes_its_source,
+    empty_source_ends,
+    errors_are_noted_once,
+    every_order_of_reading_agrees,
+    index_out_of_range_raises,
+    items_are_left_alone,
+    len_is_exact,
+    newer_iterator_invalidates_the_older,
+    no_resource_warning,
+    restart_begins_again,
+    source_errors_pass_through,
+    two_passes_agree,
+)
+from .laws_of_state import (
+    resumed_after_every_item,
+    resumed_again_and_again,
+    resumed_at_either_end,
+    same_seed_same_order,
+    union_over_shards_is_the_whole,
+)
+from .probes import Maker
+
+__all__ = ["LAWS", "broken_laws_of", "check_operator"]
+
+
+def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str] | None = None) -> None:
+    """Check that an operator holds the laws; the first that it breaks raises AssertionError, which shows how.
+
+    `make_pipe` returns a fresh pipe each time, equal to those before: a short chain that ends in the operator. Or it is
+    the operator's class, and the chain is the `dp` of the example in its docstring. `laws` are the names of those to
+    check; without it all are checked that apply to the kind of pipe, but for those that an operator of the chain says
+    it cannot hold, in its class attribute `broken_laws`.
+
+    >>> import penstock as ps
+    >>> ps.check_operator(lambda: ps.iter.IterableWrapper(range(6)).batch(4))
+    """
+    make = maker_of_example(make_pipe) if isinstance(make_pipe, type) else make_pipe
+    pipe = make()
+    if not isinstance(pipe, (IterDataPipe, MapDataPipe)):
+        raise TypeError(f"make_pipe must return a pipe of Penstock, and returned {type(pipe).__name__}")
+    if make() is pipe:
+        raise ValueError("make_pipe must return a fresh pipe each time, and returned the same one twice")
+    applying = LAWS["iter" if isinstance(pipe, IterDataPipe) else "map"]
+    broken = broken_laws_of(pipe)
+    for name in applying if laws is None else laws:
+        if name not in applying:
+            raise ValueError(f"no law {name!r} for this kind of pipe{did_you_mean(name, [*applying])}")
+        if name not in broken:
+            _check(name, applying[name], make, pipe)
+
+
+def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
+    """Return the laws that a chain cannot hold, since one of its operators says so, each with the reason.
+
+    Raises ValueError where an operator names a law that there is not, or gives no reason.
+    """
+    broken: dict[str, str] = {}
+    for operator in {type(part) for part in walk(pipe)}:
+        for name, reason in getattr(operator, "broken_laws", {}).items():
+            where = f"broken_laws of {operator.__qualname__}"
+            if not any(name in laws for laws in LAWS.values()):
+                raise ValueError(f"{where}: no law {name!r}{did_you_mean(name, [*LAWS['iter'], *LAWS['map']])}")
+            if not isinstance(reason, str) or not reason.strip():
+                raise ValueError(f"{where}: say in words why {name!r} cannot be held")
+            broken[name] = reason
+    return broken
+
+
+def _check(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe) -> None:
+    try:
+        law(make)
+    except Exception as error:
+        seen = error if isinstance(error, AssertionError) else f"it raised {error!r}"
+        meaning = (law.__doc__ or "").partition("\n")[0]
+        heading = f"{type(pipe).__name__} breaks the law {name!r}: {meaning}"
+        raise AssertionError(f"{heading}\nchain: {pipe!r}\n{seen}") from error
+
+
+_ON_BOTH = (
+    construction_pulls_nothing,
+    two_passes_agree,
+    copies_agree,
+    len_is_exact,
+    items_are_left_alone,
+    method_and_constructor_agree,
+    same_seed_same_order,
+    empty_source_ends,
+    source_errors_pass_through,
+    errors_are_noted_once,
+    repr_shows_the_chain,
+    no_resource_warning,
+)
+_ON_ITER = (
+    restart_begins_again,
+    newer_iterator_invalidates_the_older,
+    abandoned_iterator_closes_its_source,
+    resumed_after_every_item,
+    resumed_at_either_end,
+    resumed_again_and_again,
+    union_over_shards_is_the_whole,
+)
+_ON_MAP = (every_order_of_reading_agrees, index_out_of_range_raises)
+
+LAWS: dict[str, dict[str, Callable[[Maker], None]]] = {
+    "iter": {law.__name__: law for law in _ON_BOTH + _ON_ITER},
+    "map": {law.__name__: law for law in _ON_BOTH + _ON_MAP},
+}
+"""The laws for each kind of pipe, by name."""

@@ -1,0 +1,111 @@
+"""The laws of making a chain: by constructor or method, by copying, and how it shows itself."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import pickle
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from .display import kept_arguments, step
+from .graph import sources_of, walk
+from .probes import Maker, agree, read, seeded, tap
+from .seeds import seed_graph
+
+__all__ = ["construction_pulls_nothing", "copies_agree", "method_and_constructor_agree", "repr_shows_the_chain"]
+
+
+def construction_pulls_nothing(make: Maker) -> None:
+    """Making a chain reads nothing from its sources."""
+    pipe = make()
+    begun = [step(part) for part in walk(pipe) if vars(part).get("_pass") is not None]
+    if begun:
+        raise AssertionError(f"a pass had begun over {' and '.join(begun)} before the chain was read")
+    probes = tap(pipe)
+    with contextlib.suppress(Exception):  # arguments that are not kept, or not as they were given: another law tells
+        args, kwargs = _arguments(pipe)
+        type(pipe)(*args, **kwargs)
+    if pulled := [plain for probe in probes for _, plain in probe.pulled]:
+        raise AssertionError(f"the constructor took {pulled!r:.200}")
+
+
+def copies_agree(make: Maker) -> None:
+    """A copy, by pickle, cloudpickle or deepcopy, made before, during or after a pass, gives all items."""
+    expected = read(seeded(make))
+    for taken in sorted({0, 1, len(expected) // 2, len(expected) + 1}):
+        pipe = seeded(make)
+        iterator = iter(pipe)
+        items = read(islice(iterator, taken))
+        for way, copied in _copies(pipe):
+            seed_graph(copied, 0)
+            agree(read(copied), expected, f"a copy made by {way} after {len(items)} items")
+        agree(items + read(iterator), expected, f"the pipe itself, copied after {len(items)} items")
+
+
+def _copies(pipe: Any) -> Iterator[tuple[str, Any]]:
+    import cloudpickle  # type: ignore[import-untyped]  # slow to import, and only needed here
+
+    yield "cloudpickle", pickle.loads(cloudpickle.dumps(pipe))
+    yield "copy.deepcopy", copy.deepcopy(pipe)
+    try:
+        pickled = pickle.dumps(pipe)
+    except (pickle.PicklingError, AttributeError, TypeError):  # a lambda or a local class: not for plain pickle
+        return
+    yield "pickle", pickle.loads(pickled)
+
+
+def method_and_constructor_agree(make: Maker) -> None:
+    """Called as a method of its source and as a class, an operator makes the same pipe.
+
+    The arguments are read from the attributes that have the names of the parameters.
+    """
+    expected, shown = read(seeded(make)), repr(make())
+
+    def by_constructor() -> Any:
+        pipe = make()
+        args, kwargs = _arguments(pipe)
+        return type(pipe)(*args, **kwargs)
+
+    def by_method() -> Any:
+        pipe = make()
+        (source, *args), kwargs = _arguments(pipe)
+        return getattr(source, type(pipe).functional_name)(*args, **kwargs)
+
+    has_method = "functional_name" in vars(type(make())) and sources_of(make())
+    for made_by in (by_constructor, by_method) if has_method else (by_constructor,):
+        if (seen := repr(made_by())) != shown:
+            raise AssertionError(f"made {made_by.__name__}, the chain is\n{seen}")
+        agree(read(seeded(made_by)), expected, f"made {made_by.__name__}")
+
+
+def _arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that a pipe was made with, from its attributes."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for parameter, value in kept_arguments(pipe):
+        if value is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise AssertionError(f"the argument {parameter.name!r} is not kept as an attribute of that name")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += () if value is parameter.empty else value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            kwargs |= {} if value is parameter.empty else value
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            kwargs[parameter.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def repr_shows_the_chain(make: Maker) -> None:
+    """The text of a chain names every operator of it, and no address in memory."""
+    pipe = make()
+    shown = repr(pipe)
+    if re.search(r"\b0x[0-9a-f]{6}", shown):
+        raise AssertionError("there is an address in it")
+    for part in walk(pipe):
+        names = {type(part).__name__, f".{getattr(type(part), 'functional_name', None)}("}
+        if not any(name in shown for name in names):
+            raise AssertionError(f"{type(part).__name__} is not in it")

@@ -1,0 +1,188 @@
+"""The laws of reading a chain: passes, their ends, errors and resources, and items by index."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from .iteration import close
+from .notes import notes_of
+from .probes import Maker, Probe, agree, as_plain, read, seeded, tap
+from .seeds import seed_graph
+
+__all__ = [
+    "abandoned_iterator_closes_its_source",
+    "empty_source_ends",
+    "errors_are_noted_once",
+    "every_order_of_reading_agrees",
+    "index_out_of_range_raises",
+    "items_are_left_alone",
+    "len_is_exact",
+    "newer_iterator_invalidates_the_older",
+    "no_resource_warning",
+    "restart_begins_again",
+    "source_errors_pass_through",
+    "two_passes_agree",
+]
+
+_PATIENCE = 10.0
+"""Seconds that an operator with threads may take to close its source."""
+
+
+def two_passes_agree(make: Maker) -> None:
+    """With the seed fixed, every pass gives the same items."""
+    pipe = seeded(make)
+    first = read(pipe)
+    seed_graph(pipe, 0)
+    agree(read(pipe), first, "the second pass over one pipe")
+    agree(read(seeded(make)), first, "a pass over an equal pipe")
+
+
+def restart_begins_again(make: Maker) -> None:
+    """After a pass that was given up, the next one begins with the first item."""
+    expected = read(seeded(make))
+    for taken in {1, len(expected) // 2, len(expected)}:
+        pipe = seeded(make)
+        for _ in islice(pipe, taken):
+            pass
+        seed_graph(pipe, 0)
+        agree(read(pipe), expected, f"a pass after one given up after {taken} items")
+
+
+def newer_iterator_invalidates_the_older(make: Maker) -> None:
+    """Once a newer iterator was made, the older one raises RuntimeError, and the newer gives all items."""
+    expected = read(seeded(make))
+    if not expected:
+        return
+    pipe = seeded(make)
+    older = iter(pipe)
+    next(older)
+    seed_graph(pipe, 0)
+    newer = iter(pipe)
+    try:
+        seen = f"gave {next(older)!r:.200}"
+    except RuntimeError:
+        agree(read(newer), expected, "the newer iterator")
+        return
+    except StopIteration:
+        seen = "just ended"
+    raise AssertionError(f"the older iterator was to raise RuntimeError, and {seen}")
+
+
+def len_is_exact(make: Maker) -> None:
+    """`len` is the number of items, or raises TypeError."""
+    _check_len(make())
+
+
+def _check_len(pipe: Any) -> None:
+    try:
+        told = len(pipe)
+    except TypeError:
+        return
+    if told != (number := len(read(pipe))):
+        raise AssertionError(f"len says {told}, and there are {number} items")
+
+
+def items_are_left_alone(make: Maker) -> None:
+    """Neither the items of the source are changed, nor those that were handed out."""
+    pipe = make()
+    probes = tap(pipe)
+    handed_out = [(item, as_plain(item, read_streams=False)) for item in pipe]
+    for whose, items in [("of the source", [pair for probe in probes for pair in probe.pulled]), ("out", handed_out)]:
+        now = [as_plain(item, read_streams=False) for item, _ in items]
+        agree(now, [was for _, was in items], f"the items handed {whose}, looked at after the pass")
+
+
+def abandoned_iterator_closes_its_source(make: Maker) -> None:
+    """The source's iterator is closed when the pass ends, is closed, dropped, or replaced by a newer one."""
+    for end in ("was exhausted", "was closed", "was dropped", "was replaced"):
+        pipe = make()
+        probes = tap(pipe)
+        iterator: Any = iter(pipe)
+        next(iterator, None)
+        if end == "was exhausted":
+            read(iterator)
+        elif end == "was closed":
+            close(iterator)
+        elif end == "was dropped":
+            iterator = None
+        else:
+            _newer = iter(pipe)
+        if not all(probe.closed.wait(_PATIENCE) for probe in probes):
+            raise AssertionError(f"the iterator {end}, and its source is still open")
+
+
+def empty_source_ends(make: Maker) -> None:
+    """Over an empty source a pass ends, and `len` is exact."""
+    for look in (read, _check_len):
+        pipe = make()
+        tap(pipe, empty=True)
+        look(pipe)
+
+
+def source_errors_pass_through(make: Maker) -> None:
+    """An error of the source comes out with its type unchanged; the pass is over then, and the source is closed."""
+    for probes, iterator, error in _failures(make):
+        raised = next(probe.raised for probe in probes if probe.raised is not None)
+        if type(error) is not type(raised) or error.args != raised.args:
+            raise AssertionError(f"the source raised {raised!r}, and what came out is {error!r}")
+        if (item := next(iterator, None)) is not None:
+            raise AssertionError(f"after the error, the iterator gave {item!r:.200}")
+        if not all(probe.closed.wait(_PATIENCE) for probe in probes):
+            raise AssertionError("after the error, the source is still open")
+
+
+def errors_are_noted_once(make: Maker) -> None:
+    """An error carries one note of Penstock's, which says where it was raised."""
+    for _, _, error in _failures(make):
+        if error is not None and len(notes := notes_of(error)) != 1:
+            raise AssertionError(f"{error!r} carries {len(notes)} notes: {notes}")
+
+
+def _failures(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Exception | None]]:
+    """Read over sources that raise, at once or after some items: the probes, the iterator, and what it raised."""
+    for fail_after in (0, 1, 2):
+        pipe = make()
+        probes = tap(pipe, fail_after=fail_after)
+        iterator = iter(pipe)
+        error = None
+        try:
+            read(iterator)
+        except Exception as seen:
+            error = seen
+        if any(probe.raised for probe in probes):
+            yield probes, iterator, error
+
+
+def no_resource_warning(make: Maker) -> None:
+    """Neither a whole pass nor one given up leaves anything behind that warns of not being closed."""
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for taken in (None, 1):
+            for _ in islice(make(), taken):
+                pass
+        gc.collect()
+    if seen := [str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)]:
+        raise AssertionError("; ".join(seen))
+
+
+def every_order_of_reading_agrees(make: Maker) -> None:
+    """An index has the same item whenever it is asked for."""
+    pipe = seeded(make)
+    forwards = read(pipe)
+    backwards = [as_plain(pipe[index]) for index in reversed(range(len(forwards)))]
+    agree(backwards[::-1], forwards, "read from the last index to the first")
+
+
+def index_out_of_range_raises(make: Maker) -> None:
+    """An index past the end raises IndexError."""
+    pipe = make()
+    try:
+        seen = pipe[len(pipe)]
+    except IndexError:
+        return
+    raise AssertionError(f"there are {len(pipe)} items, and item {len(pipe)} is {seen!r:.200}")

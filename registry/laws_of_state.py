@@ -1,0 +1,145 @@
+"""The laws of going on: from a state, with a seed, over shards."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from . import state as state_module
+from .probes import Maker, agree, read, seeded
+from .seeds import seed_graph
+from .sharding import apply_sharding, sharding_points
+
+__all__ = [
+    "resumed_after_every_item",
+    "resumed_again_and_again",
+    "resumed_at_either_end",
+    "same_seed_same_order",
+    "union_over_shards_is_the_whole",
+]
+
+_EPOCHS = 8
+_SHARES = {"as usual": state_module.SNAPSHOT_SHARE, "at every chance": float("inf"), "as seldom as possible": 1e-15}
+"""The shares of the time that snapshots may cost, which decide how often they are taken."""
+
+
+def resumed_after_every_item(make: Maker) -> None:
+    """From the state after any item, a fresh chain gives the rest, and after that a whole next pass.
+
+    States are taken in one pass, go through JSON, and hold however often snapshots of the sources are taken.
+    """
+    expected = read(seeded(make))
+    for how_often, share in _SHARES.items():
+        with _snapshots(share):
+            pipe = seeded(make)
+            iterator = iter(pipe)
+            states = [_saved(pipe)]
+            for _ in expected:
+                read(islice(iterator, 1))
+                states.append(_saved(pipe))
+            agree(read(iterator), [], "the pass that states were taken in, after its last item")
+            next_pass = read(pipe)
+            for number, saved in enumerate(states):
+                when = f"resumed after {number} items, snapshots {how_often}"
+                resumed = _loaded(make, saved)
+                agree(read(resumed), expected[number:], when)
+                agree(read(resumed), next_pass, f"{when}: the next pass")
+
+
+def resumed_at_either_end(make: Maker) -> None:
+    """From a state taken before a pass, or after its end, a fresh chain gives a whole pass, with the same seeds."""
+    pipe = seeded(make)
+    before = _saved(pipe)
+    first = read(pipe)
+    after = _saved(pipe)
+    second = read(pipe)
+    agree(read(_loaded(make, before)), first, "resumed before the first pass")
+    agree(read(_loaded(make, after)), second, "resumed after the first pass")
+    agree(read(_loaded(make, _saved(_loaded(make, after)))), second, "resumed from the state of a resumed chain")
+
+
+def resumed_again_and_again(make: Maker) -> None:
+    """Handed from chain to chain, one item read from each, a pass gives the same items as without a break."""
+    expected = read(seeded(make))
+    pipe = seeded(make)
+    items = []
+    for _ in expected:
+        items += read(islice(pipe, 1))
+        pipe = _loaded(make, _saved(pipe))
+    agree(items + read(pipe), expected, "resumed after each item")
+
+
+@contextlib.contextmanager
+def _snapshots(share: float) -> Iterator[None]:
+    usual = state_module.SNAPSHOT_SHARE
+    state_module.SNAPSHOT_SHARE = share
+    try:
+        yield
+    finally:
+        state_module.SNAPSHOT_SHARE = usual
+
+
+def _saved(pipe: Any) -> str:
+    """The state of a chain, as JSON. Bytes, which JSON has none of, are spelled as text."""
+    return json.dumps(pipe.state_dict(), default=lambda value: {"bytes": base64.b64encode(value).decode()})
+
+
+def _loaded(make: Maker, saved: str) -> Any:
+    """A fresh chain, seeded otherwise, that goes on from a saved state."""
+    pipe = make()
+    seed_graph(pipe, 1)
+    pipe.load_state_dict(json.loads(saved, object_hook=_with_bytes))
+    return pipe
+
+
+def _with_bytes(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value["bytes"]) if value.keys() == {"bytes"} else value
+
+
+def same_seed_same_order(make: Maker) -> None:
+    """One seed fixes the items of every epoch, and an operator that draws at random gives each epoch another order."""
+
+    def epochs() -> list[list[Any]]:
+        pipe = seeded(make)
+        return [read(pipe) for _ in range(_EPOCHS)]
+
+    seen = epochs()
+    for number, (again, before) in enumerate(zip(epochs(), seen, strict=True)):
+        agree(again, before, f"epoch {number} of an equal pipe with the same seed")
+    if hasattr(make(), "set_seed") and len(seen[0]) > 2 and all(epoch == seen[0] for epoch in seen):
+        raise AssertionError(f"{_EPOCHS} epochs had one order: {seen[0]!r:.200}")
+
+
+def union_over_shards_is_the_whole(make: Maker) -> None:
+    """However many shards there are, together they give every item once.
+
+    A chain without a sharding point gets one at its end. Batches (lists) are compared by what is in them.
+    """
+
+    def sharded(number: int, shard: int) -> Any:
+        pipe = make()
+        if not sharding_points(pipe):
+            pipe = pipe.sharding_filter()
+        seed_graph(pipe, 0, shard)
+        apply_sharding(pipe, number, shard)
+        return pipe
+
+    whole = _counted(read(seeded(make)))
+    for number in (1, 2, 3, 7):
+        union = _counted([item for shard in range(number) for item in read(sharded(number, shard))])
+        if union != whole:
+            raise AssertionError(
+                f"over {number} shards, missing: {[*(whole - union)]!r:.200}; too many: {[*(union - whole)]!r:.200}"
+            )
+
+
+def _counted(items: list[Any]) -> Counter[str]:
+    flat: Counter[str] = Counter()
+    for item in items:
+        flat += _counted(item) if isinstance(item, list) else Counter([repr(item)])
+    return flat

@@ -1,0 +1,182 @@
+"""What the laws observe with: items as plain data, and probes that stand in for a pipe's sources."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from .functional import operators
+from .graph import DataPipe, sources_of
+from .iteration import close
+from .seeds import seed_graph
+from .torch_pipes import TorchIterDataPipe
+
+__all__ = ["Maker", "Probe", "agree", "as_plain", "read", "seeded", "tap"]
+
+Maker = Callable[[], Any]
+"""What makes a fresh pipe, equal to those it made before."""
+
+_MOST_ITEMS = 1000
+"""More items than a chain may give that is held to the laws; most of them read it many times."""
+
+_short = reprlib.Repr()
+_short.maxlist = _short.maxtuple = _short.maxdict = 12
+_short.maxstring = _short.maxother = 200
+_short.maxlevel = 4
+
+
+def as_plain(item: Any, read_streams: bool = True) -> Any:
+    """Return an item as data that `==` compares by content: tensors and arrays by dtype, shape and bytes.
+
+    Streams are read to their end and closed; without `read_streams` they are left alone, and are all alike.
+    """
+    if callable(getattr(item, "read", None)):
+        if not read_streams:
+            return "a stream"
+        content = item.read()
+        close(item)
+        return ("a stream", content)
+    if isinstance(item, torch.Tensor):
+        flat = item.detach().cpu().contiguous().reshape(-1)
+        return (type(item).__name__, str(item.dtype), tuple(item.shape), flat.view(torch.uint8).numpy().tobytes())
+    if hasattr(item, "dtype") and hasattr(item, "tobytes"):
+        content = item.tolist() if item.dtype.hasobject else item.tobytes()
+        return (type(item).__name__, str(item.dtype), item.shape, content)
+    if isinstance(item, float) and math.isnan(item):
+        return "nan"
+    if isinstance(item, (list, tuple)):
+        parts = [as_plain(part, read_streams) for part in item]
+        return parts if type(item) is list else (type(item).__name__, *parts)
+    if isinstance(item, dict):
+        values = {key: as_plain(value, read_streams) for key, value in item.items()}
+        return values if type(item) is dict else (type(item).__name__, values)
+    if type(item).__eq__ is object.__eq__ and hasattr(item, "__dict__") and not callable(item):
+        return (type(item).__name__, as_plain(vars(item), read_streams))
+    return item
+
+
+def read(pipe: Iterable[Any]) -> list[Any]:
+    """Return the items of a pipe, or what an iterator still has, as plain data."""
+    items = [as_plain(item) for item in islice(pipe, _MOST_ITEMS)]
+    if len(items) == _MOST_ITEMS:
+        raise ValueError(f"the chain gives {_MOST_ITEMS} items or more: hold a shorter one to the laws")
+    return items
+
+
+def agree(seen: list[Any], expected: list[Any], what: str) -> None:
+    """Raise AssertionError unless two lists of items are equal."""
+    if seen == expected:
+        return
+    number = next(
+        (number for number, pair in enumerate(zip(seen, expected, strict=False)) if pair[0] != pair[1]),
+        min(len(seen), len(expected)),
+    )
+    raise AssertionError(
+        f"{what}: not the same from item {number} on\n"
+        f"expected {len(expected)}: {_short.repr(expected)}\n"
+        f"    seen {len(seen)}: {_short.repr(seen)}"
+    )
+
+
+def seeded(make: Maker) -> Any:
+    """Return a fresh pipe, with the one seed that the laws use."""
+    pipe = make()
+    seed_graph(pipe, 0)
+    return pipe
+
+
+class ProbeError(Exception):
+    """What a probe raises when it is to fail."""
+
+
+class Probe:
+    """An iterable or sequence with the items of another, that knows what is done with it, and fails when it is to."""
+
+    def __init__(self, items: Any, empty: bool = False, fail_after: int | None = None) -> None:
+        self._items = [] if empty else items
+        self._fail_after = fail_after
+        self._passes = 0
+        self._open = 0
+        self.pulled: list[tuple[Any, Any]] = []
+        """The items taken so far, each with what it was, as plain data, when it was taken."""
+        self.raised: ProbeError | None = None
+        self.closed = threading.Event()
+        """Whether nobody is in the middle of reading it."""
+        self.closed.set()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._passes += 1
+        if self._passes > _MOST_ITEMS:
+            raise AssertionError(f"its source was read {_MOST_ITEMS} times over: does it ever end?")
+        self._open += 1
+        self.closed.clear()
+        try:
+            for number, item in enumerate(self._items):
+                self._fail_at(number)
+                yield self._taken(item)
+            self._fail_at(self._fail_after)
+        finally:
+            self._open -= 1
+            if not self._open:
+                self.closed.set()
+
+    def __getitem__(self, index: Any) -> Any:
+        self._fail_at(index)
+        return self._taken(self._items[index])
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def _taken(self, item: Any) -> Any:
+        self.pulled.append((item, as_plain(item, read_streams=False)))
+        return item
+
+    def _fail_at(self, number: int | None) -> None:
+        if number is not None and number == self._fail_after:
+            self.raised = ProbeError("the source fails, for a law")
+            raise self.raised
+
+
+def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
+    """Put a probe in the place of each source of a pipe; at the root of a chain, of the items that it holds.
+
+    Returns the probes: none where a pipe has neither, such as one that lists files.
+    """
+    probes: list[Probe] = []
+
+    def probe(items: Any) -> Probe:
+        probes.append(Probe(items, **behaviour))
+        return probes[-1]
+
+    held = vars(pipe)
+    payload = getattr(type(pipe), "payload", ())
+    sources = {id(source): source for source in sources_of(pipe)}
+    stand_ins = {key: _wrapper(source)(probe(source), deepcopy=False) for key, source in sources.items()}
+    if sources:
+        held.update({name: _with_stand_ins(value, stand_ins) for name, value in held.items() if name not in payload})
+    else:
+        items = {name: probe(held[name]) for name in payload if isinstance(held.get(name), (Iterable, Dataset))}
+        held.update(items, deepcopy=False)
+    return probes
+
+
+def _wrapper(source: DataPipe) -> Callable[..., DataPipe]:
+    name = "iter.IterableWrapper" if isinstance(source, TorchIterDataPipe) else "map.SequenceWrapper"
+    return operators[name].cls
+
+
+def _with_stand_ins(value: Any, stand_ins: dict[int, DataPipe]) -> Any:
+    if id(value) in stand_ins:
+        return stand_ins[id(value)]
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(_with_stand_ins(part, stand_ins) for part in value)
+    if type(value) is dict:
+        return {key: _with_stand_ins(part, stand_ins) for key, part in value.items()}
+    return value

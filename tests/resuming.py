@@ -1,0 +1,41 @@
+"""How the tests ask whether a chain resumes exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from penstock import IterDataPipe
+
+
+def passed_on(pipe: IterDataPipe[Any]) -> dict[str, Any]:
+    """Return the state of a pipe the way a checkpoint file gives it back."""
+    state: dict[str, Any] = json.loads(json.dumps(pipe.state_dict()))
+    return state
+
+
+def assert_resumes_everywhere(make: Callable[[], IterDataPipe[Any]], passes: int = 3) -> None:
+    """Check that a chain, stopped after any item of any pass, goes on as it would have: to the end of its last pass."""
+    uninterrupted = make()
+    expected = [list(uninterrupted) for _ in range(passes)]
+    for number, items in enumerate(expected):
+        for handed_out in range(len(items) + 1):
+            interrupted = make()
+            for _ in range(number):
+                list(interrupted)
+            iterator = iter(interrupted)
+            assert list(islice(iterator, handed_out)) == items[:handed_out]
+            resumed = make()
+            resumed.load_state_dict(passed_on(interrupted))
+            rest = [list(resumed) for _ in range(number, passes)]
+            assert rest == [items[handed_out:], *expected[number + 1 :]], f"after {handed_out} items of pass {number}"
+            assert list(iterator) == items[handed_out:], "asking for the state changed the pass"
+        if number + 1 < passes:
+            finished = make()
+            for _ in range(number + 1):
+                list(finished)
+            resumed = make()
+            resumed.load_state_dict(passed_on(finished))
+            assert [list(resumed) for _ in range(number + 1, passes)] == expected[number + 1 :]
