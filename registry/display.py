@@ -43,6 +43,7 @@ def arguments_of(pipe: DataPipe) -> list[str]:
             shown += [f"{key}={_show(part)}" for key, part in value.items()]
         elif by_position and parameter.kind is not parameter.KEYWORD_ONLY:
             shown.append(_show(value))
+            by_position = False  # a second bare value would not say what it is
         else:
             shown.append(f"{parameter.name}={_show(value)}")
     return shown

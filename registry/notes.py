@@ -93,6 +93,10 @@ def describe_item(item: object) -> str:
         return f"{type(item).__name__} of length {len(item)}"
     if type(item) is tuple and len(item) <= 4:
         return "(" + ", ".join(map(describe_item, item)) + ("," if len(item) == 1 else "") + ")"
+    if isinstance(item, list) and len(item) <= 4:
+        return "[" + ", ".join(map(describe_item, item)) + "]"
+    if hasattr(item, "read"):
+        return f"<{type(item).__name__}>"
     if isinstance(item, str):
         return repr(item) if len(item) <= 300 else _short.repr(item)
     if isinstance(item, dict) and len(item) <= 6:
