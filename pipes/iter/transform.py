@@ -1,57 +1,231 @@
-"""One item in, what a function makes of it out."""
+"""Items made into others by a function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from ...registry import IterDataPipe, functional_datapipe
+
+from torch.utils.data import default_collate
+
+from ...registry import IterDataPipe, functional_datapipe, require_end
+from ..columns import Columns, check_function, replacing_columns, taking_columns
+
 T = TypeVar("T")
 R = TypeVar("R")
 
+_ADVICE = (
+    "default_collate stacks tensors and arrays of one shape, numbers, and tuples, lists and dicts of these that are "
+    "laid out alike: pad, resize or convert what differs before collate, or give collate a function of your own"
+)
+
+
+class OneToOne(IterDataPipe[R]):
+    """Yield what a function makes of each item: the base of the operators that do."""
+
+    holds_items = False
+    source: IterDataPipe[Any]
+
+    def _function(self) -> Callable[[Any], R]:
+        """Return the function of one item."""
+        raise NotImplementedError(f"{type(self).__name__} must define _function")
+
+    def __iter__(self) -> Iterator[R]:
+        function = self._function()
+        if isinstance(self.source, IterDataPipe):
+            return map(function, self.source)
+        # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
+        return (function(item) for item in self.source)
+
+    def at_end(self) -> None:
+        require_end(self.source)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
 @functional_datapipe("map")
-class Mapper(IterDataPipe[R]):
-    """Yield fn(item) for each item.
+class Mapper(OneToOne[Any]):
+    """Yield `fn(item)` for each item.
+
+    With `input_col`, an index or key or a list of them, `fn` gets these columns of the item as its arguments, and the
+    item is yielded with the result put in: at `output_col`, where -1 appends to a tuple or list; without `output_col`
+    in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
+    where their fields stay. The source's items are never changed, but copied.
+
+    Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
+    columns, or for an `output_col` without an `input_col`.
 
     >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
     >>> list(dp)
     [1, 2, 3]
+    >>> list(IterableWrapper([("a", 1, 2)]).map(lambda x, y: x + y, input_col=[1, 2]))
+    [('a', 3)]
+    >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
+    [{'a': 1, 'b': '1'}]
     """
-    holds_items = False
-    def __init__(self, source, fn, input_col=None, output_col=None):
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        fn: Callable[..., Any],
+        input_col: Columns | None = None,
+        output_col: Hashable | list[Hashable] | None = None,
+    ) -> None:
+        check_function("fn", fn, input_col)
+        if isinstance(output_col, (list, tuple)):
+            if len(output_col) != 1:
+                raise ValueError(f"output_col must name one column, and names {len(output_col)}")
+            output_col = output_col[0]
+        if input_col is None and output_col is not None:
+            raise ValueError("output_col needs an input_col: without one, the result takes the place of the whole item")
         self.source = source
         self.fn = fn
-    def __iter__(self):
-        return map(self.fn, self.source)
-    def __len__(self): return len(self.source)
+        self.input_col = input_col
+        self.output_col = output_col
 
-@functional_datapipe("filter")
-class Filter(IterDataPipe[R]):
-    holds_items = False
-    def __init__(self, source, filter_fn):
+    def _function(self) -> Callable[[Any], Any]:
+        return replacing_columns(self.fn, self.input_col, self.output_col)
+
+
+@functional_datapipe("collate")
+class Collator(OneToOne[Any]):
+    """Yield each batch as tensors, by default with torch's `default_collate`.
+
+    `conversion` (or `collate_fn`, its other name) is a function of a batch. It may also be a dict from columns to
+    functions: then the batch is a list of dicts or tuples, each function gets the list of its column's values, columns
+    that are not named go through `default_collate`, and a dict or tuple of the results is yielded.
+
+    Raises what the function raises for a batch that cannot be collated: RuntimeError where shapes differ, TypeError
+    where there is no tensor for a type.
+
+    >>> dp = IterableWrapper([1.0, 2.0, 3.0]).batch(2).collate()
+    >>> list(dp)
+    [tensor([1., 2.], dtype=torch.float64), tensor([3.], dtype=torch.float64)]
+    >>> rows = IterableWrapper([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
+    >>> list(rows.batch(2).collate({"name": "".join}))
+    [{'x': tensor([1, 2]), 'name': 'ab'}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        conversion: Callable[..., Any] | Mapping[Any, Callable[..., Any]] = default_collate,
+        collate_fn: Callable[..., Any] | None = None,
+    ) -> None:
+        if collate_fn is not None and conversion is not default_collate:
+            raise ValueError("conversion and collate_fn are two names of one argument: give one of them")
+        if collate_fn is not None:
+            check_function("collate_fn", collate_fn, None)
+        elif isinstance(conversion, Mapping):
+            for column, convert in conversion.items():
+                check_function(f"conversion[{column!r}]", convert, None)
+        else:
+            check_function("conversion", conversion, None)
         self.source = source
-        self.filter_fn = filter_fn
-    def __iter__(self):
-        return filter(self.filter_fn, self.source)
+        self.conversion = conversion
+        self.collate_fn = collate_fn
+
+    def _function(self) -> Callable[[Any], Any]:
+        if self.collate_fn is not None:
+            return self.collate_fn
+        if isinstance(self.conversion, Mapping):
+            return functools.partial(_collate_columns, self.conversion)
+        return _collate if self.conversion is default_collate else self.conversion
+
 
 @functional_datapipe("flatmap")
-class FlatMapper(IterDataPipe[R]):
-    def __init__(self, source, fn):
+class FlatMapper(IterDataPipe[Any]):
+    """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
+
+    `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
+    item as its arguments.
+
+    >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
+    >>> dp.count()
+    6
+    >>> list(IterableWrapper([[1, 2], [], [3]]).flatmap())
+    [1, 2, 3]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        fn: Callable[..., Iterable[Any]] | None = None,
+        input_col: Columns | None = None,
+    ) -> None:
+        if fn is not None:
+            check_function("fn", fn, input_col)
         self.source = source
         self.fn = fn
-    def __iter__(self):
+        self.input_col = input_col
+
+    def __iter__(self) -> Iterator[Any]:
+        outputs_of = taking_columns(self.fn or _as_it_is, self.input_col)
         for item in self.source:
-            yield from self.fn(item)
+            yield from outputs_of(item)
             self.mark()
 
-@functional_datapipe("batch")
-class Batcher(IterDataPipe[R]):
-    holds_items = False
-    def __init__(self, source, batch_size):
+
+@functional_datapipe("pipe")
+class StreamMapper(IterDataPipe[R]):
+    """Yield what `fn(items, *args, **kwargs)` gives, where `items` is an iterator over the whole source.
+
+    That is a step of its own without a class: `fn` is a generator function, or returns an iterable. It is called when a
+    pass begins. What it remembers is not known, so resuming runs it again from its start and drops what had been handed
+    out; where that is too slow, write an operator.
+
+    >>> def changes(numbers, start=0):
+    ...     for number in numbers:
+    ...         yield number - start
+    ...         start = number
+    >>> dp = IterableWrapper([1, 4, 9]).pipe(changes)
+    >>> list(dp)
+    [1, 3, 5]
+    """
+
+    def __init__(self, source: IterDataPipe[T], fn: Callable[..., Iterable[R]], *args: Any, **kwargs: Any) -> None:
+        if not callable(fn):
+            raise TypeError(f"fn must be a generator function, and is {fn!r:.100}")
         self.source = source
-        self.batch_size = batch_size
-    def __iter__(self):
-        items = iter(self.source)
-        from itertools import islice
-        from ...registry import DataChunk
-        while batch := DataChunk(islice(items, self.batch_size)):
-            yield batch
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+
+    def __iter__(self) -> Iterator[R]:
+        outputs = self.fn(iter(self.source), *self.args, **self.kwargs)
+        if not isinstance(outputs, Iterable):
+            raise TypeError(f"fn must be a generator function or return an iterable, and it returned {outputs!r:.100}")
+        return iter(outputs)
+
+
+def _as_it_is(*columns: Any) -> Any:
+    return columns[0] if len(columns) == 1 else columns
+
+
+def _collate(batch: Any) -> Any:
+    try:
+        return default_collate(batch)
+    except Exception as error:
+        error.add_note(_ADVICE)
+        raise
+
+
+def _collate_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequence[Any]) -> Any:
+    columns = _columns_of(batch)
+    if unknown := conversion.keys() - columns.keys():
+        raise KeyError(f"the batch has no column {', '.join(map(repr, unknown))}: its columns are {[*columns]}")
+    functions: dict[Any, Callable[..., Any]] = {**dict.fromkeys(columns, _collate), **conversion}
+    results = {column: functions[column](values) for column, values in columns.items()}
+    return results if isinstance(batch[0], Mapping) else tuple(results.values())
+
+
+def _columns_of(batch: Sequence[Any]) -> dict[Any, list[Any]]:
+    """The values of the rows of a batch, column by column; ValueError where the rows have different columns."""
+    if not isinstance(batch[0], Mapping):
+        return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}
+    names = batch[0].keys()
+    for row in batch:
+        if row.keys() != names:
+            raise ValueError(f"the rows of the batch have different columns: {[*names]} and {[*row]}")
+    return {name: [row[name] for row in batch] for name in names}

@@ -1,0 +1,31 @@
+"""What operators of several families ask of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..registry.torch_pipes import TorchIterDataPipe
+
+__all__ = ["expect_indices", "expect_pipes"]
+
+
+def expect_pipes(operator: str, sources: Sequence[object], kind: type) -> None:
+    """Raise ValueError where there are no sources, and TypeError where one is not of a kind of pipe."""
+    if not sources:
+        raise ValueError(f"{operator} needs at least one source")
+    for position, source in enumerate(sources):
+        if not isinstance(source, kind):
+            raise TypeError(
+                f"{operator} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}"
+            )
+
+
+def expect_indices(indices: Iterable[Any]) -> None:
+    """Raise TypeError where indices cannot be read anew by each pass."""
+    if isinstance(indices, TorchIterDataPipe):
+        raise TypeError("indices cannot be a pipe: write indices.map(dp.__getitem__), with dp the map-style pipe")
+    if iter(indices) is indices:
+        raise TypeError(
+            f"indices are read by each pass, and a {type(indices).__name__} can be read only once: give a list"
+        )

@@ -1,0 +1,251 @@
+"""Bytes of files made into what they stand for, by the extension of the file's name."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...registry import IterDataPipe, close, functional_datapipe
+from ..columns import check_function
+from .transform import OneToOne
+
+__all__ = [
+    "Handler",
+    "ImageDecoder",
+    "RoutedDecoder",
+    "decode_json",
+    "decode_number",
+    "decode_numpy",
+    "decode_text",
+    "decode_torch",
+    "default_handlers",
+    "extension_extract_fn",
+]
+
+Handler = Callable[[str, bytes], Any]
+"""A function of an extension and the bytes of a file: it returns their value, or None where it is for others."""
+
+_IMAGE_EXTENSIONS = {"bmp", "jpeg", "jpg", "pbm", "pgm", "png", "pnm", "ppm", "tif", "tiff", "webp"}
+_IMAGE_SPECS = {
+    # container, whether scaled to 0 … 1, Pillow's name of the channels
+    "l8": ("numpy", False, "L"),
+    "rgb8": ("numpy", False, "RGB"),
+    "rgba8": ("numpy", False, "RGBA"),
+    "l": ("numpy", True, "L"),
+    "rgb": ("numpy", True, "RGB"),
+    "rgba": ("numpy", True, "RGBA"),
+    "torchl8": ("torch", False, "L"),
+    "torchrgb8": ("torch", False, "RGB"),
+    "torchrgba8": ("torch", False, "RGBA"),
+    "torchl": ("torch", True, "L"),
+    "torchrgb": ("torch", True, "RGB"),
+    "torch": ("torch", True, "RGB"),
+    "torchrgba": ("torch", True, "RGBA"),
+    "pill": ("pil", False, "L"),
+    "pilrgb": ("pil", False, "RGB"),
+    "pil": ("pil", False, "RGB"),
+    "pilrgba": ("pil", False, "RGBA"),
+}
+
+
+def extension_extract_fn(pathname: str) -> str:
+    """Return what follows the last dot of a path's last part, in lower case; nothing where it has no dot.
+
+    >>> extension_extract_fn("a.b/IMG.seg.PNG"), extension_extract_fn("a.b/README")
+    ('png', '')
+    """
+    name = pathname.replace("\\", "/").rpartition("/")[2]
+    return name.rpartition(".")[2].lower() if "." in name else ""
+
+
+def decode_text(extension: str, data: bytes) -> str | None:
+    """Return the text of `txt`, `text` and `transcript` files, which is UTF-8."""
+    return data.decode() if extension in {"txt", "text", "transcript"} else None
+
+
+def decode_number(extension: str, data: bytes) -> int | None:
+    """Return the whole number in `cls`, `cls2`, `class`, `count`, `index`, `inx` and `id` files."""
+    return int(data) if extension in {"cls", "cls2", "class", "count", "index", "inx", "id"} else None
+
+
+def decode_json(extension: str, data: bytes) -> Any:
+    """Return the value of `json` and `jsn` files. The value null is None, and so leaves the bytes as they are."""
+    return json.loads(data) if extension in {"json", "jsn"} else None
+
+
+def decode_numpy(extension: str, data: bytes) -> Any:
+    """Return the array of `npy` files and the dict of arrays of `npz` files; ValueError for pickled objects."""
+    if extension == "npy":
+        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    if extension == "npz":
+        with np.lib.npyio.NpzFile(io.BytesIO(data), allow_pickle=False) as arrays:
+            return dict(arrays)
+    return None
+
+
+def decode_torch(extension: str, data: bytes) -> Any:
+    """Return what is in `pt` and `pth` files, on the CPU; UnpicklingError for more than tensors and plain data."""
+    if extension not in {"pt", "pth"}:
+        return None
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+
+
+@dataclass(frozen=True)
+class ImageDecoder:
+    """Decode images with Pillow, to what a spec says.
+
+    A spec names the container, the channels and, with an 8 at its end, bytes in 0 … 255; without, float32 in 0 … 1:
+
+    - `l8`, `rgb8`, `rgba8`, `l`, `rgb`, `rgba`: NumPy arrays of shape (height, width) or (height, width, channels)
+    - `torchl8`, `torchrgb8`, `torchrgba8`, `torchl`, `torchrgb` or `torch`, `torchrgba`: tensors of shape (channels,
+      height, width)
+    - `pill`, `pilrgb` or `pil`, `pilrgba`: images of Pillow
+
+    Extensions: bmp, jpeg, jpg, pbm, pgm, png, pnm, ppm, tif, tiff, webp. Raises OSError (or Pillow's subclass of it,
+    UnidentifiedImageError) for an image that is cut or corrupt, and ValueError for one with more than 8 bits for each
+    channel, which all specs would cut off.
+    """
+
+    spec: str
+
+    def __post_init__(self) -> None:
+        if self.spec not in _IMAGE_SPECS:
+            raise ValueError(f"no image spec {self.spec!r}: there are {', '.join(_IMAGE_SPECS)}")
+
+    def __call__(self, extension: str, data: bytes) -> Any:
+        """Return the image, or None where the extension is not an image's."""
+        if extension not in _IMAGE_EXTENSIONS:
+            return None
+        container, scale, mode = _IMAGE_SPECS[self.spec]
+        image = _read_image(data, mode)
+        if container == "pil":
+            return image
+        pixels = np.asarray(image)
+        if container == "torch":
+            pixels = np.atleast_3d(pixels).transpose(2, 0, 1)
+        pixels = np.divide(pixels, 255, dtype=np.float32, order="C") if scale else pixels.copy()
+        return torch.from_numpy(pixels) if container == "torch" else pixels
+
+
+def default_handlers(image_spec: str = "torch") -> tuple[Handler, ...]:
+    """Return the handlers that `routed_decode` uses: for images of a spec, text, numbers, JSON, NumPy and torch."""
+    return (ImageDecoder(image_spec), decode_text, decode_number, decode_json, decode_numpy, decode_torch)
+
+
+@functional_datapipe("routed_decode")
+class RoutedDecoder(OneToOne[Any]):
+    """Yield each file with what its bytes stand for, chosen by its extension.
+
+    From pairs of a path and a stream (or bytes), pairs of the path and the value; from dicts as `webdataset` yields
+    them, dicts with each value decoded. Streams are read and closed. Bytes for which there is no handler stay bytes,
+    and what is neither a stream nor bytes stays as it is, as does what has a key that begins with `__`.
+
+    Each handler is a function of an extension and bytes; the first one that returns something other than None wins.
+    Without `handlers` those of `penstock.pipes.iter.decode` are used, for: images, as tensors of float32 in 0 … 1, of
+    shape (3, height, width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`.
+    A string among the handlers stands for all of these, with images as that spec of `ImageDecoder` says, such as
+    `"torchrgb8"`. Pickles are not among them: reading one runs whatever code its author put in.
+
+    `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
+    `"__key__"` with the entry's key.
+
+    Raises what the handler raises, such as OSError for an image that is cut or UnicodeDecodeError for text that is
+    none, and ImportError for an image where Pillow is not installed.
+
+    >>> dp = IterableWrapper([("a/1.txt", b"one"), ("a/1.json", b"[1, 2]"), ("a/1.raw", b"xyz")]).routed_decode()
+    >>> list(dp)
+    [('a/1.txt', 'one'), ('a/1.json', [1, 2]), ('a/1.raw', b'xyz')]
+    >>> list(IterableWrapper([{"__key__": "a/1", ".txt": b"one", ".cls": b"1"}]).routed_decode())
+    [{'__key__': 'a/1', '.txt': 'one', '.cls': 1}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        *handlers: Handler | str,
+        key_fn: Callable[[str], str] = extension_extract_fn,
+    ) -> None:
+        check_function("key_fn", key_fn, None)
+        self.source = source
+        self.handlers = handlers
+        self.key_fn = key_fn
+        self._handlers: list[Handler] = []
+        for handler in handlers or ("torch",):
+            if isinstance(handler, str):
+                self._handlers += default_handlers(handler)
+            else:
+                check_function("a handler", handler, ("extension", "data"))
+                self._handlers.append(handler)
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._decode
+
+    def _decode(self, item: Any) -> Any:
+        if isinstance(item, Mapping):
+            return self._decode_sample(item)
+        if isinstance(item, (tuple, list)) and len(item) == 2:
+            path, data = item
+            return path, self._decode_file(path, data)
+        raise TypeError(f"an item must be a pair of a path and a stream, or a dict, and is a {type(item).__name__}")
+
+    def _decode_sample(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+        decoded: dict[str, Any] = {}
+        stem = sample.get("__key__", "")
+        for name, data in sample.items():
+            try:
+                decoded[name] = data if name.startswith("__") else self._decode_file(f"{stem}.{name.lstrip('.')}", data)
+            except Exception as error:
+                error.add_note(f"while decoding {name!r} of the sample {stem!r}")
+                for unread in sample.values():
+                    close(unread)
+                raise
+        return decoded
+
+    def _decode_file(self, path: str, data: Any) -> Any:
+        content = _read(data)
+        if content is None:
+            return data
+        extension = self.key_fn(path)
+        for handler in self._handlers:
+            value = handler(extension, content)
+            if value is not None:
+                return value
+        return content
+
+
+def _read(data: Any) -> bytes | None:
+    """The bytes of a stream, which is closed, or of a buffer; None where it is neither."""
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        return bytes(data)
+    if not hasattr(data, "read"):
+        return None
+    try:
+        content = data.read()
+    finally:
+        close(data)
+    if isinstance(content, str):
+        raise TypeError("the stream is open as text, and decoding needs bytes: open it with mode='b'")
+    return bytes(content)
+
+
+def _read_image(data: bytes, mode: str) -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('images are decoded by Pillow: pip install "penstock[image]"') from error
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            if image.mode[0] in "IF":
+                raise ValueError(
+                    f"the image has more than 8 bits for each channel (mode {image.mode}), which all image specs would "
+                    "cut off: give a handler of your own before them"
+                )
+            return image.convert(mode)
+    except SyntaxError as error:  # what Pillow raises for some broken PNGs
+        raise OSError(str(error)) from error

@@ -1,0 +1,208 @@
+"""Files on disk: listed, opened, read."""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import IO, Any, NoReturn
+
+from ...registry import IterDataPipe, functional_datapipe
+from ...registry.torch_pipes import TorchIterDataPipe
+from ..streams import checked_path, is_binary, path_and_stream, stream_over
+from .transform import OneToOne
+
+__all__ = ["FileLister", "FileOpener", "Lister", "Roots", "StreamReader", "check_length", "matches", "promised"]
+
+Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe[str]
+
+
+class Lister(IterDataPipe[str]):
+    """Yield the files under one root after another: the base of the operators that do."""
+
+    def __init__(self, root: Roots, masks: str | Sequence[str]) -> None:
+        if not isinstance(root, (str, os.PathLike, TorchIterDataPipe)) and not _are(root, (str, os.PathLike)):
+            raise TypeError(f"root must be a path, a list of paths or an iterable pipe of them, and is {root!r:.100}")
+        if not isinstance(masks, str) and not _are(masks, str):
+            raise TypeError(f"masks must be a pattern such as '*.tar' or a list of them, and is {masks!r:.100}")
+        self.root = root
+        self.masks = masks
+
+    def _files_under(self, root: str) -> Iterator[str]:
+        """Yield the files under a root that match the masks; raise OSError where there is no such root."""
+        raise NotImplementedError(f"{type(self).__name__} must define _files_under")
+
+    def __iter__(self) -> Iterator[str]:
+        for root in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
+            yield from self._files_under(checked_path(root))
+            if isinstance(self.root, TorchIterDataPipe):  # a list has no place to go on from: it is begun again
+                self.mark()
+
+
+@functional_datapipe("list_files")
+class FileLister(Lister):
+    """Yield the path of each file in a folder, in sorted order: those of the folder, then those of its subfolders.
+
+    `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
+    shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
+    Subfolders are entered with `recursive`, those that are symbolic links are not. Paths begin with the root as it was
+    given, or are absolute with `abspath`. With `non_deterministic` the order is the file system's. `length` is what
+    `len` is to say; without it `len` raises TypeError.
+
+    Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
+    Resuming goes by position, and so needs the sorted order and the same files.
+
+    >>> import json, os
+    >>> folder = os.path.dirname(json.__file__)
+    >>> [os.path.basename(path) for path in FileLister(folder, "*coder.py")]
+    ['decoder.py', 'encoder.py']
+    >>> dp = IterableWrapper([folder]).list_files("*coder.py")
+    >>> [os.path.basename(path) for path in dp]
+    ['decoder.py', 'encoder.py']
+    """
+
+    def __init__(
+        self,
+        root: Roots = ".",
+        masks: str | Sequence[str] = "",
+        *,
+        recursive: bool = False,
+        abspath: bool = False,
+        non_deterministic: bool = False,
+        length: int = -1,
+    ) -> None:
+        super().__init__(root, masks)
+        self.recursive = recursive
+        self.abspath = abspath
+        self.non_deterministic = non_deterministic
+        self.length = check_length(length)
+
+    def _files_under(self, root: str) -> Iterator[str]:
+        if self.abspath:
+            root = os.path.abspath(root)
+        if os.path.isfile(root):
+            yield from [root] if matches(root, self.masks) else []
+            return
+        for folder, subfolders, names in os.walk(root, onerror=_raise):
+            if not self.non_deterministic:
+                subfolders.sort()  # in place, which is how os.walk is told where to go next
+                names.sort()
+            for name in names:
+                path = os.path.join(folder, name)
+                if matches(path, self.masks):
+                    yield path
+            if not self.recursive:
+                return
+
+    def __len__(self) -> int:
+        return promised(self.length)
+
+
+@functional_datapipe("open_files")
+class FileOpener(OneToOne[tuple[str, IO[Any]]]):
+    r"""Yield the path and the stream of each file.
+
+    `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
+    A stream can be read for as long as somebody holds it, and is closed when it is dropped. `length` is what `len` is
+    to say; without it that is the length of the source.
+
+    Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
+
+    >>> import json, os
+    >>> dp = FileLister(os.path.dirname(json.__file__), "*coder.py").open_files()
+    >>> [stream.readline().strip('"\n') for path, stream in dp]
+    ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
+    """
+
+    def __init__(
+        self, source: IterDataPipe[str], mode: str = "r", encoding: str | None = None, length: int = -1
+    ) -> None:
+        if is_binary(mode) and encoding is not None:
+            raise ValueError(f"bytes have no encoding: leave out encoding={encoding!r}, or give mode='r'")
+        self.source = source
+        self.mode = mode
+        self.encoding = encoding
+        self.length = check_length(length)
+
+    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
+        return self._open
+
+    def _open(self, path: str | os.PathLike[str]) -> tuple[str, IO[Any]]:
+        name = checked_path(path)
+        text = None if is_binary(self.mode) else {"encoding": self.encoding}
+        return name, stream_over(io.FileIO(name), name, text)
+
+    def __len__(self) -> int:
+        return self.length if self.length >= 0 else super().__len__()
+
+
+@functional_datapipe("read_from_stream")
+class StreamReader(IterDataPipe[tuple[str, Any]]):
+    """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
+
+    Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of so many bytes (or characters),
+    each with the path; an empty stream has none. A stream is closed when it was read.
+
+    >>> import io
+    >>> dp = IterableWrapper([("alphabet", io.StringIO("abcde"))]).read_from_stream(chunk=2)
+    >>> list(dp)
+    [('alphabet', 'ab'), ('alphabet', 'cd'), ('alphabet', 'e')]
+    """
+
+    def __init__(self, source: IterDataPipe[tuple[str, IO[Any]]], chunk: int | None = None) -> None:
+        if chunk is not None and chunk < 1:
+            raise ValueError(f"chunk must be at least 1, and is {chunk}")
+        self.source = source
+        self.chunk = chunk
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        for item in self.source:
+            path, stream = path_and_stream(item)
+            if self.chunk is None:
+                with closing(stream):
+                    content = stream.read()
+                yield path, content
+            else:
+                with closing(stream):
+                    while content := stream.read(self.chunk):
+                        yield path, content
+            self.mark()
+
+    def __len__(self) -> int:
+        if self.chunk is not None:
+            raise TypeError("how many pieces there are is not known before the streams were read")
+        return len(self.source)
+
+
+def matches(path: str, masks: str | Sequence[str]) -> bool:
+    """Say whether a file's name matches one of the masks, or its path one that has a slash; no masks let all pass."""
+    if not masks:
+        return True
+    path = path.replace(os.sep, "/")
+    name = path.rpartition("/")[2]
+    patterns = [masks] if isinstance(masks, str) else masks
+    return any(fnmatch.fnmatch(path if "/" in pattern else name, pattern) for pattern in patterns)
+
+
+def check_length(length: int) -> int:
+    """Return a length that `len` is to say, -1 for none; raise ValueError where it can be neither."""
+    if length < -1:
+        raise ValueError(f"length must be a number of items, or -1 where it is not known, and is {length}")
+    return length
+
+
+def promised(length: int) -> int:
+    """Return what `len` is to say; raise TypeError where that is not known."""
+    if length < 0:
+        raise TypeError("how many items there are is not known; where you know, say it with the argument length")
+    return length
+
+
+def _are(values: object, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(values, Sequence) and all(isinstance(value, kinds) for value in values)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error

@@ -1,0 +1,87 @@
+"""The same items more than once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from ...registry import IterDataPipe, functional_datapipe
+
+T = TypeVar("T")
+
+
+@functional_datapipe("cycle")
+class Cycler(IterDataPipe[T]):
+    """Yield all items of the source `count` times over; without a count, for ever.
+
+    Each time is a pass of its own: a shuffled source comes in another order. The cycle ends at a pass that gives
+    nothing, so that a cycle of an empty source is empty.
+
+    >>> dp = IterableWrapper(range(3)).cycle(2)
+    >>> list(dp)
+    [0, 1, 2, 0, 1, 2]
+    """
+
+    holds_items = False
+    transient = ("_begun",)
+
+    def __init__(self, source: IterDataPipe[T], count: int | None = None) -> None:
+        if count is not None and operator.index(count) < 0:
+            raise ValueError(f"count must be at least 0, and is {count}")
+        self.source = source
+        self._count = count  # under the plain name it would hide the method `count` of all pipes
+
+    def reset(self) -> None:
+        self._begun = 0  # passes over the source
+
+    def get_state(self) -> dict[str, Any]:
+        return {"begun": self._begun}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._begun = state["begun"]
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._passes())
+
+    def __len__(self) -> int:
+        if self._count is None:
+            raise TypeError("a cycle without a count has no length")
+        return self._count * len(self.source)
+
+    def _passes(self) -> Iterator[Iterable[T]]:
+        if self._begun:
+            yield self.source  # what is left, from a state on, of a pass that gave something: maybe nothing
+        while self._count is None or self._begun < self._count:
+            self._begun += 1
+            items = iter(self.source)
+            first = list(islice(items, 1))
+            if not first:
+                return
+            yield chain(first, items)
+
+
+@functional_datapipe("repeat")
+class Repeater(IterDataPipe[T]):
+    """Yield each item `times` times before the next: the same object, not copies of it.
+
+    >>> dp = IterableWrapper(range(3)).repeat(2)
+    >>> list(dp)
+    [0, 0, 1, 1, 2, 2]
+    """
+
+    def __init__(self, source: IterDataPipe[T], times: int) -> None:
+        if operator.index(times) < 1:
+            raise ValueError(f"times must be at least 1, and is {times}")
+        self.source = source
+        self.times = times
+
+    def __iter__(self) -> Iterator[T]:
+        for item in self.source:
+            for _ in range(self.times):
+                yield item
+            self.mark()
+
+    def __len__(self) -> int:
+        return self.times * len(self.source)

@@ -1,0 +1,90 @@
+"""Some of the items, as they are."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from ...registry import IterDataPipe, Tally, functional_datapipe, require_end
+from ..columns import Columns, check_function, taking_columns
+
+T = TypeVar("T")
+
+
+@functional_datapipe("filter")
+class Filter(IterDataPipe[T]):
+    """Yield the items for which `filter_fn(item)` is true.
+
+    What counts is the truth of the result, as for the builtin `filter`, so NumPy's bools and tensors of one element
+    serve as well. With `input_col`, an index or key or a list of them, `filter_fn` gets these columns of the item as
+    its arguments; the item is yielded whole.
+
+    Raises TypeError for a `filter_fn` that cannot be called, and ValueError for one that cannot be called with so many
+    columns.
+
+    >>> dp = IterableWrapper(range(6)).filter(lambda x: x % 2 == 0)
+    >>> list(dp)
+    [0, 2, 4]
+    >>> list(IterableWrapper([("a", 1), ("b", 5)]).filter(lambda x: x > 3, input_col=1))
+    [('b', 5)]
+    """
+
+    holds_items = False
+
+    def __init__(
+        self, source: IterDataPipe[T], filter_fn: Callable[..., Any], input_col: Columns | None = None
+    ) -> None:
+        check_function("filter_fn", filter_fn, input_col)
+        self.source = source
+        self.filter_fn = filter_fn
+        self.input_col = input_col
+
+    def __iter__(self) -> Iterator[T]:
+        function = taking_columns(self.filter_fn, self.input_col)
+        if isinstance(self.source, IterDataPipe):
+            return filter(function, self.source)
+        # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
+        return (item for item in self.source if function(item))
+
+    def at_end(self) -> None:
+        require_end(self.source)
+
+
+@functional_datapipe("header")
+class Header(IterDataPipe[T]):
+    """Yield the first `limit` items; all where it is None. No item after them is pulled.
+
+    Its `len` is exact, so it raises TypeError where the source's length is not known.
+
+    >>> dp = IterableWrapper(range(10)).header(3)
+    >>> list(dp)
+    [0, 1, 2]
+    """
+
+    holds_items = False
+    transient = ("_tally",)
+
+    def __init__(self, source: IterDataPipe[T], limit: int | None = 10) -> None:
+        if limit is not None and operator.index(limit) < 0:
+            raise ValueError(f"limit must be at least 0, and is {limit}")
+        self.source = source
+        self.limit = limit
+
+    def reset(self) -> None:
+        self._before = 0
+        self._tally = Tally()
+
+    def get_state(self) -> dict[str, Any]:
+        return {"handed_out": self._before + self._tally.items}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._before = state["handed_out"]
+
+    def __iter__(self) -> Iterator[T]:
+        return self._tally.follow(islice(self.source, None if self.limit is None else self.limit - self._before))
+
+    def __len__(self) -> int:
+        length = len(self.source)
+        return length if self.limit is None else min(length, self.limit)

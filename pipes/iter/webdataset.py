@@ -1,0 +1,77 @@
+"""Files that belong together made into one sample."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ...registry import IterDataPipe, Node, Trail, close, functional_datapipe
+
+
+@functional_datapipe("webdataset")
+class WebDataset(IterDataPipe[dict[str, Any]]):
+    """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
+
+    From pairs of a path and a stream (or bytes, or anything else), as `load_from_tar` yields them. In the dict,
+    `"__key__"` is the path up to that dot, with forward slashes, and what follows, dot included, such as `".seg.png"`,
+    is the key of the stream. Files whose name has no dot, or begins with one, are metadata by convention: they are
+    closed and left out.
+
+    Raises ValueError for a file that the sample has already.
+
+    >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
+    >>> list(dp)
+    [{'__key__': 't.tar/1', '.txt': b'one', '.cls': b'1'}, {'__key__': 't.tar/2', '.txt': b'two'}]
+    """
+
+    holds_items = False
+    transient = ("_trail",)
+
+    def __init__(self, source: IterDataPipe[tuple[str, Any]]) -> None:
+        self.source = source
+
+    # When a sample is handed out, the first file of the next one has been pulled: a state goes back to before it.
+
+    def reset(self) -> None:
+        self._next_sample = 0  # the number, in the trail, of the first file not yet handed out
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
+        node, skip = self._trail.way_back()
+        return {"skip": skip}, [node]
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._next_sample = state["skip"]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        self._trail = Trail(self.source, lambda: self._next_sample)
+        files = enumerate(self._trail)
+        for _, (_, data) in islice(files, self._next_sample):
+            close(data)
+        sample: dict[str, Any] = {}
+        for number, item in files:
+            path, data = item
+            key, suffix = _split(path)
+            if not suffix:
+                close(data)
+                continue
+            if sample and key != sample["__key__"]:
+                self._next_sample = number
+                yield sample
+                sample = {}
+            if suffix in sample:
+                raise ValueError(f"the sample {key!r} has two files {suffix!r}: {path!r} is the second")
+            sample["__key__"] = key
+            sample[suffix] = data
+        self._next_sample = self._trail.pulled
+        if sample:
+            yield sample
+
+
+def _split(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """A path up to the first dot of its last part, and the rest of it from the dot on; no rest where it has no key."""
+    path = os.fspath(path).replace("\\", "/")  # a Windows path of an archive goes on with the path of a member
+    folder, slash, name = path.rpartition("/")
+    stem, dot, extension = name.partition(".")
+    return f"{folder}{slash}{stem}", dot + extension if stem else ""

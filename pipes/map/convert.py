@@ -1,0 +1,76 @@
+"""From pipes read item by item to pipes read by key."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ...registry import IterDataPipe, MapDataPipe, functional_datapipe
+from ...registry.notes import describe_item
+
+T = TypeVar("T")
+
+
+@functional_datapipe("to_map_datapipe", on=IterDataPipe)
+class IterToMapConverter(MapDataPipe[T]):
+    """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
+
+    The stream is read whole, into memory, when the first item or the length is asked for. It is not part of a pickle or
+    a copy, which read it again. Where a key comes more than once its last value stays, and a warning says so.
+
+    Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
+
+    >>> dp = IterableWrapper("abc").enumerate().to_map_datapipe()
+    >>> dp[1], len(dp)
+    ('b', 3)
+    >>> IterableWrapper(["a.txt", "b.png"]).to_map_datapipe(lambda name: (name[-3:], name))["png"]
+    'b.png'
+    """
+
+    payload = ("_loaded",)
+    transient = ("_loaded",)
+    _loaded: dict[Any, T] | None = None
+
+    def __init__(self, source: IterDataPipe[Any], key_value_fn: Callable[[Any], tuple[Any, T]] | None = None) -> None:
+        if key_value_fn is not None and not callable(key_value_fn):
+            raise TypeError(f"key_value_fn must be callable, and is {key_value_fn!r}")
+        self.source = source
+        self.key_value_fn = key_value_fn
+
+    def __getitem__(self, index: Any) -> T:
+        values = self._values()
+        try:
+            return values[index]
+        except KeyError:
+            raise IndexError(f"none of the {len(values)} keys is {index!r}") from None
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+    def _values(self) -> dict[Any, T]:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> dict[Any, T]:
+        values: dict[Any, T] = {}
+        again: list[Any] = []
+        for item in self.source:
+            pair = item if self.key_value_fn is None else self.key_value_fn(item)
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(
+                    f"to_map_datapipe needs pairs of a key and a value, and got {describe_item(pair)}: "
+                    "give a key_value_fn that returns such pairs"
+                )
+            key, value = pair
+            if key in values:
+                again.append(key)
+            values[key] = value
+        if again:
+            warnings.warn(
+                f"{len(again)} items have a key that came before, {again[0]!r} the first of them: "
+                "the last value of each key stays",
+                stacklevel=4,
+            )
+        return values

@@ -1,0 +1,61 @@
+"""Where a map-style chain begins."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from ...registry import MapDataPipe, functional_datapipe
+
+T = TypeVar("T")
+
+
+@functional_datapipe(None)
+class SequenceWrapper(MapDataPipe[T]):
+    """Give the items of anything that has `[…]` and `len`: a list, a dict by its keys, an array, a torch Dataset.
+
+    Indices mean what they mean to the sequence: negative ones count from the end of a list.
+
+    With `deepcopy` the sequence is copied here, once, so that changes made to it later do not show. One that cannot be
+    copied is read as it is, with a warning; a memory-mapped array is read as it is, since a copy would read its file.
+
+    Raises TypeError when the sequence lacks `[…]` or `len`.
+
+    >>> dp = SequenceWrapper("abc")
+    >>> dp[1], len(dp), list(dp)
+    ('b', 3, ['a', 'b', 'c'])
+    """
+
+    payload = ("sequence",)
+
+    def __init__(self, sequence: Sequence[T] | Mapping[Any, T] | Dataset[T], deepcopy: bool = True) -> None:
+        for method in ("__getitem__", "__len__"):
+            if not hasattr(sequence, method):
+                raise TypeError(f"SequenceWrapper needs a sequence, and {type(sequence).__name__} has no {method}")
+        self.sequence = _copy_of(sequence) if deepcopy else sequence
+        self.deepcopy = deepcopy
+
+    def __getitem__(self, index: Any) -> T:
+        return self.sequence[index]
+
+    def __len__(self) -> int:
+        return len(self.sequence)  # type: ignore[arg-type]
+
+
+def _copy_of(sequence: Any) -> Any:
+    if isinstance(sequence, np.memmap):
+        return sequence
+    try:
+        return copy.deepcopy(sequence)
+    except Exception as error:  # what copying raises is up to the class of what cannot be copied
+        warnings.warn(
+            f"{type(sequence).__name__} cannot be copied ({error!r}) and is read as it is: changes to it will show; "
+            "deepcopy=False says that this is meant",
+            stacklevel=3,
+        )
+        return sequence

@@ -1,0 +1,86 @@
+"""Streams that travel as items, in pairs with their path."""
+
+from __future__ import annotations
+
+import io
+import os
+import weakref
+from collections.abc import Mapping
+from typing import IO, Any
+
+__all__ = ["checked_path", "is_binary", "path_and_stream", "stream_over"]
+
+
+class _ClosedWhenDropped(io.RawIOBase):
+    """The bytes of a file, which is closed, without a ResourceWarning, when nobody holds this any more."""
+
+    def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object) -> None:
+        self.name = name
+        self._file = file
+        self._owner = owner
+        # Not __del__: in a cycle, such as an error's traceback, the file itself might be collected first, and warn.
+        self._close_file = weakref.finalize(self, file.close)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(len(buffer)) or b""
+        buffer[: len(content)] = content
+        return len(content)
+
+    def readall(self) -> bytes:
+        return self._file.read() or b""
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def close(self) -> None:
+        super().close()
+        self._close_file()
+
+
+def stream_over(
+    file: IO[bytes] | io.RawIOBase, name: str, text: Mapping[str, Any] | None, owner: object = None
+) -> IO[Any]:
+    """Return a stream of a file that closes it when dropped: of bytes, or of text, with arguments for TextIOWrapper.
+
+    `owner` is kept for as long as the stream, for a file that is closed with what it was opened by.
+    """
+    stream = io.BufferedReader(_ClosedWhenDropped(file, name, owner))
+    return stream if text is None else io.TextIOWrapper(stream, **text)
+
+
+def is_binary(mode: str) -> bool:
+    """Say whether files are to be opened for bytes; raise ValueError for a mode that does not read."""
+    if mode not in ("r", "rt", "t", "rb", "b"):
+        raise ValueError(f"mode must be 'r', 'rt' or 't' for text, 'rb' or 'b' for bytes, and is {mode!r}")
+    return "b" in mode
+
+
+def checked_path(path: object) -> str:
+    """Return a path as text; raise TypeError where it is none."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a path must be a string or os.PathLike, and is of type {type(path).__name__}")
+    return os.fspath(path)
+
+
+def path_and_stream(item: object) -> tuple[Any, Any]:
+    """Return the parts of a pair of a path and a stream; raise TypeError where it is none."""
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        raise TypeError(f"pairs of a path and a stream are needed, and this is of type {type(item).__name__}")
+    path, stream = item
+    if not hasattr(stream, "read"):
+        raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
+    return path, stream
+
+

@@ -1,0 +1,32 @@
+"""Fixtures that several files of tests use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from s3 import S3Server, serving_s3
+
+
+@pytest.fixture(scope="session")
+def s3_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """The S3 server of this run of the tests; a test that is to reach it asks for `s3_server`."""
+    with serving_s3(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+def s3_server(s3_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """An S3 server that the environment leads to: `AWS_ENDPOINT_URL` and credentials."""
+    import s3fs
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_process.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_process.key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_process.secret)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    s3fs.S3FileSystem.clear_instance_cache()  # it may hold one that was made with another environment
+    yield s3_process
+    s3fs.S3FileSystem.clear_instance_cache()

@@ -1,0 +1,262 @@
+"""Registering an operator, and finding it: as a method, and in the mapping of operators."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import warnings
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.registry import operators
+from penstock.registry.torch_pipes import registered_with_torch
+
+
+class Passing(ps.IterDataPipe):
+    def __init__(self, source: Any, *args: Any, **kwargs: Any) -> None:
+        self.source, self.args, self.kwargs = source, args, kwargs
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class PassingByIndex(ps.MapDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __getitem__(self, index: int) -> Any:
+        return self.source[index]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def numbers() -> Any:
+    return ps.iter.IterableWrapper(range(5))
+
+
+def test_a_registered_class_is_a_method_of_all_pipes_of_its_kind() -> None:
+    @ps.functional_datapipe("passed_on")
+    class Passer(Passing):
+        pass
+
+    dp = numbers().map(str).passed_on(1, key="value")
+    assert type(dp) is Passer
+    assert (dp.args, dp.kwargs) == ((1,), {"key": "value"})
+    assert list(dp) == ["0", "1", "2", "3", "4"]
+    assert not hasattr(ps.map.SequenceWrapper("ab"), "passed_on")
+
+
+def test_the_method_has_the_docstring_and_the_parameters_of_the_class_but_the_source() -> None:
+    @ps.functional_datapipe("scaled")
+    class Scaler(ps.IterDataPipe):
+        """Yield each item times a factor."""
+
+        def __init__(self, source: Any, factor: int = 2, *, offset: int = 0) -> None:
+            self.source = source
+
+    method = numbers().scaled
+    assert list(inspect.signature(method).parameters) == ["factor", "offset"]
+    assert inspect.getdoc(method) == "Yield each item times a factor."
+
+
+def test_a_class_of_several_sources_takes_them_all() -> None:
+    @ps.functional_datapipe("joined")
+    class Joiner(ps.IterDataPipe):
+        def __init__(self, *sources: Any) -> None:
+            self.sources = sources
+
+        def __iter__(self) -> Iterator[Any]:
+            for source in self.sources:
+                yield from source
+
+    assert list(numbers().joined(numbers().map(str))) == [0, 1, 2, 3, 4, "0", "1", "2", "3", "4"]
+    assert list(inspect.signature(numbers().joined).parameters) == ["sources"]
+
+
+def test_a_converter_is_a_method_of_the_other_kind() -> None:
+    @ps.functional_datapipe("listed", on=ps.MapDataPipe)
+    class Lister(Passing):
+        pass
+
+    assert list(ps.map.SequenceWrapper("ab").listed()) == ["a", "b"]
+    assert not hasattr(numbers(), "listed")
+    assert (operators["map.listed"].on, operators["map.listed"].kind) == ("map", "iter")
+
+
+def test_the_two_kinds_have_names_of_their_own() -> None:
+    ps.functional_datapipe("passed_on")(Passing)
+    ps.functional_datapipe("passed_on")(PassingByIndex)
+    assert type(numbers().passed_on()) is Passing
+    assert type(ps.map.SequenceWrapper("ab").passed_on()) is PassingByIndex
+
+
+def test_without_a_name_a_class_is_entered_and_no_method_made() -> None:
+    @ps.functional_datapipe(None)
+    class Origin(ps.IterDataPipe):
+        """Yield nothing."""
+
+    assert operators["iter.Origin"].cls is Origin
+    assert Origin.functional_name is None
+    assert not hasattr(numbers(), "Origin")
+    assert ps.iter.Origin is Origin
+
+
+def test_two_classes_with_one_name_are_an_error_that_names_both_places() -> None:
+    @ps.functional_datapipe("taken")
+    class First(Passing):
+        pass
+
+    with pytest.raises(ValueError, match="two operators want the name 'taken' on iter pipes") as caught:
+
+        @ps.functional_datapipe("taken")
+        class Second(Passing):
+            pass
+
+    line = operators["iter.taken"].line
+    assert f"First ({__file__}:{line}) has it" in str(caught.value)
+    assert f"Second ({__file__}:" in str(caught.value)
+    assert type(numbers().taken()) is First
+
+
+def test_a_cell_that_is_run_again_replaces_the_class_quietly() -> None:
+    cell = """
+import penstock as ps
+@ps.functional_datapipe("from_a_cell")
+class FromACell(ps.IterDataPipe):
+    def __init__(self, source):
+        self.source = source
+    def __iter__(self):
+        yield {value}
+"""
+    for value in (1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            exec(cell.format(value=value), {"__name__": "__main__"})
+        assert list(numbers().from_a_cell()) == [value]
+
+
+@pytest.mark.parametrize("name", ["take", "count", "state_dict", "mark", "register_function", "__iter__"])
+def test_a_method_that_every_pipe_has_cannot_be_replaced(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name!r} is a method that every pipe has: give Passing another name"):
+        ps.functional_datapipe(name)(Passing)
+
+
+@pytest.mark.parametrize("name", ["two words", "2nd", "import", ""])
+def test_a_name_that_cannot_be_called_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match="is not an identifier"):
+        ps.functional_datapipe(name)(Passing)
+
+
+def test_the_decorator_without_a_name_is_an_error_at_once() -> None:
+    with pytest.raises(TypeError, match="takes the name of a method"):
+        ps.functional_datapipe(Passing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("cls", "on"), [(int, None), (Passing, int)])
+def test_what_is_no_pipe_cannot_be_registered(cls: type, on: type | None) -> None:
+    with pytest.raises(TypeError, match="<class 'int'> is not a pipe"):
+        ps.functional_datapipe("passed_on", on=on)(cls)
+
+
+def test_nothing_is_written_into_the_registry_of_torch() -> None:
+    ps.functional_datapipe("passed_on")(Passing)
+    assert "passed_on" not in registered_with_torch(ps.IterDataPipe)
+    assert "enumerate" not in registered_with_torch(ps.IterDataPipe)
+
+
+# Methods that there are not
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "nearest"),
+    [
+        (numbers, "shufle", "'shuffle'"),
+        (numbers, "takeall", "'take_all'"),
+        (lambda: numbers().map(str), "bach", "'batch'"),
+        (lambda: ps.map.SequenceWrapper("ab"), "to_iter", "'to_iter_datapipe'"),
+    ],
+)
+def test_an_unknown_method_is_an_error_with_the_nearest_names(make: Any, name: str, nearest: str) -> None:
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}': did you mean .*{nearest}") as caught:
+        getattr(make(), name)
+    assert caught.value.name == name
+
+
+def test_an_operator_of_today_is_among_the_nearest_names() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'passed_onn'$"):
+        numbers().passed_onn  # noqa: B018
+    ps.functional_datapipe("passed_on")(Passing)
+    with pytest.raises(AttributeError, match="did you mean 'passed_on'"):
+        numbers().passed_onn  # noqa: B018
+
+
+def test_a_name_near_to_none_gets_no_suggestion() -> None:
+    with pytest.raises(AttributeError, match="'IterableWrapper' object has no attribute 'xyzzy_quux'$"):
+        numbers().xyzzy_quux  # noqa: B018
+
+
+# The mapping of operators
+
+
+def test_the_mapping_is_read_only() -> None:
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        operators["iter.mine"] = operators["iter.map"]  # type: ignore[index]
+    with pytest.raises(TypeError, match="does not support item deletion"):
+        del operators["iter.map"]  # type: ignore[attr-defined]
+    with pytest.raises(FrozenInstanceError):
+        operators["iter.map"].name = "mine"  # type: ignore[misc]
+
+
+def test_an_entry_says_what_an_operator_is_and_where() -> None:
+    entry = operators["iter.flatmap"]
+    assert (entry.name, entry.cls, entry.on, entry.kind, entry.method) == (
+        "flatmap",
+        ps.iter.FlatMapper,
+        "iter",
+        "iter",
+        True,
+    )
+    assert entry.summary == inspect.getdoc(ps.iter.FlatMapper).partition("\n")[0]  # type: ignore[union-attr]
+    assert "flatmap" in linecache.getline(entry.file, entry.line) + linecache.getline(entry.file, entry.line + 1)
+
+
+def test_a_name_of_one_kind_needs_no_kind() -> None:
+    assert operators["flatmap"] is operators["iter.flatmap"]
+    assert operators["IterableWrapper"].cls is ps.iter.IterableWrapper
+
+
+def test_a_name_of_both_kinds_needs_its_kind() -> None:
+    with pytest.raises(KeyError, match="'map' is on both kinds of pipe: ask for 'iter.map' or 'map.map'"):
+        operators["map"]
+
+
+def test_an_unknown_name_is_an_error_with_the_nearest_ones() -> None:
+    with pytest.raises(KeyError, match="no operator 'flatmapp': did you mean 'flatmap'"):
+        operators["flatmapp"]
+    assert "flatmapp" not in operators
+
+
+def test_the_mapping_holds_every_operator_class() -> None:
+    assert {entry.cls for entry in operators.values()} >= {getattr(ps.iter, name) for name in ps.iter.__all__}
+    assert {entry.cls for entry in operators.values()} >= {getattr(ps.map, name) for name in ps.map.__all__}
+    assert len(operators) == len(list(operators))
+
+
+def test_its_text_has_a_line_for_each_operator() -> None:
+    lines = repr(operators).splitlines()
+    assert len(lines) == len(operators)
+    assert f"iter.flatmap: {operators['flatmap'].summary}" in lines
+
+
+@pytest.mark.parametrize("text", ["shuff", "SHUFF", "Shuffler"])
+def test_searching_finds_by_method_class_and_summary(text: str) -> None:
+    assert {entry.cls for entry in operators.search(text)} >= {ps.iter.Shuffler, ps.map.Shuffler}
+
+
+def test_searching_for_what_is_not_there_finds_nothing() -> None:
+    assert operators.search("xyzzy") == []

@@ -1,0 +1,123 @@
+"""Pipes of torch's own and of other libraries chain with ours, both ways, in both orders of import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
+from torch.utils.data import MapDataPipe as TorchMapDataPipe
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
+
+import penstock as ps
+from penstock.registry import walk
+
+
+def test_our_pipes_are_pipes_of_torch() -> None:
+    assert isinstance(ps.iter.IterableWrapper("ab"), TorchIterDataPipe)
+    assert isinstance(ps.map.SequenceWrapper("ab"), TorchMapDataPipe)
+
+
+def test_pipes_of_torch_have_our_methods() -> None:
+    dp = TorchIterableWrapper(range(6)).enumerate()
+    assert type(dp) is ps.iter.Enumerator
+    assert list(dp.header(2)) == [(0, 0), (1, 1)]
+    assert list(TorchSequenceWrapper("ab").to_iter_datapipe()) == ["a", "b"]
+
+
+def test_where_torch_has_the_name_too_theirs_is_on_theirs_and_ours_on_ours() -> None:
+    assert type(TorchIterableWrapper(range(6)).batch(2)) is not ps.iter.Batcher
+    assert type(ps.iter.IterableWrapper(range(6)).batch(2)) is ps.iter.Batcher
+    assert type(TorchSequenceWrapper("ab").map(str)) is not ps.map.Mapper
+    assert type(ps.map.SequenceWrapper("ab").map(str)) is ps.map.Mapper
+
+
+def test_a_chain_may_change_hands_at_every_step() -> None:
+    dp = TorchIterableWrapper(range(10)).map(str).header(6).batch(2).fork(2)[0]
+    assert list(dp) == [["0", "1"], ["2", "3"], ["4", "5"]]
+
+
+def is_odd(x: int) -> int:
+    return x % 2
+
+
+def test_our_pipes_have_the_methods_that_only_torch_has() -> None:
+    evens, odds = ps.iter.IterableWrapper(range(5)).demux(2, is_odd)
+    assert (list(evens), list(odds)) == ([0, 2, 4], [1, 3])
+
+
+@pytest.mark.parametrize("wrapper", [TorchIterableWrapper, TorchSequenceWrapper])
+def test_an_unknown_method_of_a_pipe_of_torch_is_an_error_with_the_nearest_names(wrapper: Any) -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'shufle': did you mean 'shuffle'"):
+        wrapper("ab").shufle  # noqa: B018
+
+
+def test_torch_still_refuses_a_name_that_it_has_and_takes_one_that_only_we_have() -> None:
+    from torch.utils.data import functional_datapipe
+
+    class Theirs(TorchIterDataPipe):  # type: ignore[type-arg]
+        pass
+
+    with pytest.raises(Exception, match="already taken"):
+        functional_datapipe("batch")(Theirs)
+    try:
+        functional_datapipe("header")(Theirs)
+        assert type(ps.iter.IterableWrapper("ab").header(1)) is ps.iter.Header
+    finally:
+        del TorchIterDataPipe.functions["header"]
+
+
+def test_a_pipe_of_torch_with_seeds_and_shards_takes_them_from_us() -> None:
+    from penstock.registry import apply_sharding, seed_graph
+
+    def chain() -> Any:
+        return TorchIterableWrapper(range(20)).shuffle().sharding_filter().enumerate()
+
+    items = []
+    for shard in range(2):
+        dp = chain()
+        seed_graph(dp, 3, shard)
+        apply_sharding(dp, 2, shard)
+        items += [item for _, item in dp]
+    assert sorted(items) == list(range(20))
+    assert [type(pipe).__name__ for pipe in walk(chain())][0] == "Enumerator"
+
+
+STRANGER = """
+from torch.utils.data import IterDataPipe, functional_datapipe
+
+@functional_datapipe("only_theirs")
+class OnlyTheirs(IterDataPipe):
+    def __init__(self, source):
+        self.source = source
+    def __iter__(self):
+        yield "theirs"
+        yield from self.source
+
+@functional_datapipe("header")
+class Header(OnlyTheirs):
+    pass
+"""
+OURS = "import penstock as ps\n"
+USE = """
+from torch.utils.data.datapipes.iter import IterableWrapper
+theirs, ours = IterableWrapper(range(3)), ps.iter.IterableWrapper(range(3))
+print(list(ours.only_theirs()), list(theirs.only_theirs().enumerate()))
+print(type(ours.header(1)).__module__, type(theirs.header()).__module__, type(ours.only_theirs().header()).__module__)
+print(list(ours.header(1)), list(theirs.header()), list(ours.only_theirs().header()))
+"""
+
+
+@pytest.mark.parametrize("code", [OURS + STRANGER + USE, STRANGER + OURS + USE], ids=["ours first", "theirs first"])
+def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "['theirs', 0, 1, 2] [(0, 'theirs'), (1, 0), (2, 1), (3, 2)]",
+        "penstock.pipes.iter.select __main__ __main__",
+        "[0] ['theirs', 0, 1, 2] ['theirs', 'theirs', 0, 1, 2]",
+    ]

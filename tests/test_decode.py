@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from penstock.pipes.iter import IterableWrapper, RoutedDecoder
+from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers, extension_extract_fn
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+
+Image = pytest.importorskip("PIL.Image")
+
+PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 14  # two rows of three pixels
+
+
+def encoded(pixels: Any = PIXELS, form: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, form)
+    return stream.getvalue()
+
+
+def saved(write: Callable[..., None], value: Any) -> bytes:
+    stream = io.BytesIO()
+    write(stream, value)
+    return stream.getvalue()
+
+
+def decoded(path: str, data: Any, *handlers: Any, **arguments: Any) -> Any:
+    [(same_path, value)] = IterableWrapper([(path, data)], deepcopy=False).routed_decode(*handlers, **arguments)
+    assert same_path == path
+    return value
+
+
+def notes_of(error: BaseException) -> str:
+    return "\n".join(error.__notes__)
+
+
+# what is decoded, and how
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "expected"),
+    [
+        ("a/1.txt", "grün".encode(), "grün"),
+        ("a/1.text", b"one", "one"),
+        ("a/1.TRANSCRIPT", b"one", "one"),
+        ("a/1.txt", b"", ""),
+        ("a/1.cls", b"7\n", 7),
+        ("a/1.id", b"-3", -3),
+        ("a/1.json", b'{"a": [1, null]}', {"a": [1, None]}),
+        ("a/1.jsn", b"false", False),
+        ("a/1.raw", b"xyz", b"xyz"),
+        ("a.txt/README", b"xyz", b"xyz"),
+        ("a/1.txt.gz", b"xyz", b"xyz"),
+        ("a/1.pickle", pickle.dumps([1]), pickle.dumps([1])),
+        ("a/1.pkl", pickle.dumps([1]), pickle.dumps([1])),
+    ],
+)
+def test_bytes_are_decoded_by_extension_or_stay_bytes(path: str, data: bytes, expected: Any) -> None:
+    value = decoded(path, data)
+    assert value == expected
+    assert type(value) is type(expected)
+
+
+def test_arrays_and_tensors_are_decoded() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    from_npy = decoded("1.npy", saved(np.save, array))
+    assert from_npy.tolist() == array.tolist()
+    from_npz = decoded("1.npz", saved(lambda stream, value: np.savez(stream, x=value, y=value + 1), array))
+    assert [*from_npz] == ["x", "y"]
+    assert from_npz["y"].tolist() == (array + 1).tolist()
+    for path in ("1.pt", "1.pth"):
+        weights = decoded(path, saved(lambda stream, value: torch.save(value, stream), {"w": torch.ones(2)}))
+        assert weights["w"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
+def test_bytes_may_come_as_a_buffer_or_a_stream(wrap: Callable[[bytes], Any]) -> None:
+    assert decoded("1.txt", wrap(b"one")) == "one"
+    raw = decoded("1.raw", wrap(b"one"))
+    assert raw == b"one"
+    assert type(raw) is bytes
+
+
+@pytest.mark.parametrize("value", [3, "text", None, [b"x"], np.zeros(2)])
+def test_what_is_neither_a_stream_nor_bytes_stays_as_it_is(value: Any) -> None:
+    assert decoded("1.png", value) is value
+
+
+def test_each_entry_of_a_sample_is_decoded_and_the_sample_left_alone() -> None:
+    sample = {"__key__": "t/1", "__url__": b"u", ".txt": b"one", ".seg.cls": b"1", "json": b"[1]", ".raw": b"x"}
+    before = dict(sample)
+    [result] = IterableWrapper([sample], deepcopy=False).routed_decode()
+    assert result == {"__key__": "t/1", "__url__": b"u", ".txt": "one", ".seg.cls": 1, "json": [1], ".raw": b"x"}
+    assert list(result) == list(before)
+    assert sample == before
+
+
+def test_has_the_length_of_its_source() -> None:
+    assert len(IterableWrapper([("1.txt", b""), ("2.txt", b"")]).routed_decode()) == 2
+
+
+# images
+
+ARRAYS = {
+    "l8": (np.uint8, (2, 3)),
+    "rgb8": (np.uint8, (2, 3, 3)),
+    "rgba8": (np.uint8, (2, 3, 4)),
+    "l": (np.float32, (2, 3)),
+    "rgb": (np.float32, (2, 3, 3)),
+    "rgba": (np.float32, (2, 3, 4)),
+}
+TENSORS = {
+    "torchl8": (torch.uint8, (1, 2, 3)),
+    "torchrgb8": (torch.uint8, (3, 2, 3)),
+    "torchrgba8": (torch.uint8, (4, 2, 3)),
+    "torchl": (torch.float32, (1, 2, 3)),
+    "torchrgb": (torch.float32, (3, 2, 3)),
+    "torch": (torch.float32, (3, 2, 3)),
+    "torchrgba": (torch.float32, (4, 2, 3)),
+}
+PILLOWS = {"pill": "L", "pil": "RGB", "pilrgb": "RGB", "pilrgba": "RGBA"}
+
+
+@pytest.mark.parametrize("spec", ARRAYS)
+def test_an_image_becomes_an_array(spec: str) -> None:
+    array = decoded("1.png", encoded(), spec)
+    dtype, shape = ARRAYS[spec]
+    assert (array.dtype, array.shape) == (dtype, shape)
+    assert array.flags.writeable
+    scaled = array * 255 if dtype is np.float32 else array
+    if "rgb" in spec:
+        np.testing.assert_allclose(scaled[..., :3], PIXELS)
+    else:
+        np.testing.assert_array_equal(np.rint(scaled), np.asarray(Image.fromarray(PIXELS).convert("L")))
+
+
+@pytest.mark.parametrize("spec", TENSORS)
+def test_an_image_becomes_a_tensor_with_the_channels_first(spec: str) -> None:
+    tensor = decoded("1.png", encoded(), spec)
+    dtype, shape = TENSORS[spec]
+    assert (tensor.dtype, tuple(tensor.shape)) == (dtype, shape)
+    assert tensor.is_contiguous()
+    scaled = tensor.numpy() * 255 if dtype is torch.float32 else tensor.numpy()
+    if "l" in spec:
+        np.testing.assert_array_equal(np.rint(scaled[0]), np.asarray(Image.fromarray(PIXELS).convert("L")))
+    else:
+        np.testing.assert_allclose(scaled[:3].transpose(1, 2, 0), PIXELS)
+
+
+@pytest.mark.parametrize("spec", PILLOWS)
+def test_an_image_becomes_an_image_of_pillow(spec: str) -> None:
+    image = decoded("1.png", encoded(), spec)
+    assert (image.mode, image.size) == (PILLOWS[spec], (3, 2))
+
+
+def test_images_are_tensors_of_floats_by_default() -> None:
+    assert torch.equal(decoded("1.png", encoded()), decoded("1.png", encoded(), "torch"))
+
+
+@pytest.mark.parametrize("form", ["PNG", "BMP", "TIFF", "PPM"])
+def test_formats_without_loss_give_the_pixels(form: str) -> None:
+    np.testing.assert_array_equal(decoded(f"1.{form}", encoded(form=form), "rgb8"), PIXELS)
+
+
+@pytest.mark.parametrize("extension", ["jpg", "JPEG", "webp"])
+def test_formats_with_loss_give_an_image_of_that_size(extension: str) -> None:
+    form = "WEBP" if extension == "webp" else "JPEG"
+    assert decoded(f"1.{extension}", encoded(form=form), "torchrgb8").shape == (3, 2, 3)
+
+
+def test_images_with_a_palette_or_transparency_are_converted() -> None:
+    pillow = Image.fromarray(PIXELS).quantize(8)
+    stream = io.BytesIO()
+    pillow.save(stream, "PNG")
+    np.testing.assert_array_equal(decoded("1.png", stream.getvalue(), "rgb8"), np.asarray(pillow.convert("RGB")))
+
+
+@pytest.mark.parametrize("pixels", [PIXELS[..., 0].astype(np.uint16) * 300, PIXELS[..., 0].astype(np.float32)])
+@pytest.mark.parametrize("spec", ["torch", "l8", "pil"])
+def test_an_image_of_more_than_8_bits_is_refused_rather_than_cut_off(pixels: Any, spec: str) -> None:
+    with pytest.raises(ValueError, match="more than 8 bits for each channel"):
+        decoded("1.tiff", encoded(pixels, "TIFF"), spec)
+
+
+# handlers
+
+
+def upper(extension: str, data: bytes) -> str | None:
+    return data.decode().upper() if extension == "txt" else None
+
+
+def test_the_first_handler_that_gives_something_wins() -> None:
+    assert decoded("1.txt", b"one", upper, decode_text) == "ONE"
+    assert decoded("1.text", b"one", upper, decode_text) == "one"
+    assert decoded("1.json", b"[1]", upper, decode_text) == b"[1]"
+    assert decoded("1.txt", b"one", lambda extension, data: 0) == 0
+
+
+def test_a_string_stands_for_all_default_handlers() -> None:
+    assert decoded("1.txt", b"one", "rgb8") == "one"
+    assert decoded("1.txt", b"one", upper, "rgb8") == "ONE"
+    assert decoded("1.png", encoded(), upper, "rgb8").dtype == np.uint8
+    assert decoded("1.json", b"[1]", *default_handlers("rgb8")) == [1]
+
+
+def test_key_fn_makes_the_extension_out_of_the_path() -> None:
+    seen = []
+
+    def remember(extension: str, data: bytes) -> bytes:
+        seen.append(extension)
+        return data
+
+    decoded("a/1.seg.png", b"x", remember, key_fn=lambda path: path.upper())
+    list(IterableWrapper([{"__key__": "a/1", ".seg.png": b"x"}]).routed_decode(remember, key_fn=str.upper))
+    list(IterableWrapper([{"seg.png": b"x"}]).routed_decode(remember))
+    assert seen == ["A/1.SEG.PNG", "A/1.SEG.PNG", "png"]
+
+
+@pytest.mark.parametrize(
+    ("path", "extension"),
+    [("a.b/c", ""), ("a.seg.PNG", "png"), (".png", "png"), ("a\\b.c\\d", ""), ("s3://b/a.b.npy", "npy")],
+)
+def test_the_extension_is_what_follows_the_last_dot_of_the_name(path: str, extension: str) -> None:
+    assert extension_extract_fn(path) == extension
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("rgb16",), ValueError, "no image spec 'rgb16': there are l8, rgb8, "),
+        ((3,), TypeError, "a handler must be a function or another callable, and is 3"),
+        ((len,), ValueError, "a handler will be called with 2 arguments, and cannot be"),
+    ],
+)
+def test_wrong_handlers_are_refused_at_construction(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        IterableWrapper([]).routed_decode(*arguments)
+
+
+def test_a_wrong_key_fn_is_refused_at_construction() -> None:
+    with pytest.raises(TypeError, match="key_fn must be a function or another callable, and is 'png'"):
+        IterableWrapper([]).routed_decode(key_fn="png")
+
+
+# streams
+
+
+@pytest.mark.parametrize("path", ["1.txt", "1.raw"])
+def test_streams_are_read_and_closed(path: str) -> None:
+    stream = io.BytesIO(b"one")
+    decoded(path, stream)
+    assert stream.closed
+
+
+class Failing(io.BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise OSError("the connection was lost")
+
+
+@pytest.mark.parametrize("stream", [Failing(b""), io.BytesIO(b"no image"), io.StringIO("no bytes")])
+def test_all_streams_are_closed_when_one_cannot_be_decoded(stream: Any) -> None:
+    other = io.BytesIO(b"one")
+    with pytest.raises((OSError, TypeError)):
+        list(IterableWrapper([{"__key__": "1", ".png": stream, ".txt": other}], deepcopy=False).routed_decode())
+    assert stream.closed
+    assert other.closed
+
+
+def test_a_stream_open_as_text_is_refused_with_what_to_do(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "1.txt").write_text("one")
+    with pytest.raises(TypeError, match="open it with mode='b'") as caught:
+        list(IterableWrapper([str(tmp_path / "1.txt")]).open_files().routed_decode())
+    assert f"'{tmp_path / '1.txt'}'" in notes_of(caught.value)
+
+
+# what cannot be decoded
+
+WHOLE = encoded(np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8))
+CORRUPT = {
+    "cut": WHOLE[: len(WHOLE) // 2],
+    "garbage": b"no image at all",
+    "empty": b"",
+    "a chunk of a wrong length": WHOLE[:33] + (100).to_bytes(4, "big") + WHOLE[37:],
+    "a broken checksum": WHOLE[:29] + b"abcd" + WHOLE[33:],
+}
+
+
+@pytest.mark.parametrize("data", CORRUPT.values(), ids=CORRUPT)
+def test_a_corrupt_image_is_one_error_that_names_operator_and_path(data: bytes) -> None:
+    with pytest.raises(OSError) as caught:  # noqa: PT011  # every text of Pillow's
+        list(IterableWrapper([("t.tar/7.png", data)]).routed_decode("rgb8").map(np.copy).batch(2))
+    assert notes_of(caught.value).count("penstock: ") == 1
+    assert "raised in RoutedDecoder('rgb8'), on ('t.tar/7.png', " in notes_of(caught.value)
+
+
+def test_a_corrupt_image_in_a_sample_is_named_by_sample_and_entry() -> None:
+    with pytest.raises(OSError, match="cannot identify image") as caught:
+        list(IterableWrapper([{"__key__": "t.tar/7", ".txt": b"one", ".png": b"garbage"}]).routed_decode())
+    assert "while decoding '.png' of the sample 't.tar/7'" in notes_of(caught.value)
+    assert "raised in RoutedDecoder(), on {'__key__': 't.tar/7'" in notes_of(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "error"),
+    [
+        ("1.txt", b"\xff\xfe", UnicodeDecodeError),
+        ("1.cls", b"cat", ValueError),
+        ("1.json", b"{", json.JSONDecodeError),
+        ("1.npy", b"garbage", ValueError),
+        ("1.npz", b"garbage", Exception),
+        ("1.pt", b"garbage", Exception),
+    ],
+)
+def test_what_cannot_be_decoded_keeps_its_error(path: str, data: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        decoded(path, data)
+    assert f"raised in RoutedDecoder(), on ('{path}', " in notes_of(caught.value)
+
+
+class Harmful:
+    ran: list[str] = []
+
+    def __reduce__(self) -> Any:
+        return _harm, ()
+
+
+def _harm() -> None:
+    Harmful.ran.append("code out of a file")
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("1.pt", saved(lambda stream, value: torch.save(value, stream), Harmful())),
+        ("1.npy", saved(np.save, np.array([Harmful()], dtype=object))),
+        ("1.npz", saved(np.savez, np.array([Harmful()], dtype=object))),
+        ("1.pickle", pickle.dumps(Harmful())),
+    ],
+)
+def test_no_code_out_of_a_file_is_run(path: str, data: bytes) -> None:
+    if path == "1.pickle":
+        assert decoded(path, data) == data
+    else:
+        with pytest.raises((ValueError, pickle.UnpicklingError)):
+            decoded(path, data)
+    assert not Harmful.ran
+
+
+def test_an_image_without_pillow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = encoded()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert decoded("1.txt", b"one", "rgb8") == "one"
+    with pytest.raises(ImportError, match=r'pip install "penstock\[image\]"'):
+        decoded("1.png", image, "rgb8")
+
+
+@pytest.mark.parametrize("item", [3, b"bytes", ("a", b"b", "c")])
+def test_an_item_of_another_kind_is_an_error_with_the_item(item: Any) -> None:
+    with pytest.raises(TypeError, match="a pair of a path and a stream, or a dict") as caught:
+        list(IterableWrapper([item]).routed_decode())
+    assert f"on {item!r}" in notes_of(caught.value)
+
+
+# passes
+
+
+def test_a_chain_with_a_decoder_pickles() -> None:
+    dp = IterableWrapper([("1.png", encoded()), ("1.txt", b"one")]).routed_decode("rgb8")
+    again = pickle.loads(pickle.dumps(dp))
+    assert [type(value) for _, value in again] == [np.ndarray, str]
+    assert pickle.loads(pickle.dumps(ImageDecoder("rgb8"))) == ImageDecoder("rgb8")
+
+
+FILES = [(f"t.tar/{n}.{suffix}", data) for n in range(3) for suffix, data in [("txt", b"one"), ("cls", b"1")]]
+CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
+    "pairs": lambda: IterableWrapper(FILES).routed_decode(),
+    "samples": lambda: IterableWrapper(FILES).webdataset().routed_decode(),
+    "shuffled": lambda: IterableWrapper(FILES).shuffle().set_seed(0).routed_decode(),
+    "torch's": lambda: RoutedDecoder(TorchIterableWrapper(FILES)),
+}
+
+
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("always_due", [True, False])
+def test_resumes_after_every_item(
+    make: Callable[[], ps.IterDataPipe[Any]], always_due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: always_due)
+    assert_resumes_everywhere(make)

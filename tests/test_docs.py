@@ -1,0 +1,63 @@
+"""Every example in the docstrings runs and shows what it says, and every operator has one."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pkgutil
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from penstock.registry import operators
+from penstock.registry.examples import example_names, maker_of_example
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+
+
+def modules() -> Iterator[str]:
+    """The modules of the installed package, whose folders lie where pytest would not import them as what they are."""
+    for package in PACKAGES:
+        yield package
+        for found in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+            if not found.name.endswith("__main__"):
+                yield found.name
+
+
+@pytest.mark.parametrize("name", sorted({*modules()}))
+def test_the_examples_of_a_module_are_true(name: str) -> None:
+    module = import_module(name)
+    tests = doctest.DocTestFinder(exclude_empty=True).find(module, name, extraglobs=example_names(name))
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for test in tests:
+        runner.run(test, out=report.append)
+    assert not runner.failures, "".join(report)
+    assert runner.tries or ">>>" not in inspect.getsource(module)
+
+
+def test_every_file_of_the_package_is_among_the_modules() -> None:
+    files = [
+        file.relative_to(ROOT).with_suffix("").parts
+        for room in ("penstock", "pipes", "registry", "runner", "compat")
+        for file in (ROOT / room).rglob("*.py")
+        if not file.stem.startswith("__")
+    ]
+    assert {".".join(file if file[0] == "penstock" else ("penstock", *file)) for file in files} <= {*modules()}
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        pytest.param(entry.cls, id=f"{entry.kind}-{entry.cls.__name__}")
+        for entry in operators.values()
+        if entry.cls.__module__.startswith("penstock.")
+    ],
+)
+def test_every_operator_says_what_comes_out_and_shows_it(cls: type) -> None:
+    assert inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].endswith(".")
+    assert type(maker_of_example(cls)()) is cls

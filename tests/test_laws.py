@@ -1,0 +1,573 @@
+"""Every operator holds the laws, and every law catches an operator that breaks it."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import threading
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import penstock as ps
+from penstock.registry import Seeded, Tally, check_operator, laws_of_reading, operators
+from penstock.registry.laws import LAWS
+from penstock.registry.probes import as_plain
+
+OURS = [entry for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
+
+
+@pytest.mark.parametrize(
+    ("cls", "law"),
+    [
+        pytest.param(entry.cls, law, id=f"{entry.kind}-{entry.cls.__name__}-{law}")
+        for entry in OURS
+        for law in LAWS[entry.kind]
+    ],
+)
+def test_every_operator_holds_the_laws(cls: type, law: str) -> None:
+    if law in cls.broken_laws:
+        pytest.skip(cls.broken_laws[law])
+    check_operator(cls, [law])
+
+
+# Operators that break a law. Each passes its source's items on, but for what is wrong with it.
+
+
+class Passing(ps.IterDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class PassingByIndex(ps.MapDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __getitem__(self, index: int) -> Any:
+        return self.source[index]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class PullsAtConstruction(Passing):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.first = source.take(1)
+
+
+class PullsByIndexAtConstruction(PassingByIndex):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.last = source[len(source) - 1] if len(source) else None
+
+
+class EmptyAfterAWholePass(Passing):
+    transient = ("done",)
+    done = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.done:
+            yield from self.source
+        self.done = True
+
+
+class GoesOnWhereItWasGivenUp(Passing):
+    transient = ("given",)
+    given = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in islice(self.source, self.given, None):
+            self.given += 1
+            yield item
+        self.given = 0
+
+
+class IteratesUnseen:
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class ManyIterators(IteratesUnseen, ps.IterDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+
+class HoldsALock(Passing):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.lock = threading.Lock()
+
+
+class LosesPlaceWhenCopied(Passing):
+    def __deepcopy__(self, memo: Any) -> Any:
+        return type(self)(self.source.filter(bool))
+
+
+class OneShort(Passing):
+    def __len__(self) -> int:
+        return max(len(self.source) - 1, 0)
+
+
+class OneShortByIndex(PassingByIndex):
+    def __len__(self) -> int:
+        return max(len(self.source) - 1, 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class ChangesItems(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            item.append(0)
+            yield item
+
+
+class HandsOutOneListOverAndOver(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        batch: list[Any] = []
+        for item in self.source:
+            batch[:] = [item]
+            yield batch
+
+
+class ChangesItemsByIndex(PassingByIndex):
+    def __getitem__(self, index: int) -> Any:
+        self.source[index][:] = [0]
+        return self.source[index]
+
+
+class KeepsItsSourceOpen(Passing):
+    transient = ("rest",)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.rest = iter(self.source)
+        for item in self.rest:  # noqa: UP028  `yield from` would close it
+            yield item
+
+
+class KeepsAnotherArgument(Passing):
+    def __init__(self, source: Any, n: int) -> None:
+        super().__init__(source)
+        self.n = n + 1
+
+
+class KeepsNoArgument(Passing):
+    def __init__(self, source: Any, n: int) -> None:
+        super().__init__(source)
+
+
+class OneOrderForAll(Seeded, Passing):
+    def __iter__(self) -> Iterator[Any]:
+        items = list(self.source)
+        random.Random(0).shuffle(items)
+        yield from items
+
+
+class LosesItemsWhenSharded(Passing):
+    shards, shard = 1, 0
+
+    def apply_sharding(self, num_of_instances: int, instance_id: int) -> None:
+        self.shards, self.shard = num_of_instances, instance_id % 2
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from islice(self.source, self.shard, None, self.shards)
+
+
+class NeedsAFirstItem(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        items = iter(self.source)
+        yield next(items)
+        yield from items
+
+
+class TriesUntilThereIsAnItem(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        items: list[Any] = []
+        while not items:
+            items = list(self.source)
+        yield from items
+
+
+class RaisesAnotherError(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self.source
+        except Exception as error:
+            raise ValueError("reading failed") from error
+
+
+class SwallowsErrors(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self.source
+        except Exception:
+            return
+
+
+class SwallowsErrorsByIndex(PassingByIndex):
+    def __getitem__(self, index: int) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        try:
+            return self.source[index]
+        except Exception:
+            return None
+
+
+class NotesAgain(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self.source
+        except Exception as error:
+            error.add_note("penstock: raised here, too")
+            raise
+
+
+class ShowsNothing(Passing):
+    def __repr__(self) -> str:
+        return "a pipe"
+
+
+class ShowsItsAddress(Passing):
+    def __repr__(self) -> str:
+        return f"{self.source!r}.{object.__repr__(self)}"
+
+
+class LeavesAFileOpen(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        _file = open(os.devnull)  # noqa: SIM115
+        yield from self.source
+
+
+class HidesAnItem(Passing):
+    holds_items = False
+
+    def __iter__(self) -> Iterator[Any]:
+        items = iter(self.source)
+        for held in items:
+            for item in items:
+                yield held
+                held = item
+            yield held
+
+
+class StateIsNoPlainData(Passing):
+    holds_items = False
+
+    def get_state(self) -> dict[str, Any]:
+        return {"where": ("here", 1)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        _where, _number = state["where"] if isinstance(state["where"], tuple) else ()
+
+
+class ForgetsWhatCameBeforeItsResuming(ps.IterDataPipe):
+    holds_items = False
+    payload = ("iterable",)
+    transient = ("tally",)
+
+    def __init__(self, iterable: Any) -> None:
+        self.iterable = iterable
+
+    def reset(self) -> None:
+        self.start, self.tally = 0, Tally()
+
+    def get_state(self) -> dict[str, Any]:
+        return {"position": self.tally.items}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.start = state["position"]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.tally.follow(islice(self.iterable, self.start, None))
+
+
+class ForgetsTheNextSeed(Seeded, Passing):
+    def random_state(self, running: bool) -> dict[str, Any]:
+        return super().random_state(running) if running else {"seed": 5, "passes": 0}
+
+    def __iter__(self) -> Iterator[Any]:
+        items = list(self.source)
+        random.Random(self.pass_seed).shuffle(items)
+        yield from items
+
+
+class WrongGoingBackwards(PassingByIndex):
+    transient = ("last",)
+    last = 0
+
+    def __getitem__(self, index: int) -> Any:
+        backwards, self.last = index == self.last - 1, index
+        return None if backwards else self.source[index]
+
+
+class BeginsAnewPastTheEnd(PassingByIndex):
+    def __getitem__(self, index: int) -> Any:
+        return self.source[index % len(self.source)]
+
+
+def items(*items: Any) -> Any:
+    return ps.iter.IterableWrapper(items or range(5))
+
+
+def sequence(*items: Any) -> Any:
+    return ps.map.SequenceWrapper(items or range(5))
+
+
+# What breaks, and the laws that say so: the first is the one that the operator is here for.
+BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
+    (lambda: PullsAtConstruction(items()), ["construction_pulls_nothing"]),
+    (lambda: PullsByIndexAtConstruction(sequence()), ["construction_pulls_nothing"]),
+    (lambda: EmptyAfterAWholePass(items()), ["two_passes_agree", "resumed_at_either_end"]),
+    (lambda: GoesOnWhereItWasGivenUp(items()), ["restart_begins_again", "newer_iterator_invalidates_the_older"]),
+    (
+        lambda: ManyIterators(items()),
+        [
+            "newer_iterator_invalidates_the_older",
+            "abandoned_iterator_closes_its_source",
+            "resumed_after_every_item",
+            "resumed_again_and_again",
+        ],
+    ),
+    (lambda: HoldsALock(items()), ["copies_agree"]),
+    (lambda: LosesPlaceWhenCopied(items()), ["copies_agree"]),
+    (lambda: OneShort(items()), ["len_is_exact"]),
+    (lambda: OneShortByIndex(sequence()), ["len_is_exact", "index_out_of_range_raises"]),
+    (lambda: ChangesItems(items([1], [2])), ["items_are_left_alone"]),
+    (lambda: HandsOutOneListOverAndOver(items()), ["items_are_left_alone"]),
+    (lambda: ChangesItemsByIndex(sequence([1], [2])), ["items_are_left_alone"]),
+    (lambda: KeepsItsSourceOpen(items()), ["abandoned_iterator_closes_its_source"]),
+    (lambda: KeepsAnotherArgument(items(), 1), ["method_and_constructor_agree"]),
+    (lambda: KeepsNoArgument(items(), 1), ["method_and_constructor_agree"]),
+    (lambda: OneOrderForAll(items()), ["same_seed_same_order"]),
+    (lambda: LosesItemsWhenSharded(items()), ["union_over_shards_is_the_whole"]),
+    (lambda: NeedsAFirstItem(items()), ["empty_source_ends"]),
+    (lambda: TriesUntilThereIsAnItem(items()), ["empty_source_ends"]),
+    (lambda: RaisesAnotherError(items()), ["source_errors_pass_through"]),
+    (lambda: SwallowsErrors(items()), ["source_errors_pass_through"]),
+    (lambda: SwallowsErrorsByIndex(sequence()), ["source_errors_pass_through"]),
+    (lambda: NotesAgain(items()), ["errors_are_noted_once"]),
+    (lambda: ShowsNothing(items()), ["repr_shows_the_chain"]),
+    (lambda: ShowsItsAddress(items()), ["repr_shows_the_chain", "method_and_constructor_agree"]),
+    (lambda: LeavesAFileOpen(items()), ["no_resource_warning"]),
+    (lambda: HidesAnItem(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
+    (lambda: StateIsNoPlainData(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
+    (lambda: ForgetsWhatCameBeforeItsResuming(range(5)), ["resumed_again_and_again"]),
+    (lambda: ForgetsTheNextSeed(items()), ["resumed_at_either_end", "resumed_after_every_item"]),
+    (lambda: WrongGoingBackwards(sequence()), ["every_order_of_reading_agrees"]),
+    (lambda: BeginsAnewPastTheEnd(sequence()), ["index_out_of_range_raises"]),
+]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("make", "laws"), [pytest.param(*case, id=type(case[0]()).__name__) for case in BROKEN])
+def test_a_broken_operator_is_caught_by_its_laws_and_no_other(
+    make: Callable[[], Any], laws: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(laws_of_reading, "_PATIENCE", 0.01)  # nothing here has a thread to wait for
+    kind = "iter" if isinstance(make(), ps.IterDataPipe) else "map"
+    caught = set()
+    for law in LAWS[kind]:
+        try:
+            check_operator(make, [law])
+        except AssertionError as error:
+            caught.add(str(error).partition(": ")[0])
+    assert caught == {f"{type(make()).__name__} breaks the law {law!r}" for law in laws}
+
+
+def test_there_is_a_broken_operator_for_every_law() -> None:
+    assert {laws[0] for _, laws in BROKEN} == {law for laws in LAWS.values() for law in laws}
+
+
+@pytest.mark.parametrize("make", [lambda: Passing(items()), lambda: PassingByIndex(sequence())])
+def test_an_operator_without_a_fault_holds_all_laws(make: Callable[[], Any]) -> None:
+    check_operator(make)
+
+
+# check_operator
+
+
+def test_a_failure_shows_the_law_the_chain_and_both_sides() -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_operator(lambda: EmptyAfterAWholePass(items()))
+    assert str(caught.value).splitlines() == [
+        "EmptyAfterAWholePass breaks the law 'two_passes_agree': With the seed fixed, every pass gives the same items.",
+        "chain: EmptyAfterAWholePass(IterableWrapper(range(0, 5)))",
+        "the second pass over one pipe: not the same from item 0 on",
+        "expected 5: [0, 1, 2, 3, 4]",
+        "    seen 0: []",
+    ]
+
+
+def test_what_an_operator_raises_under_a_law_is_the_cause_of_the_failure() -> None:
+    with pytest.raises(AssertionError, match="it raised TypeError") as caught:
+        check_operator(lambda: HoldsALock(items()), ["copies_agree"])
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_an_operator_opts_out_of_a_law_with_a_reason() -> None:
+    class Honest(OneShort):
+        broken_laws = {"len_is_exact": "it cannot count"}
+
+    check_operator(lambda: Honest(items()))
+    check_operator(lambda: Honest(items()).map(str))
+
+
+@pytest.mark.parametrize(
+    ("broken_laws", "message"),
+    [
+        ({"len_is_exakt": "why not"}, "no law 'len_is_exakt': did you mean 'len_is_exact'"),
+        ({"len_is_exact": " "}, "say in words why 'len_is_exact' cannot be held"),
+        ({"len_is_exact": True}, "say in words why 'len_is_exact' cannot be held"),
+    ],
+)
+def test_opting_out_takes_a_law_that_there_is_and_a_reason(broken_laws: Any, message: str) -> None:
+    cls = type("Vague", (Passing,), {"broken_laws": broken_laws})
+    with pytest.raises(ValueError, match=message):
+        check_operator(lambda: cls(items()))
+
+
+def test_an_unknown_law_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match=r"no law 'len_exact'.*did you mean 'len_is_exact'"):
+        check_operator(lambda: items(), ["len_exact"])
+
+
+def test_a_law_of_the_other_kind_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no law 'resumed_after_every_item' for this kind"):
+        check_operator(lambda: sequence(), ["resumed_after_every_item"])
+
+
+def test_the_maker_must_make_a_fresh_pipe_each_time() -> None:
+    pipe = items()
+    with pytest.raises(ValueError, match="fresh pipe each time"):
+        check_operator(lambda: pipe)
+
+
+def test_the_maker_must_make_a_pipe() -> None:
+    with pytest.raises(TypeError, match="returned range"):
+        check_operator(lambda: range(3))
+
+
+def test_a_chain_that_does_not_end_is_told_so() -> None:
+    class Endless(Passing):
+        def __iter__(self) -> Iterator[Any]:
+            while True:
+                yield from self.source
+
+    with pytest.raises(AssertionError, match="gives 1000 items or more"):
+        check_operator(lambda: Endless(items()), ["two_passes_agree"])
+
+
+# The example in a docstring
+
+
+laid_out: list[str] = []
+
+
+class Documented(Passing):
+    """Yield the items as they are.
+
+    >>> laid_out.append("a file")
+    >>> print("this is not shown")
+    this is not shown
+    >>> source = IterableWrapper("ab")
+    >>> dp = ps.iter.IterableWrapper("xyz")
+    >>> dp = Documented(source)
+    >>> list(dp)
+    ['a', 'b']
+    >>> raise RuntimeError("what comes after the chain is not run")
+    """
+
+
+def test_the_example_of_a_class_is_laid_out_once_and_its_chain_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    laid_out.clear()
+    check_operator(Documented)
+    assert laid_out == ["a file"]
+    assert capsys.readouterr().out == ""
+
+
+def test_the_example_of_a_broken_operator_is_caught() -> None:
+    class Broken(OneShort):
+        """Yield the items as they are.
+
+        >>> dp = Broken(IterableWrapper("abc"))
+        """
+
+    with pytest.raises(AssertionError, match="'len_is_exact'"):
+        check_operator(Broken)
+
+
+def test_a_class_without_an_example_of_itself_is_an_error() -> None:
+    class Undocumented(Passing):
+        """Yield the items as they are.
+
+        >>> dp = IterableWrapper("ab")
+        """
+
+    with pytest.raises(ValueError, match="Undocumented has no example that defines `dp`"):
+        check_operator(Undocumented)
+
+
+# How items are compared
+
+
+Point = namedtuple("Point", "x y")
+
+
+class Plain:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: {"a": [1, (2.0, float("nan"))], "b": None},
+        lambda: torch.tensor([[1.0, float("nan")]]),
+        lambda: torch.ones(2, dtype=torch.bfloat16),
+        lambda: torch.tensor(3),
+        lambda: np.array([["a", "b"]]),
+        lambda: np.array([{"a": 1}], dtype=object),
+        lambda: np.float32(2),
+        lambda: ("name", io.BytesIO(b"content")),
+        lambda: Plain([torch.zeros(2)]),
+        lambda: Point(1, np.zeros(2)),
+    ],
+)
+def test_items_with_equal_content_compare_equal(make: Callable[[], Any]) -> None:
+    assert as_plain(make()) == as_plain(make())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1, 2], (1, 2)),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.float64)),
+        (torch.zeros(2), torch.zeros(1, 2)),
+        (torch.zeros(2), np.zeros(2, np.float32)),
+        (np.zeros(2), np.ones(2)),
+        (io.BytesIO(b"a"), io.BytesIO(b"b")),
+        (Plain(1), Plain(2)),
+        (Point(1, 2), (1, 2)),
+        ([float("nan")], [0.0]),
+    ],
+)
+def test_items_with_other_content_or_type_compare_unequal(one: Any, other: Any) -> None:
+    assert as_plain(one) != as_plain(other)
+
+
+def test_a_stream_is_closed_when_it_was_compared() -> None:
+    stream = io.BytesIO(b"content")
+    as_plain({"stream": stream})
+    assert stream.closed

@@ -1,0 +1,571 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+import torch
+from penstock.pipes.map import (
+    Batcher,
+    Concater,
+    IterToMapConverter,
+    Mapper,
+    SequenceWrapper,
+    Shuffler,
+    Zipper,
+)
+from penstock.registry import DataChunk, seed_graph, walk
+from resuming import assert_resumes_everywhere
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
+from torch.utils.data.graph import traverse_dps
+
+import penstock as ps
+
+
+class Squares(Dataset[int]):
+    """A data set as torchvision has them."""
+
+    def __getitem__(self, index: int) -> int:
+        if not 0 <= index < 5:
+            raise IndexError(index)
+        return index * index
+
+    def __len__(self) -> int:
+        return 5
+
+
+class Locked(Squares):
+    """One that cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def numbers(n: int, start: int = 0) -> ps.MapDataPipe[int]:
+    return SequenceWrapper(range(start, start + n))
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+# SequenceWrapper
+
+
+@pytest.mark.parametrize(
+    ("sequence", "expected"),
+    [
+        ([1, 2], [1, 2]),
+        ((1, 2), [1, 2]),
+        ("ab", ["a", "b"]),
+        (range(2, 4), [2, 3]),
+        ({0: "a", 1: "b"}, ["a", "b"]),
+        (np.array([5, 6]), [5, 6]),
+        (torch.tensor([5, 6]), [5, 6]),
+        (Squares(), [0, 1, 4, 9, 16]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_anything_with_items_and_a_length_is_a_sequence(sequence: Any, expected: list[Any]) -> None:
+    dp = SequenceWrapper(sequence)
+    assert len(dp) == len(expected)
+    assert list(dp) == expected
+    assert dp[1] == expected[1]
+
+
+def test_a_dict_is_read_by_its_keys() -> None:
+    dp = SequenceWrapper({"a": 1, "b": 2})
+    assert dp["b"] == 2
+    assert list(dp.map(double).to_iter_datapipe(indices=["b", "a"])) == [4, 2]
+    with pytest.raises(KeyError):
+        list(dp)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "lacks"),
+    [({1, 2}, "__getitem__"), (5, "__getitem__"), (iter([1]), "__getitem__"), (Dataset(), "__len__")],
+)
+def test_what_is_no_sequence_is_a_type_error(wrong: Any, lacks: str) -> None:
+    with pytest.raises(TypeError, match=f"SequenceWrapper needs a sequence, and {type(wrong).__name__} has no {lacks}"):
+        SequenceWrapper(wrong)
+
+
+def test_the_sequence_is_copied_once_unless_told_not_to() -> None:
+    items = [[1], [2]]
+    copied, shared = SequenceWrapper(items), SequenceWrapper(items, deepcopy=False)
+    items[0].append(9)
+    assert copied[0] == [1]
+    assert copied[0] is copied[0]
+    assert shared[0] is items[0]
+
+
+def test_what_cannot_be_copied_is_read_as_it_is_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="Locked cannot be copied .* deepcopy=False says") as warned:
+        dp = SequenceWrapper(Locked())
+    assert warned[0].filename == __file__
+    assert list(dp) == [0, 1, 4, 9, 16]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SequenceWrapper(Locked(), deepcopy=False)
+
+
+def test_a_memory_mapped_array_is_not_read_by_copying(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(4))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert SequenceWrapper(mapped).sequence is mapped
+
+
+def test_negative_indices_mean_what_they_mean_to_the_sequence() -> None:
+    assert SequenceWrapper([1, 2, 3]).map(double)[-1] == 6
+    with pytest.raises(IndexError):
+        SequenceWrapper([1, 2, 3])[3]
+
+
+def test_items_are_no_sources_and_are_not_touched_by_walking() -> None:
+    class Untouchable:
+        def __reduce__(self) -> Any:
+            raise AssertionError("pickled")
+
+        def __repr__(self) -> str:
+            raise AssertionError("shown")
+
+    inner = SequenceWrapper([1])
+    dp = SequenceWrapper([inner, *[Untouchable()] * 9], deepcopy=False).map(double)
+    assert [type(pipe) for pipe in walk(dp)] == [Mapper, SequenceWrapper]
+    ((_, graph),) = traverse_dps(dp).values()
+    assert len(graph) == 1
+
+
+@pytest.mark.parametrize("make", [lambda dp, i: dp.to_iter_datapipe(i), lambda dp, i: dp.shuffle(indices=i)])
+def test_indices_are_not_gone_through_by_walking(make: Callable[[Any, Any], Any]) -> None:
+    class Indices(list[int]):
+        iterated = 0
+
+        def __iter__(self) -> Any:
+            self.iterated += 1
+            return super().__iter__()
+
+    dp = make(numbers(3), Indices([0, 1, 2]))
+    dp.indices.iterated = 0
+    assert len(list(walk(dp))) == 2
+    assert dp.indices.iterated == 0
+
+
+# Mapper, Batcher, Zipper, Concater
+
+
+def test_map_computes_an_item_when_it_is_asked_for() -> None:
+    calls: list[int] = []
+
+    def seen(x: int) -> int:
+        calls.append(x)
+        return x * 10
+
+    dp = numbers(5).map(seen)
+    assert len(dp) == 5
+    assert calls == []
+    assert dp[3] == 30
+    assert calls == [3]
+    assert list(dp) == [0, 10, 20, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("drop_last", "expected"), [(False, [[0, 1, 2], [3, 4, 5], [6]]), (True, [[0, 1, 2], [3, 4, 5]])]
+)
+def test_batches(drop_last: bool, expected: list[list[int]]) -> None:
+    dp = numbers(7).batch(3, drop_last=drop_last)
+    assert list(dp) == expected
+    assert len(dp) == len(expected)
+    assert [dp[-1 - number] for number in range(len(dp))] == expected[::-1]
+    assert isinstance(dp[0], DataChunk)
+    for index in (len(expected), -len(expected) - 1):
+        with pytest.raises(IndexError, match=f"index {index} is out of range: the length is {len(expected)}"):
+            dp[index]
+
+
+def test_the_wrapper_class_makes_the_batches() -> None:
+    assert list(numbers(3).batch(2, wrapper_class=tuple)) == [(0, 1), (2,)]
+
+
+def test_batches_of_nothing_and_of_whole_multiples() -> None:
+    assert list(numbers(0).batch(2)) == []
+    assert list(numbers(4).batch(2)) == list(numbers(4).batch(2, drop_last=True)) == [[0, 1], [2, 3]]
+
+
+def test_a_batch_does_not_hide_an_index_error_of_a_function() -> None:
+    dp = numbers(4).map(lambda x: [0, 1, 2][x]).batch(2)
+    assert dp[0] == [0, 1]
+    with pytest.raises(IndexError, match="list index out of range") as raised:
+        dp[1]
+    assert "Mapper" in raised.value.__notes__[0]
+
+
+def test_zip_is_as_long_as_the_shortest_and_counts_from_its_end() -> None:
+    dp = numbers(3).zip(numbers(9, 10), SequenceWrapper("abcd"))
+    assert list(dp) == [(0, 10, "a"), (1, 11, "b"), (2, 12, "c")]
+    assert dp[-1] == (2, 12, "c")
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            dp[index]
+
+
+def test_zip_reads_by_keys_too() -> None:
+    dp = SequenceWrapper({"a": 1, "b": 2}).zip(SequenceWrapper({"b": 20, "a": 10}))
+    assert dp["b"] == (2, 20)
+    assert len(dp) == 2
+
+
+def test_a_map_style_pipe_can_be_zipped_and_concatenated_with_itself() -> None:
+    dp = numbers(2)
+    assert list(dp.zip(dp)) == [(0, 0), (1, 1)]
+    assert list(dp.concat(dp)) == [0, 1, 0, 1]
+
+
+def test_concat_has_one_running_index() -> None:
+    dp = numbers(2).concat(numbers(0), numbers(3, 10), SequenceWrapper("x"))
+    expected = [0, 1, 10, 11, 12, "x"]
+    assert list(dp) == expected
+    assert len(dp) == 6
+    assert [dp[index] for index in range(-6, 0)] == expected
+    assert dp[np.int64(3)] == 11
+    for index in (6, -7):
+        with pytest.raises(IndexError, match=f"index {index} is out of range: the length is 6"):
+            dp[index]
+
+
+@pytest.mark.parametrize("dp", [numbers(3).concat(numbers(1)), numbers(3).batch(2)], ids=["concat", "batch"])
+@pytest.mark.parametrize("index", ["a", 1.0, slice(0, 1)])
+def test_operators_with_an_index_of_their_own_want_a_whole_number(dp: Any, index: Any) -> None:
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        dp[index]
+
+
+@pytest.mark.parametrize("cls", [Zipper, Concater])
+def test_without_sources_is_a_value_error(cls: Any) -> None:
+    with pytest.raises(ValueError, match=f"{cls.__name__} needs at least one source"):
+        cls()
+
+
+@pytest.mark.parametrize("method", ["zip", "concat"])
+@pytest.mark.parametrize("wrong", [[1, 2], Squares(), ps.iter.IterableWrapper("ab")], ids=lambda w: type(w).__name__)
+def test_a_source_that_is_no_map_style_pipe_is_named_by_its_position(method: str, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=rf"reads MapDataPipes, and sources\[1\] is of type {type(wrong).__name__}"):
+        getattr(numbers(2), method)(wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: numbers(1).batch(0), ValueError, "batch_size must be at least 1, and is 0"),
+        (lambda: numbers(1).batch(1.5), TypeError, "float"),
+        (lambda: numbers(1).map(3), TypeError, "fn must be callable, and is 3"),
+        (lambda: ps.iter.IterableWrapper("a").to_map_datapipe("k"), TypeError, "key_value_fn must be callable"),
+        (lambda: numbers(1).to_iter_datapipe(3), TypeError, "not iterable"),
+        (lambda: numbers(1).to_iter_datapipe(iter([0])), TypeError, "list_iterator can be read only once"),
+        (lambda: numbers(1).shuffle(indices=(i for i in [0])), TypeError, "generator can be read only once"),
+        (lambda: numbers(1).to_iter_datapipe(ps.iter.IterableWrapper([0])), TypeError, r"write indices\.map"),
+    ],
+)
+def test_wrong_arguments_are_errors_at_construction(
+    make: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda dp: dp,
+        lambda dp: dp.map(double),
+        lambda dp: dp.zip(dp),
+        lambda dp: dp.concat(dp),
+        lambda dp: dp.batch(2),
+        lambda dp: dp.to_iter_datapipe(),
+        lambda dp: dp.shuffle().set_shuffle(False),
+    ],
+    ids=["", "map", "zip", "concat", "batch", "to_iter", "shuffle"],
+)
+def test_an_error_names_the_operator_and_the_index_once(outer: Callable[[Any], Any]) -> None:
+    def no_three(x: int) -> int:
+        return 1 // (x - 3)
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(outer(numbers(5).map(no_three)))
+    (note,) = raised.value.__notes__
+    assert "raised in Mapper(" in note
+    assert "no_three" in note
+    assert note.endswith("on 3")
+
+
+def test_pipes_of_torch_and_ours_mix() -> None:
+    theirs = TorchSequenceWrapper([1, 2])
+    assert list(numbers(2).zip(theirs)) == [(0, 1), (1, 2)]
+    assert list(Concater(theirs, numbers(1))) == [1, 2, 0]
+    assert list(Mapper(theirs, double)) == [2, 4]
+    assert list(theirs.to_iter_datapipe()) == [1, 2]
+
+
+def test_each_shows_itself_as_it_was_written() -> None:
+    dp = numbers(9).map(double).zip(numbers(3)).batch(2, drop_last=True)
+    assert repr(dp).replace("\n    ", "") == (
+        "SequenceWrapper(range(0, 9)).map(double).zip(SequenceWrapper(range(0, 3))).batch(2, drop_last=True)"
+    )
+    assert repr(numbers(2).to_iter_datapipe([1, 0])) == "SequenceWrapper(range(0, 2)).to_iter_datapipe([1, 0])"
+    assert repr(numbers(2).shuffle(indices=[1])) == "SequenceWrapper(range(0, 2)).shuffle(indices=[1])"
+
+
+def test_the_helpers_of_all_pipes() -> None:
+    dp = numbers(9).map(double)
+    assert dp.take(2) == [0, 2]
+    assert dp.take_all() == [*range(0, 18, 2)]
+    assert dp.count() == 9
+
+
+# Copies
+
+
+MAP_STYLE: dict[str, Callable[[], Any]] = {
+    "map": lambda: numbers(3).map(double),
+    "zip": lambda: numbers(3).zip(numbers(4)),
+    "concat": lambda: numbers(3).concat(numbers(4)),
+    "batch": lambda: numbers(3).batch(2),
+    "to_map": lambda: numbers(3).zip(numbers(3)).to_iter_datapipe().to_map_datapipe(),
+    "to_iter": lambda: numbers(3).map(double).to_iter_datapipe([2, 1]),
+    "shuffle": lambda: numbers(3).shuffle().set_shuffle(False),
+}
+
+
+@pytest.mark.parametrize("make", MAP_STYLE.values(), ids=MAP_STYLE)
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, lambda dp: pickle.loads(pickle.dumps(dp)), lambda dp: cloudpickle.loads(cloudpickle.dumps(dp))],
+    ids=["deepcopy", "pickle", "cloudpickle"],
+)
+def test_a_copy_made_before_while_and_after_reading_agrees(
+    make: Callable[[], Any], copied: Callable[[Any], Any]
+) -> None:
+    dp = make()
+    expected = list(make())
+    assert list(copied(dp)) == expected
+    iterator = iter(dp)
+    first = next(iterator)
+    assert list(copied(dp)) == expected
+    assert [first, *iterator] == expected
+    assert list(copied(dp)) == expected
+
+
+@pytest.mark.parametrize("converted", [lambda dp: dp.to_iter_datapipe(), lambda dp: dp.shuffle()])
+def test_a_function_that_raises_stop_iteration_does_not_end_the_stream_in_silence(converted: Any) -> None:
+    def stop(x: int) -> int:
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        list(converted(numbers(3).map(stop)))
+
+
+# Shuffler
+
+
+def test_shuffle_gives_every_item_once_in_another_order_each_pass() -> None:
+    dp = numbers(20).shuffle().set_seed(3)
+    passes = [list(dp) for _ in range(3)]
+    assert [sorted(items) for items in passes] == [[*range(20)]] * 3
+    assert len({tuple(items) for items in passes}) == 3
+    assert [list(dp.set_seed(3)), list(dp)] == passes[:2]
+    assert list(numbers(20).shuffle().set_seed(4)) != passes[0]
+
+
+def test_shuffle_is_read_item_by_item_and_knows_its_length() -> None:
+    dp = numbers(20).shuffle(indices=[3, 5, 7])
+    assert isinstance(dp, ps.IterDataPipe)
+    assert len(dp) == 3
+    assert sorted(dp) == [3, 5, 7]
+    assert len(numbers(20).shuffle()) == 20
+
+
+def test_shuffle_can_be_switched_off_and_on() -> None:
+    dp = numbers(20).shuffle().set_seed(0).set_shuffle(False)
+    assert list(dp) == [*range(20)]
+    assert list(dp.set_shuffle()) != [*range(20)]
+
+
+def test_shuffle_by_keys() -> None:
+    dp = SequenceWrapper({"a": 1, "b": 2}).shuffle(indices=["a", "b"])
+    assert sorted(dp) == [1, 2]
+
+
+def test_torchs_generator_governs_a_shuffle_without_a_seed() -> None:
+    dp = numbers(20).shuffle()
+    torch.manual_seed(0)
+    first = list(dp)
+    torch.manual_seed(0)
+    assert list(dp) == first
+    assert list(dp) != first
+
+
+def test_seeding_a_chain_seeds_the_shuffle() -> None:
+    def seeded(seed: int) -> list[int]:
+        dp = numbers(20).shuffle().map(double)
+        seed_graph(dp, seed)
+        return list(dp)
+
+    assert seeded(1) == seeded(1) != seeded(2)
+
+
+def test_torchs_data_loader_finds_the_shuffle() -> None:
+    dp = numbers(20).shuffle()
+    assert [int(x) for x in DataLoader(dp, shuffle=False, batch_size=None)] == [*range(20)]
+    shuffled = [int(x) for x in DataLoader(dp, shuffle=True, batch_size=None)]
+    assert sorted(shuffled) == [*range(20)] != shuffled
+
+
+def test_torchs_data_loader_reads_map_style_pipes() -> None:
+    dp = numbers(6).map(double)
+    assert [batch.tolist() for batch in DataLoader(dp, batch_size=4)] == [[0, 2, 4, 6], [8, 10]]
+    assert sorted(int(x) for x in DataLoader(dp, shuffle=True)) == [0, 2, 4, 6, 8, 10]
+
+
+# Converters
+
+
+def test_to_map_reads_the_stream_when_the_first_item_is_asked_for() -> None:
+    read: list[str] = []
+
+    def with_length(word: str) -> tuple[str, int]:
+        read.append(word)
+        return word, len(word)
+
+    dp = ps.iter.IterableWrapper(["a", "bcd"]).to_map_datapipe(with_length)
+    repr(dp)
+    assert read == []
+    assert dp["bcd"] == 3
+    assert dp["a"] == 1
+    assert len(dp) == 2
+    assert read == ["a", "bcd"]
+
+
+def test_to_map_takes_pairs_and_counts_its_own_keys() -> None:
+    dp = ps.iter.IterableWrapper([(0, "a"), [1, "b"]]).filter(bool).to_map_datapipe()
+    assert len(dp) == 2
+    assert list(dp) == ["a", "b"]
+    with pytest.raises(IndexError, match="none of the 2 keys is 7"):
+        dp[7]
+
+
+def test_what_to_map_has_loaded_is_neither_pickled_nor_walked() -> None:
+    dp = ps.iter.IterableWrapper([("a", numbers(2))]).to_map_datapipe()
+    before = pickle.dumps(dp)
+    assert len(dp) == 1
+    assert pickle.dumps(dp) == before
+    assert [type(pipe).__name__ for pipe in walk(dp)] == ["IterToMapConverter", "IterableWrapper"]
+
+
+def test_to_map_warns_of_keys_that_come_again_and_keeps_the_last() -> None:
+    dp = ps.iter.IterableWrapper([("a", 1), ("a", 2), ("b", 3), ("a", 4)]).to_map_datapipe()
+    with pytest.warns(UserWarning, match="2 items have a key that came before, 'a' the first of them"):
+        assert dp["a"] == 4
+    assert len(dp) == 2
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"), [("ab", "'ab'"), (5, "5"), ((1, 2, 3), r"\(1, 2, 3\)"), ({1: 2, 3: 4}, "{1: 2")]
+)
+def test_to_map_of_what_is_no_pair_says_to_give_a_function(item: Any, shown: str) -> None:
+    dp = ps.iter.IterableWrapper([(1, 2), item]).to_map_datapipe()
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"got {shown}.*give a key_value_fn"):
+            dp[1]
+    with pytest.raises(TypeError, match=f"got {shown}.*give a key_value_fn"):
+        len(dp)
+
+
+def test_to_map_and_back() -> None:
+    dp = ps.iter.IterableWrapper("abc").enumerate().to_map_datapipe().map(str.upper).to_iter_datapipe()
+    assert list(dp) == list(dp) == ["A", "B", "C"]
+    assert isinstance(dp.source.source, IterToMapConverter)
+
+
+def test_to_iter_with_no_indices_gives_nothing() -> None:
+    assert list(numbers(3).to_iter_datapipe(indices=[])) == []
+    assert len(numbers(3).to_iter_datapipe(indices=[])) == 0
+
+
+def test_to_iter_takes_any_iterable_that_can_be_read_again() -> None:
+    values = {"a": 1, "b": 2}
+    dp = SequenceWrapper(values).to_iter_datapipe(values.keys())
+    assert list(dp) == list(dp) == [1, 2]
+    assert list(SequenceWrapper([5, 6]).to_iter_datapipe(np.array([1, 1, 0]))) == [6, 6, 5]
+
+
+def test_the_length_of_to_iter_is_a_type_error_where_there_is_none() -> None:
+    class Lengthless(ps.MapDataPipe[int]):
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    assert len(Lengthless().to_iter_datapipe([4, 2])) == 2
+    with pytest.raises(TypeError):
+        len(Lengthless().to_iter_datapipe())
+
+
+# Resuming
+
+
+RESUMED: dict[str, Callable[[], Any]] = {
+    "to_iter": lambda: numbers(4).map(double).to_iter_datapipe(),
+    "to_iter with indices": lambda: numbers(4).to_iter_datapipe([3, 1, 1]),
+    "to_iter of torch's": lambda: TorchSequenceWrapper([1, 2]).to_iter_datapipe(),
+    "shuffle": lambda: numbers(5).shuffle().set_seed(1),
+    "shuffle with indices": lambda: numbers(5).shuffle(indices=[4, 3, 2]).set_seed(1),
+    "cycle of shuffle": lambda: numbers(3).shuffle().set_seed(1).cycle(3),
+    "zip of shuffles": lambda: numbers(3).shuffle().set_seed(1).zip(numbers(5).shuffle().set_seed(2)),
+    "shuffle of shuffle": lambda: numbers(5).shuffle().set_seed(1).shuffle(buffer_size=3).set_seed(1),
+    "through to_map": lambda: numbers(3).zip(numbers(3)).shuffle().set_seed(1).to_map_datapipe().to_iter_datapipe(),
+    "map-style batches": lambda: numbers(5).batch(2).shuffle().set_seed(9).repeat(2),
+}
+
+
+@pytest.mark.parametrize("make", RESUMED.values(), ids=RESUMED)
+def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
+    assert_resumes_everywhere(make)
+
+
+def test_reading_by_index_resumes_without_reading_what_came_before() -> None:
+    read: list[int] = []
+
+    class Noting(TorchSequenceWrapper):  # type: ignore[type-arg]
+        def __getitem__(self, index: int) -> int:
+            read.append(index)
+            return index
+
+    dp = Noting([*range(9)]).to_iter_datapipe()
+    dp.take(6)
+    state = json.loads(json.dumps(dp.state_dict()))
+    read.clear()
+    resumed = Noting([*range(9)]).to_iter_datapipe()
+    resumed.load_state_dict(state)
+    assert list(resumed) == read == [6, 7, 8]
+
+
+def test_nothing_is_read_at_construction() -> None:
+    class Unread(ps.MapDataPipe[int]):
+        def __getitem__(self, index: int) -> int:
+            raise AssertionError("read")
+
+        def __len__(self) -> int:
+            raise AssertionError("measured")
+
+    source = Unread()
+    for cls in (Mapper, Batcher):
+        cls(source, double if cls is Mapper else 2)  # type: ignore[arg-type]
+    for cls in (Zipper, Concater, Shuffler, ps.iter.MapToIterConverter):
+        cls(source)

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from penstock.pipes.iter import Filter, Header, IterableWrapper
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+
+
+def odd(x: int) -> bool:
+    return x % 2 == 1
+
+
+def recorded(pulled: list[int]) -> Callable[[int], int]:
+    def record(x: int) -> int:
+        pulled.append(x)
+        return x
+
+    return record
+
+
+# filter
+
+
+@pytest.mark.parametrize(
+    ("items", "filter_fn", "input_col", "expected"),
+    [
+        (range(6), odd, None, [1, 3, 5]),
+        ([("a", 1), ("b", 2)], odd, 1, [("a", 1)]),
+        ([(1, 2), (3, 2)], lambda x, y: x > y, [0, 1], [(3, 2)]),
+        ([{"a": 1}, {"a": 2}], odd, "a", [{"a": 1}]),
+        ([{"a": 1, "b": 2}, {"a": 3, "b": 2}], lambda x, y: x > y, ("a", "b"), [{"a": 3, "b": 2}]),
+        (range(3), lambda x: np.bool_(x > 1), None, [2]),
+        (range(3), lambda x: torch.tensor(x > 1), None, [2]),
+        ([0, "", "a", None], bool, None, ["a"]),
+    ],
+)
+def test_filter_yields_the_items_for_which_the_result_is_true(
+    items: Any, filter_fn: Callable[..., Any], input_col: Any, expected: list[Any]
+) -> None:
+    assert list(IterableWrapper(items).filter(filter_fn, input_col)) == expected
+
+
+def test_filter_yields_the_items_themselves() -> None:
+    items = [[1], [2]]
+    kept = list(IterableWrapper(items, deepcopy=False).filter(odd, input_col=0))
+    assert kept[0] is items[0]
+
+
+def test_filter_has_no_length() -> None:
+    with pytest.raises(TypeError):
+        len(IterableWrapper(range(3)).filter(odd))
+
+
+@pytest.mark.parametrize(
+    ("filter_fn", "input_col", "error", "message"),
+    [
+        (None, None, TypeError, "filter_fn must be a function or another callable, and is None"),
+        (odd, [0, 1], ValueError, "filter_fn will be called with 2 arguments, and cannot be: too many"),
+        (lambda x, y: True, None, ValueError, "filter_fn will be called with 1 arguments, and cannot be: missing"),
+    ],
+)
+def test_filter_refuses_wrong_arguments_at_construction(
+    filter_fn: Any, input_col: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        IterableWrapper([1]).filter(filter_fn, input_col)
+
+
+@pytest.mark.parametrize(
+    ("filter_fn", "error"),
+    [(lambda x: 1 / (x - 2), ZeroDivisionError), (lambda x: torch.zeros(2) + x > 0, RuntimeError)],
+)
+def test_a_filter_function_without_an_answer_is_noted_with_operator_and_item(
+    filter_fn: Callable[[int], Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error) as caught:
+        list(IterableWrapper([2]).filter(filter_fn))
+    assert "raised in Filter(<lambda>), on 2" in "\n".join(caught.value.__notes__)
+
+
+# header
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0, []), (2, [0, 1]), (5, [0, 1, 2, 3, 4]), (9, [0, 1, 2, 3, 4])])
+def test_header_yields_the_first_items_and_pulls_no_more(limit: int, expected: list[int]) -> None:
+    pulled: list[int] = []
+    dp = IterableWrapper(range(5)).map(recorded(pulled)).header(limit)
+    assert list(dp) == expected
+    assert pulled == expected
+    assert len(dp) == len(expected)
+
+
+def test_header_has_a_limit_of_ten_or_none() -> None:
+    assert len(list(IterableWrapper(range(20)).header())) == 10
+    assert list(IterableWrapper(range(20)).header(None)) == list(range(20))
+    assert len(IterableWrapper(range(20)).header(None)) == 20
+
+
+def test_header_does_not_guess_its_length() -> None:
+    with pytest.raises(TypeError):
+        len(IterableWrapper(range(20)).filter(odd).header(3))
+
+
+@pytest.mark.parametrize(("limit", "error"), [(-1, ValueError), (2.5, TypeError), ("3", TypeError)])
+def test_header_refuses_a_limit_that_is_no_count(limit: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        IterableWrapper([1]).header(limit)
+
+
+# resuming
+
+
+CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
+    "filter": lambda: IterableWrapper(range(7)).filter(odd),
+    "filter of shuffled": lambda: IterableWrapper(range(7)).shuffle(buffer_size=3).set_seed(0).filter(odd),
+    "filter of torch's": lambda: Filter(TorchIterableWrapper(range(7)), odd),
+    "header": lambda: IterableWrapper(range(7)).header(4),
+    "header longer than its source": lambda: IterableWrapper(range(3)).header(4),
+    "header of a header": lambda: IterableWrapper(range(9)).header(6).filter(odd).header(2),
+    "header of torch's": lambda: Header(TorchIterableWrapper(range(7)), 4),
+    "header of one-to-many": lambda: IterableWrapper([3, 3]).flatmap(range).header(5),
+}
+
+
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("always_due", [True, False])
+def test_resumes_after_every_item(
+    make: Callable[[], ps.IterDataPipe[Any]], always_due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: always_due)
+    assert_resumes_everywhere(make)
+
+
+def test_header_pulls_no_more_than_what_is_left_when_it_resumes() -> None:
+    pulled: list[int] = []
+
+    def make() -> ps.IterDataPipe[int]:
+        return IterableWrapper(range(9)).map(recorded(pulled)).header(5)
+
+    dp = make()
+    iterator = iter(dp)
+    assert [next(iterator), next(iterator)] == [0, 1]
+    resumed = make()
+    resumed.load_state_dict(dp.state_dict())
+    pulled.clear()
+    assert list(resumed) == [2, 3, 4]
+    assert pulled == [2, 3, 4]

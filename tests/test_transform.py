@@ -1,0 +1,394 @@
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections import OrderedDict, UserDict, namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from penstock.pipes.iter import Collator, Filter, FlatMapper, IterableWrapper, Mapper
+from penstock.registry import DataChunk, Pace
+from resuming import assert_resumes_everywhere
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+
+Point = namedtuple("Point", ["x", "y"])
+
+
+def add(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def double(x: Any) -> Any:
+    return x * 2
+
+
+def notes_of(error: BaseException) -> str:
+    return "\n".join(error.__notes__)
+
+
+def none_left(x: int) -> int:
+    return next(iter(())) if x == 2 else x
+
+
+# map
+
+
+@pytest.mark.parametrize(
+    ("item", "fn", "input_col", "output_col", "expected"),
+    [
+        (("a", 1, 2), double, 1, None, ("a", 2, 2)),
+        (("a", 1, 2), double, -1, None, ("a", 1, 4)),
+        (("a", 1, 2), add, [1, 2], None, ("a", 3)),
+        (("a", 1, 2), add, (1, 2), None, ("a", 3)),
+        (("a", 1, 2), lambda *columns: columns, [2, 0], None, (1, (2, "a"))),
+        (("a", 1, 2), lambda *columns: columns, [0, -1, -2], None, (("a", 2, 1),)),
+        (("a", 1, 2), add, [1, 1], None, ("a", 2, 2)),
+        (("a", 1, 2), add, [1, 2], 0, (3, 1, 2)),
+        (("a", 1, 2), add, [1, 2], [0], (3, 1, 2)),
+        (("a", 1, 2), add, [1, 2], -1, ("a", 1, 2, 3)),
+        (["a", 1, 2], double, 2, None, ["a", 1, 4]),
+        (["a", 1, 2], add, [1, 2], -1, ["a", 1, 2, 3]),
+        (DataChunk([1, 2]), double, 0, None, DataChunk([2, 2])),
+        ({"a": 1, "b": 2}, double, "a", None, {"a": 2, "b": 2}),
+        ({"a": 1, "b": 2}, add, ["a", "b"], None, {"a": 3}),
+        ({"a": 1, "b": 2}, add, ["a", "a"], None, {"a": 2, "b": 2}),
+        ({"a": 1, "b": 2}, add, ["a", "b"], "c", {"a": 1, "b": 2, "c": 3}),
+        ({"a": 1, "b": 2}, add, ["a", "b"], "b", {"a": 1, "b": 3}),
+        (OrderedDict(a=1), double, "a", "b", OrderedDict(a=1, b=2)),
+        (UserDict(a=1), double, "a", None, UserDict(a=2)),
+        (Point(1, 2), double, 0, None, Point(2, 2)),
+        (Point(1, 2), add, [0, 1], None, (3,)),
+        (Point(1, 2), add, [0, 1], -1, (1, 2, 3)),
+    ],
+)
+def test_map_puts_the_result_of_columns_into_a_copy_of_the_item(
+    item: Any, fn: Callable[..., Any], input_col: Any, output_col: Any, expected: Any
+) -> None:
+    before = copy.deepcopy(item)
+    [result] = IterableWrapper([item], deepcopy=False).map(fn, input_col, output_col)
+    assert result == expected
+    assert type(result) is type(expected)
+    assert result is not item
+    assert item == before
+
+
+def test_map_of_a_batch_keeps_what_the_batch_knows_of_its_items() -> None:
+    [batch] = IterableWrapper([1, 2]).batch(2).map(double, input_col=0)
+    assert list(batch.raw_iterator()) == [2, 2]
+
+
+def test_map_has_the_length_of_its_source() -> None:
+    assert len(IterableWrapper(range(3)).map(double)) == 3
+    with pytest.raises(TypeError):
+        len(IterableWrapper(range(3)).filter(bool).map(double))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"fn": 3}, TypeError, "fn must be a function or another callable, and is 3"),
+        ({"fn": add}, ValueError, "called with 1 arguments, and cannot be: missing a required argument: 'y'"),
+        ({"fn": lambda: 1}, ValueError, "called with 1 arguments, and cannot be: too many"),
+        ({"fn": double, "input_col": [0, 1]}, ValueError, "called with 2 arguments, and cannot be: too many"),
+        ({"fn": functools.partial(add, 1, 2)}, ValueError, "called with 1 arguments"),
+        ({"fn": lambda x, *, y: x}, ValueError, "missing a required argument: 'y'"),
+        ({"fn": double, "input_col": []}, ValueError, "input_col names no column"),
+        ({"fn": double, "output_col": 1}, ValueError, "output_col needs an input_col"),
+        ({"fn": double, "input_col": 0, "output_col": [0, 1]}, ValueError, "must name one column, and names 2"),
+    ],
+)
+def test_map_refuses_wrong_arguments_at_construction(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        IterableWrapper([1]).map(**arguments)
+
+
+@pytest.mark.parametrize("fn", [int, np.sqrt, lambda x, y=1: x, functools.partial(add, 1), torch.nn.Identity(), print])
+def test_map_takes_functions_that_can_be_called_with_one_argument(fn: Callable[..., Any]) -> None:
+    assert len(IterableWrapper([1]).map(fn)) == 1
+
+
+def test_a_function_that_raises_is_noted_with_operator_and_item() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(IterableWrapper([("a.txt", 1), ("b.txt", 0)]).map(lambda x: 1 / x, input_col=1))
+    assert "Mapper(<lambda>, input_col=1), on ('b.txt', 0)" in notes_of(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("item", "input_col", "output_col", "error"),
+    [((1, 2), 5, None, IndexError), ((1, 2), 0, 5, IndexError), ({"a": 1}, "b", None, KeyError)],
+)
+def test_a_column_that_is_not_there_is_an_error_with_the_item(
+    item: Any, input_col: Any, output_col: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error) as caught:
+        list(IterableWrapper([item]).map(double, input_col, output_col))
+    assert repr(item) in notes_of(caught.value)
+
+
+def test_a_result_can_only_be_put_into_a_tuple_a_list_or_a_dict() -> None:
+    item = torch.zeros(2)
+    with pytest.raises(TypeError, match="a tuple, a list or a dict, and the item is a Tensor"):
+        list(IterableWrapper([item], deepcopy=False).map(lambda x: x + 1, input_col=0))
+    assert item.tolist() == [0, 0]
+
+
+# A StopIteration out of a user's function would end a `map` or `filter` object as if the stream were over.
+
+STOPPING: dict[str, Callable[[Any], ps.IterDataPipe[Any]]] = {
+    "map": lambda source: Mapper(source, none_left),
+    "map of a column": lambda source: Mapper(Mapper(source, lambda x: (x,)), none_left, input_col=0),
+    "filter": lambda source: Filter(source, none_left),
+    "flatmap": lambda source: FlatMapper(source, lambda x: [none_left(x)]),
+    "collate": lambda source: Collator(source, none_left),
+    "a map before a map": lambda source: Mapper(Mapper(source, none_left), double),
+}
+
+
+@pytest.mark.parametrize("make", STOPPING.values(), ids=STOPPING)
+@pytest.mark.parametrize("length", [3, 4])
+@pytest.mark.parametrize("wrapper", [IterableWrapper, TorchIterableWrapper])
+def test_a_function_that_raises_stop_iteration_does_not_end_the_stream(
+    make: Callable[[Any], ps.IterDataPipe[Any]], length: int, wrapper: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration") as caught:
+        list(make(wrapper(range(length))))
+    assert "penstock: raised in " in notes_of(caught.value)
+
+
+def test_a_function_that_raises_stop_iteration_is_noted_with_its_item() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        list(IterableWrapper(range(4)).map(none_left))
+    assert "raised in Mapper(none_left), on 2" in notes_of(caught.value)
+
+
+def test_a_pass_that_goes_on_from_its_end_asks_nothing_of_its_source() -> None:
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper(range(3)).map(double).batch(2)
+
+    interrupted, resumed = make(), make()
+    iterator = iter(interrupted)
+    assert list(islice(iterator, 2)) == [[0, 2], [4]]  # the last is short: the map has ended, the batches have not
+    resumed.take(1)
+    resumed.load_state_dict(interrupted.state_dict())
+    assert list(resumed) == []
+    assert list(resumed) == [[0, 2], [4]]
+
+
+# flatmap
+
+
+@pytest.mark.parametrize(
+    ("items", "arguments", "expected"),
+    [
+        ([[1, 2], [], (3,)], {}, [1, 2, 3]),
+        (["ab", "c"], {}, ["a", "b", "c"]),
+        ([1, 2], {"fn": range}, [0, 0, 1]),
+        ([1, 2], {"fn": lambda n: (n for _ in range(n))}, [1, 2, 2]),
+        ([("a", [1, 2])], {"input_col": 1}, [1, 2]),
+        ([("a", [1, 2])], {"input_col": [1, 0]}, [[1, 2], "a"]),
+        ([{"a": 2, "b": "x"}], {"fn": lambda n, x: [x] * n, "input_col": ["a", "b"]}, ["x", "x"]),
+    ],
+)
+def test_flatmap_yields_all_outputs_of_each_item(items: list[Any], arguments: Any, expected: list[Any]) -> None:
+    assert list(IterableWrapper(items).flatmap(**arguments)) == expected
+
+
+def test_flatmap_of_a_function_that_returns_no_iterable_is_an_error_with_the_item() -> None:
+    with pytest.raises(TypeError, match="not iterable") as caught:
+        list(IterableWrapper([7]).flatmap(double))
+    assert "FlatMapper(double), on 7" in notes_of(caught.value)
+    with pytest.raises(TypeError, match="fn must be a function"):
+        IterableWrapper([7]).flatmap([1])
+
+
+def test_flatmap_closes_the_generator_it_is_in() -> None:
+    closed = []
+
+    def outputs(n: int) -> Iterator[int]:
+        try:
+            yield from range(n)
+        finally:
+            closed.append(n)
+
+    iterator = iter(IterableWrapper([5]).flatmap(outputs))
+    next(iterator)
+    assert not closed
+    iterator.close()
+    assert closed == [5]
+
+
+# collate
+
+
+def test_collate_stacks_by_default() -> None:
+    rows = [{"x": torch.tensor([1.0]), "name": "a"}, {"x": torch.tensor([2.0]), "name": "b"}]
+    [batch] = IterableWrapper(rows).batch(2).collate()
+    assert batch["x"].tolist() == [[1.0], [2.0]]
+    assert batch["name"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("arguments", [{"conversion": sum}, {"collate_fn": sum}])
+def test_collate_takes_a_function_under_either_name(arguments: dict[str, Any]) -> None:
+    assert list(IterableWrapper([1, 2, 3]).batch(2).collate(**arguments)) == [3, 3]
+
+
+def test_collate_takes_a_function_for_each_column_and_the_default_for_the_rest() -> None:
+    rows = IterableWrapper([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
+    [of_dicts] = rows.batch(2).collate({"name": "".join})
+    assert (of_dicts["x"].tolist(), of_dicts["name"]) == ([1, 2], "ab")
+    [of_tuples] = IterableWrapper([(1, "a"), (2, "b")]).batch(2).collate({1: "".join})
+    assert (of_tuples[0].tolist(), of_tuples[1]) == ([1, 2], "ab")
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ([{"x": 1}, {"x": 2}], KeyError, r"the batch has no column 'name': its columns are \['x'\]"),
+        ([{"name": 1}, {"name": 2, "y": 2}], ValueError, r"different columns: \['name'\] and \['name', 'y'\]"),
+        ([(1, 2), (1,)], ValueError, "shorter"),
+    ],
+)
+def test_collate_by_column_refuses_rows_that_do_not_fit(rows: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        list(IterableWrapper(rows).batch(2).collate({"name": list}))
+
+
+@pytest.mark.parametrize(
+    ("items", "error"),
+    [
+        ([torch.zeros(2), torch.zeros(3)], RuntimeError),
+        ([{1}, {2}], TypeError),
+        ([{"a": 1}, {"b": 1}], KeyError),
+    ],
+)
+def test_what_cannot_be_collated_keeps_its_error_and_says_what_to_do(items: Any, error: type[Exception]) -> None:
+    with pytest.raises(error) as caught:
+        list(IterableWrapper(items).batch(2).collate())
+    notes = notes_of(caught.value)
+    assert "raised in Collator(), on [" in notes
+    assert notes.count("pad, resize or convert what differs before collate") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"conversion": 3}, TypeError, "conversion must be a function"),
+        ({"collate_fn": 3}, TypeError, "collate_fn must be a function"),
+        ({"conversion": {"x": 3}}, TypeError, r"conversion\['x'\] must be a function"),
+        ({"conversion": sum, "collate_fn": sum}, ValueError, "two names of one argument"),
+    ],
+)
+def test_collate_refuses_wrong_arguments_at_construction(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        IterableWrapper([1]).collate(**arguments)
+
+
+# pipe
+
+
+def pairs(items: Iterator[Any], separator: str = "", *, times: int = 1) -> Iterator[Any]:
+    for item in items:
+        yield (f"{item}{separator}{next(items, '')}") * times
+
+
+def test_pipe_gives_the_function_an_iterator_and_its_arguments() -> None:
+    assert list(IterableWrapper("abc").pipe(pairs)) == ["ab", "c"]
+    assert list(IterableWrapper("abc").pipe(pairs, "-", times=2)) == ["a-ba-b", "c-c-"]
+    assert list(IterableWrapper([2, 1]).pipe(sorted)) == [1, 2]
+
+
+def test_pipe_shows_itself_as_it_was_written() -> None:
+    assert repr(IterableWrapper("abc").pipe(pairs, "-", times=2)) == "IterableWrapper('abc').pipe(pairs, '-', times=2)"
+
+
+def test_pipe_calls_its_function_when_a_pass_begins() -> None:
+    calls = []
+
+    def step(items: Iterable[Any]) -> Iterable[Any]:
+        calls.append(1)
+        return items
+
+    dp = IterableWrapper("abc").pipe(step)
+    iterator = iter(dp)
+    assert not calls
+    next(iterator)
+    assert calls == [1]
+
+
+def test_pipe_may_end_before_its_source() -> None:
+    dp = IterableWrapper(range(9)).map(double).pipe(islice, 2)
+    assert list(dp) == [0, 2]
+    assert list(dp) == [0, 2]
+
+
+def test_pipe_reads_other_pipes_among_its_arguments_and_resumes_them() -> None:
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper("abcd").pipe(zip, IterableWrapper(range(9)).shuffle().set_seed(1))
+
+    assert_resumes_everywhere(make)
+
+
+def test_pipe_says_what_is_wrong_with_its_function() -> None:
+    with pytest.raises(TypeError, match="fn must be a generator function, and is 3"):
+        IterableWrapper("abc").pipe(3)
+    with pytest.raises(TypeError, match="and it returned None") as caught:
+        list(IterableWrapper("abc").pipe(lambda items: None))
+    assert "StreamMapper(<lambda>)" in notes_of(caught.value)
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(IterableWrapper([1, 0]).pipe(lambda items: (1 / item for item in items)))
+    assert "StreamMapper(<lambda>), on 0" in notes_of(raised.value)
+
+
+# resuming
+
+
+CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
+    "map": lambda: IterableWrapper(range(5)).map(double),
+    "map of a column": lambda: IterableWrapper([(1, 2), (3, 4)]).map(double, input_col=1),
+    "map of torch's": lambda: Mapper(TorchIterableWrapper(range(4)), double),
+    "flatmap": lambda: IterableWrapper([2, 0, 3, 1, 0]).flatmap(lambda n: [n] * n),
+    "flatmap of flatmap": lambda: IterableWrapper([2, 3]).flatmap(range).flatmap(range).map(double),
+    "flatmap of torch's": lambda: FlatMapper(TorchIterableWrapper([2, 3]), range),
+    "collate": lambda: IterableWrapper(range(7)).shuffle().set_seed(3).batch(2).collate().map(torch.Tensor.tolist),
+    "pipe": lambda: IterableWrapper("abcde").map(str.upper).pipe(pairs, "-"),
+    "shuffled": lambda: IterableWrapper([2, 0, 3]).flatmap(range).shuffle(buffer_size=2).set_seed(0).map(double),
+}
+
+
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("always_due", [True, False])
+def test_resumes_after_every_item(
+    make: Callable[[], ps.IterDataPipe[Any]], always_due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: always_due)
+    assert_resumes_everywhere(make)
+
+
+def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: True)
+    called = []
+
+    def outputs(n: int) -> list[int]:
+        called.append(n)
+        return [n] * n
+
+    dp = IterableWrapper(range(1, 6)).flatmap(outputs)
+    iterator = iter(dp)
+    list(islice(iterator, 8))  # 1, 2 2, 3 3 3, and two of the four 4
+    state = json.loads(json.dumps(dp.state_dict()))
+    called.clear()
+    resumed = IterableWrapper(range(1, 6)).flatmap(outputs)
+    resumed.load_state_dict(state)
+    assert list(resumed) == [4, 4, 5, 5, 5, 5, 5]
+    assert called == [4, 5]

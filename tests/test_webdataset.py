@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+import tarfile
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pytest
+from penstock.pipes.iter import IterableWrapper, WebDataset
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+
+FILES = [
+    ("t.tar/README", b"about"),
+    ("t.tar/1.png", b"one"),
+    ("t.tar/1.cls", b"1"),
+    ("t.tar/1.seg.png", b"mask"),
+    ("t.tar/._2.png", b"metadata"),
+    ("t.tar/v1.0/2.png", b"two"),
+    ("t.tar/LICENSE", b"terms"),
+    ("t.tar/1.png", b"another one"),
+    ("t.tar/NOTES", b"end"),
+]
+SAMPLES = [
+    {"__key__": "t.tar/1", ".png": b"one", ".cls": b"1", ".seg.png": b"mask"},
+    {"__key__": "t.tar/v1.0/2", ".png": b"two"},
+    {"__key__": "t.tar/1", ".png": b"another one"},
+]
+
+
+def test_consecutive_files_of_one_key_are_one_sample() -> None:
+    assert list(IterableWrapper(FILES).webdataset()) == SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "suffix"),
+    [
+        ("a.txt", "a", ".txt"),
+        ("C:\\data\\t.tar/x/a.b.c", "C:/data/t.tar/x/a", ".b.c"),
+        ("s3://bucket/t.tar/a.TXT", "s3://bucket/t.tar/a", ".TXT"),
+        (pathlib.PurePosixPath("x/a.txt"), "x/a", ".txt"),
+    ],
+)
+def test_the_key_is_the_path_up_to_the_first_dot_of_the_name(path: Any, key: str, suffix: str) -> None:
+    assert list(IterableWrapper([(path, b"")]).webdataset()) == [{"__key__": key, suffix: b""}]
+
+
+@pytest.mark.parametrize("files", [[], FILES[:1]])
+def test_no_files_are_no_samples(files: Any) -> None:
+    assert list(IterableWrapper(files).webdataset()) == []
+
+
+def test_streams_of_what_belongs_to_no_sample_are_closed() -> None:
+    streams = [io.BytesIO(b"") for _ in range(4)]
+    paths = ["README", "1.txt", ".hidden.txt", "2.txt"]
+    list(IterableWrapper(list(zip(paths, streams, strict=True)), deepcopy=False).webdataset())
+    assert [stream.closed for stream in streams] == [True, False, True, False]
+
+
+def test_streams_that_are_read_past_on_resuming_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: False)
+    streams = [io.BytesIO(b"") for _ in range(3)]
+    dp = IterableWrapper(list(zip(["1.txt", "2.txt", "3.txt"], streams, strict=True)), deepcopy=False).webdataset()
+    iterator = iter(dp)
+    next(iterator)
+    dp.load_state_dict(dp.state_dict())
+    assert [sample["__key__"] for sample in dp] == ["2", "3"]
+    assert [stream.closed for stream in streams] == [True, False, False]
+
+
+def test_a_second_file_of_one_name_in_a_sample_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"the sample 't/1' has two files '.txt': 't/1.txt' is the second") as caught:
+        list(IterableWrapper([("t/1.txt", b"a"), ("t/1.cls", b"0"), ("t/1.txt", b"b")]).webdataset())
+    assert "raised in WebDataset(), on ('t/1.txt', b'b')" in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("item", [3, (3, b""), ("a.txt",)])
+def test_what_is_no_pair_of_path_and_stream_is_an_error_with_the_item(item: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        list(IterableWrapper([item]).webdataset())
+    assert f"raised in WebDataset(), on {item!r}" in "\n".join(caught.value.__notes__)
+
+
+def shuffled_archives() -> ps.IterDataPipe[Any]:
+    archives = [[(f"{a}.tar/{n}.{suffix}", b"") for n in range(3) for suffix in ("x", "y")] for a in range(4)]
+    return IterableWrapper(archives).shuffle().set_seed(1).unbatch().webdataset()
+
+
+CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
+    "files": lambda: IterableWrapper(FILES).webdataset().map(lambda sample: {**sample}),
+    "files of torch's": lambda: WebDataset(TorchIterableWrapper(FILES)),
+    "shuffled archives": shuffled_archives,
+    "shuffled samples": lambda: shuffled_archives().shuffle(buffer_size=3).set_seed(2),
+}
+
+
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("always_due", [True, False])
+def test_resumes_after_every_sample(
+    make: Callable[[], ps.IterDataPipe[Any]], always_due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: always_due)
+    assert_resumes_everywhere(make)
+
+
+def test_resumes_from_the_first_file_of_the_next_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: True)
+    pulled: list[Any] = []
+
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper(FILES).map(lambda item: pulled.append(item) or item).webdataset()
+
+    for handed_out, left in [(1, FILES[5:]), (2, FILES[7:])]:
+        dp = make()
+        iterator = iter(dp)
+        assert list(islice(iterator, handed_out)) == SAMPLES[:handed_out]
+        state = json.loads(json.dumps(dp.state_dict()))
+        pulled.clear()
+        resumed = make()
+        resumed.load_state_dict(state)
+        assert list(resumed) == SAMPLES[handed_out:]
+        assert pulled == left
+
+
+def test_samples_of_a_tar_archive_are_read_and_decoded_late(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.tar"
+    with tarfile.open(path, "w") as archive:
+        for name, content in [("1.txt", b"one"), ("1.cls", b"1"), ("2.txt", b"two"), ("2.cls", b"2")]:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    samples = list(IterableWrapper([str(path)]).open_files(mode="b").load_from_tar().webdataset())  # all, then decoded
+    decoded = list(IterableWrapper(samples, deepcopy=False).routed_decode())
+    assert [(sample[".txt"], sample[".cls"]) for sample in decoded] == [("one", 1), ("two", 2)]
+    assert [sample["__key__"] for sample in decoded] == [f"{path}/1", f"{path}/2"]
