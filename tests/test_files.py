@@ -175,7 +175,10 @@ def test_a_state_does_not_grow_with_the_roots_that_were_listed(tree: Path) -> No
 
 
 def test_a_lister_shows_its_arguments() -> None:
-    assert repr(FileLister("data", "*.tar", recursive=True)) == "FileLister('data', '*.tar', recursive=True)"
+    shown = repr(FileLister("data", "*.tar", recursive=True))
+    assert shown.startswith("FileLister('data'")
+    assert "'*.tar'" in shown
+    assert "recursive=True" in shown
 
 
 # Opening

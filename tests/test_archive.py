@@ -1,0 +1,483 @@
+from __future__ import annotations
+
+import io
+import pickle
+import random
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from penstock.pipes.iter import FileLister, IterableWrapper, archive
+from resuming import assert_resumes_everywhere
+from torch.utils.data.datapipes.iter import FileOpener as TorchFileOpener
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+
+LONG = "folder/" + "n" * 120 + ".bin"
+FILES = {"a.txt": b"first", LONG: random.Random(0).randbytes(700), "empty": b"", "z.txt": b"last" * 128}
+PATHS = [("pack/" + name, content) for name, content in FILES.items()]
+
+
+class Forwards(io.RawIOBase):
+    """A stream of bytes that cannot seek, as that of a pipe."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(buffer)
+
+
+def tar(files: dict[str, bytes] = FILES, compression: str = "", **arguments: Any) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=f"w:{compression}", **arguments) as pack:
+        for name, content in files.items():
+            pack.addfile(header(name, size=len(content)), io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def header(name: str, **attributes: Any) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    for attribute, value in attributes.items():
+        setattr(made, attribute, value)
+    return made
+
+
+def tar_of(*headers: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as pack:
+        for each in headers:
+            pack.addfile(each, io.BytesIO(bytes(each.size)))
+    return buffer.getvalue()
+
+
+def zipped(files: dict[str, bytes] = FILES, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as pack:
+        for name, content in files.items():
+            pack.writestr(zipfile.ZipInfo(name), content, compression)
+    return buffer.getvalue()
+
+
+def load(kind: str, content: bytes, way: Callable[[bytes], Any] = io.BytesIO, **arguments: Any) -> Any:
+    dp: Any = IterableWrapper([("pack", way(content))], deepcopy=False)
+    return dp.load_from_tar(**arguments) if kind == "tar" else dp.load_from_zip(**arguments)
+
+
+def contents(dp: Any) -> list[tuple[str, bytes]]:
+    return [(path, stream.read()) for path, stream in dp]
+
+
+@pytest.fixture
+def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files be large from 101 bytes on."""
+    monkeypatch.setattr(archive, "_LARGE", 100)
+
+
+both = pytest.mark.parametrize(("kind", "pack"), [("tar", tar), ("zip", zipped)], ids=["tar", "zip"])
+ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
+
+
+# What comes out
+
+
+@both
+@ways
+def test_each_file_comes_out_with_its_path_in_the_order_of_the_archive(kind: str, pack: Any, way: Any) -> None:
+    assert contents(load(kind, pack(), way)) == PATHS
+
+
+@pytest.mark.parametrize("compression", ["", "gz", "bz2", "xz"])
+@pytest.mark.parametrize("mode", ["r", "r:*", "r|*", "r:{}", "r|{}"])
+@ways
+def test_each_compression_and_mode_is_read(compression: str, mode: str, way: Any) -> None:
+    assert contents(load("tar", tar(compression=compression), way, mode=mode.format(compression))) == PATHS
+
+
+@pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_both_ways_of_writing_long_names_are_read(layout: int) -> None:
+    assert contents(load("tar", tar(format=layout))) == PATHS
+
+
+@both
+def test_archives_follow_one_another_and_their_urls_stay_as_they_are(kind: str, pack: Any) -> None:
+    urls = ("s3://bucket/one", "./two", "a/../three")
+    source: Any = IterableWrapper([(url, io.BytesIO(pack({"./in//a.txt": b"a"}))) for url in urls])
+    dp = source.load_from_tar() if kind == "tar" else source.load_from_zip()
+    assert contents(dp) == [(f"{url}/in/a.txt", b"a") for url in urls]
+    assert contents(dp) == contents(dp), "archives that are copied can be read anew"
+
+
+@both
+def test_an_archive_without_files_gives_nothing(kind: str, pack: Any) -> None:
+    assert contents(load(kind, pack({}))) == []
+
+
+def test_only_files_come_out_of_a_tar_and_a_hard_link_has_the_content_of_its_file() -> None:
+    pack = tar_of(
+        header("folder", type=tarfile.DIRTYPE),
+        header("folder/file", size=3),
+        header("symbolic", type=tarfile.SYMTYPE, linkname="folder/file"),
+        header("outside", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        header("hard", type=tarfile.LNKTYPE, linkname="folder/file"),
+        header("hard to hard", type=tarfile.LNKTYPE, linkname="hard"),
+        header("queue", type=tarfile.FIFOTYPE),
+        header("device", type=tarfile.CHRTYPE),
+        header("after", size=1),
+    )
+    names = ["folder/file", "hard", "hard to hard"]
+    assert contents(load("tar", pack)) == [*((f"pack/{name}", bytes(3)) for name in names), ("pack/after", bytes(1))]
+
+
+@pytest.mark.parametrize(
+    ("target", "way", "text"),
+    [
+        ("nowhere", io.BytesIO, "'hard' is a hard link to 'nowhere', and no such file comes before it"),
+        ("/etc/passwd", io.BytesIO, "no such file comes before it"),
+        ("file", Forwards, "'hard' is a hard link to 'file', and the archive cannot seek back to that"),
+    ],
+)
+def test_a_hard_link_without_its_file_is_an_error(target: str, way: Any, text: str) -> None:
+    pack = tar_of(header("file", size=3), header("hard", type=tarfile.LNKTYPE, linkname=target))
+    with pytest.raises(tarfile.ReadError, match=text):
+        contents(load("tar", pack, way))
+
+
+def test_only_files_come_out_of_a_zip() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as pack:
+        pack.writestr("folder/", b"")
+        link = zipfile.ZipInfo("link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        pack.writestr(link, "/etc/passwd")
+        pack.writestr("file", b"content")
+    assert contents(load("zip", buffer.getvalue())) == [("pack/file", b"content")]
+
+
+@both
+def test_archives_in_archives_are_read(kind: str, pack: Any) -> None:
+    outer = load(kind, pack({"in.tar": tar(), "in.zip": zipped()}))
+    dp = outer.map(lambda pair: pair).filter(lambda pair: pair[0].endswith("tar")).load_from_tar()
+    assert contents(dp) == [(f"pack/in.tar/{name}", content) for name, content in FILES.items()]
+
+
+def test_archives_out_of_torchs_own_pipes_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar())
+    dp: Any = TorchFileOpener(TorchIterableWrapper([str(path), str(path)]), mode="b")
+    expected = [(f"{path}/{name}", content) for name, content in FILES.items()] * 2
+    assert contents(dp.load_from_tar()) == expected
+    assert_resumes_everywhere(
+        lambda: TorchFileOpener(TorchIterableWrapper([str(path)]), mode="b").load_from_tar().read_from_stream(),
+        passes=1,
+    )
+
+
+# Streams that are read late
+
+
+@both
+@ways
+def test_files_can_be_read_after_the_archive_has_moved_on_and_in_any_order(kind: str, pack: Any, way: Any) -> None:
+    held = list(load(kind, pack(), way))
+    assert [(path, stream.read()) for path, stream in reversed(held)] == PATHS[::-1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("tar", tar()), ("tar", tar(compression="gz")), ("zip", zipped())],
+    ids=["tar", "tar.gz", "zip"],
+)
+@pytest.mark.usefixtures("small_is_large")
+def test_large_files_too_where_the_archive_can_seek(kind: str, content: bytes) -> None:
+    held = list(load(kind, content))
+    for (path, stream), expected in reversed([*zip(held, PATHS, strict=True)]):
+        assert (path, stream.read(10), stream.read()) == (expected[0], expected[1][:10], expected[1][10:])
+        assert stream.seek(2) == 2
+        assert stream.read() == expected[1][2:]
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_a_large_file_of_a_tar_that_cannot_seek_is_read_in_its_turn_or_not_at_all() -> None:
+    assert contents(load("tar", tar(), Forwards)) == PATHS
+    (_, first), (_, large), *_ = load("tar", tar(), Forwards)
+    assert first.read() == b"first"
+    assert not large.seekable()
+    with pytest.raises(io.UnsupportedOperation):
+        large.seek(0)
+    with pytest.raises(tarfile.StreamError, match="the archive cannot seek, and has moved on from this file"):
+        large.read()
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_a_large_file_is_not_read_before_it_is_asked_for() -> None:
+    stream = io.BytesIO(tar({"large": bytes(10**6), "small": b"s"}))
+    iterator = iter(IterableWrapper([("pack", stream)], deepcopy=False).load_from_tar())
+    _, large = next(iterator)
+    assert stream.tell() < 10**5
+    assert next(iterator)[1].read() == b"s"
+    assert large.read(7) == bytes(7)
+
+
+@both
+@pytest.mark.usefixtures("small_is_large")
+def test_an_archive_is_closed_when_it_was_read_and_no_large_file_of_it_is_held(kind: str, pack: Any) -> None:
+    stream = io.BytesIO(pack())
+    source: Any = IterableWrapper([("pack", stream)], deepcopy=False)
+    held = [file for _, file in (source.load_from_tar() if kind == "tar" else source.load_from_zip())]
+    assert not stream.closed
+    held[1].close()
+    assert not stream.closed
+    del held
+    assert stream.closed
+
+
+@both
+@pytest.mark.parametrize("taken", [1, 9])
+def test_an_archive_is_closed_at_its_end_and_when_reading_is_given_up(kind: str, pack: Any, taken: int) -> None:
+    stream = io.BytesIO(pack())
+    source: Any = IterableWrapper([("pack", stream)], deepcopy=False)
+    iterator = iter(source.load_from_tar() if kind == "tar" else source.load_from_zip())
+    held = list(islice(iterator, taken))
+    iterator.close()  # type: ignore[attr-defined]
+    assert stream.closed
+    assert held[0][1].read() == b"first"
+
+
+def test_files_of_a_compressed_stream_are_grouped_before_they_are_read() -> None:
+    pack = tar({"1.txt": b"one", "1.cls": b"1", "2.txt": b"two", "2.cls": b"2"}, "gz")
+    samples = list(load("tar", pack, Forwards).webdataset())
+    assert [sample[".txt"].read() for sample in samples] == [b"one", b"two"]
+
+
+# Archives that are cut, corrupt, or not to be trusted
+
+
+def outcome(dp: Any) -> tuple[list[tuple[str, bytes]], Exception | None]:
+    """What comes out, and the error that ends it."""
+    seen = []
+    try:
+        for path, stream in dp:
+            seen.append((path, stream.read()))
+    except Exception as error:
+        return seen, error
+    return seen, None
+
+
+CUTS = {
+    "pax": tar(),
+    "gnu": tar(format=tarfile.GNU_FORMAT),
+    "gz": tar(compression="gz"),
+    "bz2": tar(compression="bz2"),
+    "xz": tar(compression="xz"),
+}
+
+
+def end_of_files(content: bytes) -> int:
+    """Where, in a tar, its last file ends."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as pack:
+        return pack.getmembers()[-1].offset_data + -(-len(FILES["z.txt"]) // 512) * 512
+
+
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize("large", [16 * 2**20, 100], ids=["in memory", "large"])
+@ways
+def test_a_cut_tar_raises_or_gives_all_its_files(
+    name: str, large: int, way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_LARGE", large)
+    content = CUTS[name]
+    # Of an archive that is not compressed: around every border of blocks, and some places in them.
+    everywhere = range(len(content)) if len(content) < 3000 else sorted(
+        {border + near for border in range(0, len(content), 512) for near in (-1, 0, 1, 100, 300)} & {*range(len(content))}
+    )
+    for cut in everywhere:
+        seen, error = outcome(load("tar", content[:cut], way))
+        if error is None:
+            assert seen == PATHS, f"cut at {cut} of {len(content)}"
+        else:
+            assert isinstance(error, tarfile.ReadError), f"cut at {cut} of {len(content)}: {error!r}"
+            assert seen == PATHS[: len(seen)], f"cut at {cut} of {len(content)}"
+        if name in ("pax", "gnu"):
+            assert (error is None) == (cut >= end_of_files(content) + 512), f"cut at {cut} of {len(content)}"
+
+
+@pytest.mark.parametrize("name", CUTS)
+@ways
+def test_a_cut_tar_raises_also_where_its_files_are_not_read(name: str, way: Any) -> None:
+    content = CUTS[name]
+    for cut in range(0, len(content) // 2, 50 if name in ("pax", "gnu") else 7):
+        with pytest.raises(tarfile.ReadError):
+            load("tar", content[:cut], way).count()
+
+
+@ways
+def test_a_corrupt_header_in_the_midst_of_a_tar_is_an_error(way: Any) -> None:
+    content = bytearray(tar({"a": b"a", "b": b"b", "c": b"c"}))
+    content[1024 + 3] ^= 0xFF
+    with pytest.raises(tarfile.ReadError, match="the archive is cut or corrupt: bad checksum at byte 1024"):
+        contents(load("tar", bytes(content), way))
+
+
+def test_an_error_names_the_archive_and_closes_it(tmp_path: Path) -> None:
+    for number, content in enumerate([tar(), tar()[:3000]]):
+        (tmp_path / f"{number}.tar").write_bytes(content)
+    dp = FileLister(str(tmp_path)).open_files("b").load_from_tar().read_from_stream()
+    with pytest.raises(tarfile.ReadError) as caught:
+        list(dp)
+    assert f"'{tmp_path / '1.tar'}'" in "".join(caught.value.__notes__)
+    stream = io.BytesIO(tar()[:3000])
+    with pytest.raises(tarfile.ReadError) as held:
+        list(IterableWrapper([("pack", stream)], deepcopy=False).load_from_tar())
+    assert stream.closed, f"though {held.value!r} is held"
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@ways
+def test_a_cut_zip_raises(compression: int, way: Any) -> None:
+    content = zipped(compression=compression)
+    for cut in range(len(content)):
+        with pytest.raises(zipfile.BadZipFile):
+            contents(load("zip", content[:cut], way))
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("large", [16 * 2**20, 100], ids=["in memory", "large"])
+def test_a_corrupt_file_in_a_zip_raises(compression: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_LARGE", large)
+    content = bytearray(zipped({"a": random.Random(1).randbytes(500)}, compression))
+    content[200] ^= 0xFF
+    with pytest.raises(zipfile.BadZipFile, match="Bad CRC-32 for file 'a'|the archive is cut or corrupt"):
+        contents(load("zip", bytes(content)))
+
+
+def test_an_encrypted_zip_raises() -> None:
+    content = bytearray(zipped({"secret": b"content"}))
+    content[6] |= 1  # in the file's own header, and in the archive's directory
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    with pytest.raises(RuntimeError, match="'secret' is encrypted, password required"):
+        contents(load("zip", bytes(content)))
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive at all", bytes(100)])
+@ways
+def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
+    with pytest.raises(tarfile.ReadError):
+        contents(load("tar", content, way))
+    with pytest.raises(zipfile.BadZipFile):
+        contents(load("zip", content, way))
+
+
+@both
+@ways
+@pytest.mark.parametrize(
+    "name",
+    ["/absolute", "../up", "a/../../up", "a/..", "..", "C:\\drive", "c:drive", "\\root", "\\\\host\\share", "..\\up", "."],
+)
+def test_a_name_that_leads_out_of_the_archive_is_an_error(kind: str, pack: Any, way: Any, name: str) -> None:
+    dp = load(kind, pack({"good": b"g", name: b"evil"}), way)
+    with pytest.raises(ValueError, match="which is not a name in it") as caught:
+        contents(dp)
+    assert repr(name) in str(caught.value)
+    assert "'pack'" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("name", ["..a/b..", "a:b c/d", "...", "a\\b", "~/x", "\udcff"])
+def test_an_odd_name_is_none_that_leads_out(name: str) -> None:
+    assert contents(load("tar", tar({name: b"x"}))) == [(f"pack/{name}", b"x")]
+
+
+@both
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (("pack", io.StringIO("text")), "the stream is open as text, and archives are bytes: open it with mode='rb'"),
+        (("pack", b"bytes"), "pairs of a path and a stream are needed, and with the path comes a bytes"),
+        ("pack", "pairs of a path and a stream are needed, and this is of type str"),
+        ((1, io.BytesIO(tar({"a": b""}))), "a path must be a string"),
+    ],
+)
+def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str, pack: Any, item: Any, text: str) -> None:
+    source: Any = IterableWrapper([item if item[0] != 1 else (1, io.BytesIO(pack()))])
+    with pytest.raises(TypeError, match=text):
+        contents(source.load_from_tar() if kind == "tar" else source.load_from_zip())
+
+
+# Arguments, length, resuming
+
+
+@pytest.mark.parametrize("mode", ["w", "r:w", "rb", "r*", "w:gz", "r|rar", "", "a|*"])
+def test_a_mode_that_does_not_read_tars_is_an_error(mode: str) -> None:
+    with pytest.raises(ValueError, match="mode must be 'r:' or 'r|' and a compression"):
+        IterableWrapper([]).load_from_tar(mode=mode)
+
+
+@both
+def test_len_is_what_was_promised_and_else_unknown(kind: str, pack: Any) -> None:
+    assert len(load(kind, pack(), length=4)) == 4
+    with pytest.raises(TypeError, match="argument length"):
+        len(load(kind, pack()))
+    with pytest.raises(ValueError, match="length must be"):
+        load(kind, pack(), length=-2)
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    for number in range(3):
+        files = {f"{number}{letter}": f"{number}{letter}".encode() for letter in "abc"[: 3 - number % 2]}
+        (tmp_path / f"{number}.tar").write_bytes(tar(files))
+        (tmp_path / f"{number}.tar.gz").write_bytes(tar(files, "gz"))
+        (tmp_path / f"{number}.zip").write_bytes(zipped(files))
+    (tmp_path / "1 empty.tar").write_bytes(tar({}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("load_from", ["load_from_tar", "load_from_zip"])
+@pytest.mark.parametrize("ending", [".tar", ".tar.gz", ".zip"])
+@pytest.mark.parametrize("finish", [lambda dp: dp, lambda dp: dp.prefetch(2), lambda dp: dp.batch(2)])
+def test_reading_archives_resumes(shards: Path, load_from: str, ending: str, finish: Any) -> None:
+    if ("zip" in load_from) != (ending == ".zip"):
+        pytest.skip("another kind of archive")
+
+    def make() -> ps.IterDataPipe[Any]:
+        opened = FileLister(str(shards), f"*{ending}").open_files("b")
+        return finish(getattr(opened, load_from)().read_from_stream())  # type: ignore[no-any-return]
+
+    assert_resumes_everywhere(make, passes=2)
+
+
+def test_resuming_does_not_read_again_what_was_handed_out(tmp_path: Path) -> None:
+    content = zipped({name: name.encode() * 50 for name in "abc"}, zipfile.ZIP_STORED)
+    path = tmp_path / "pack.zip"
+
+    def make() -> Any:
+        return IterableWrapper([str(path)]).open_files("b").load_from_zip().read_from_stream()
+
+    path.write_bytes(content)
+    dp = make()
+    iterator = iter(dp)
+    assert [next(iterator)[1][:1], next(iterator)[1][:1]] == [b"a", b"b"]
+    path.write_bytes(content.replace(b"a" * 50, b"x" * 50))  # reading that would raise for its checksum
+    resumed = make()
+    resumed.load_state_dict(dp.state_dict())
+    assert [content[:1] for _, content in resumed] in ([b"c"], [b"b", b"c"])
+
+
+@both
+def test_a_chain_that_holds_an_open_archive_can_be_pickled(kind: str, pack: Any) -> None:
+    dp = load(kind, pack()).read_from_stream()
+    source: Any = IterableWrapper([("pack", io.BytesIO(pack()))])
+    dp = (source.load_from_tar() if kind == "tar" else source.load_from_zip()).read_from_stream()
+    iterator = iter(dp)
+    next(iterator)
+    assert list(pickle.loads(pickle.dumps(dp))) == PATHS
+    assert list(iterator) == PATHS[1:]
