@@ -68,9 +68,11 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
     url = url or str(BUILT_IN)
     device = torch.device(device_name) if device_name else default_device()
     torch.manual_seed(0)
-    *training, held_out = sorted(path.rpartition("/")[2] for path in ps.iter.FSSpecFileLister(url, masks="*.tar*"))
-    if not training:
-        raise ValueError(f"one shard is held out for testing, so {url} must have two at least, and has {held_out}")
+    shards = sorted(path.rpartition("/")[2] for path in ps.iter.FSSpecFileLister(url, masks="*.tar*"))
+    if len(shards) < 2:
+        found = ", ".join(shards) or "none"
+        raise ValueError(f"one shard is held out, so a folder must have two shards at least, and has {found}: {url}")
+    *training, held_out = shards
 
     chain = batches(digits(url, training).map(shifted, input_col=0), device)
     print(f"{chain}\n")
@@ -87,10 +89,10 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
                 bar.update(images)
                 bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             schedule.step()
-    seconds, images = time.perf_counter() - started, bar.n
+    seconds, read = time.perf_counter() - started, int(bar.n)
     reached = accuracy(model, batches(digits(url, [held_out]), device))
     print(
-        f"{images} images in {seconds:.1f} s: {images / seconds:.0f} images/s, "
+        f"{read} images in {seconds:.1f} s: {read / seconds:.0f} images/s, "
         f"with training on {device} and the start of {workers} processes\n"
         f"{reached:.1%} of {held_out}, which was held out, are right"
     )
@@ -108,7 +110,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[B
     for images, labels in loader:
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         yield loss.item(), len(labels)
 

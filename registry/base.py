@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from torch.utils.data import get_worker_info
 
 from .display import show_chain
 from .functional import bases, find_method
@@ -13,35 +15,40 @@ from .graph import sources_of
 from .iteration import Pass, begin_pass, replace_live_iterator
 from .notes import describe_item, say_where
 from .state import Node, capture, node_before_pass, pack, take_seeds, unpack
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_traversing, torch_loads_as_they_are, torch_looks_up
+from .torch_pipes import (
+    TorchIterDataPipe,
+    TorchIterMeta,
+    TorchMapDataPipe,
+    TorchMapMeta,
+    torch_is_traversing,
+    torch_loads_as_they_are,
+    torch_looks_up,
+)
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_IterMeta: Any = type(TorchIterDataPipe)
-_MapMeta: Any = type(TorchMapDataPipe)
 
-
-class _IterPipeMeta(_IterMeta):  # type: ignore[misc]
+class _IterPipeMeta(TorchIterMeta):
     """Wrap a class's `__iter__`, and keep torch's metaclass, which would hook it for each item, from seeing it."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         hidden = {method: namespace.pop(method) for method in ("__iter__", "__next__", "reset") if method in namespace}
-        cls = super().__new__(mcs, name, bases, namespace, **kwargs)
+        cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
         return cls
 
 
-class _MapPipeMeta(_MapMeta):  # type: ignore[misc]
+class _MapPipeMeta(TorchMapMeta):
     """Wrap a class's `__getitem__`, so that errors say where."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         if "__getitem__" in namespace:
             namespace["__getitem__"] = _noting(namespace["__getitem__"])
-        return super().__new__(mcs, name, bases, namespace, **kwargs)
+        return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
 
 
 def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
@@ -80,6 +87,10 @@ class _Pipe:
     broken_laws: ClassVar[Mapping[str, str]] = {}
     """The laws that the operator cannot hold, each with the reason."""
 
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Any]: ...
+
     def __getattr__(self, name: str) -> Any:
         return find_method(self, name)
 
@@ -105,7 +116,7 @@ class _Pipe:
         >>> ps.iter.IterableWrapper(range(10)).take(3)
         [0, 1, 2]
         """
-        return list(islice(self, n))  # type: ignore[call-overload,no-any-return]
+        return list(islice(self, n))
 
     def take_all(self) -> list[Any]:
         """Return all items as a list.
@@ -114,7 +125,7 @@ class _Pipe:
         >>> ps.iter.IterableWrapper("abc").take_all()
         ['a', 'b', 'c']
         """
-        return [*self]  # type: ignore[misc]
+        return [*self]
 
     def count(self) -> int:
         """Return the number of items, by reading them all.
@@ -123,7 +134,7 @@ class _Pipe:
         >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
         3
         """
-        return sum(1 for _ in self)  # type: ignore[attr-defined]
+        return sum(1 for _ in self)
 
     def show(self, n: int = 5) -> None:
         """Print the chain and its first `n` items, large ones in a few words.
@@ -227,8 +238,9 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
         >>> list(resumed)
         ['2', '3', '4', '5']
         """
-        ended = self._pass is not None and self._pass.ended  # then what comes next is a new pass
-        return pack(self, node_before_pass(self) if ended else self._node())
+        ended = self._pass is not None and self._pass.ended
+        # What comes after the end is a new pass, but not in a worker of torch's loaders: they begin passes themselves.
+        return pack(self, node_before_pass(self) if ended and get_worker_info() is None else self._node())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next pass go on from a state of an equal chain.
@@ -270,7 +282,7 @@ class MapDataPipe(_Pipe, TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPi
     """
 
     def __iter__(self) -> Iterator[T_co]:
-        for index in range(len(self)):  # type: ignore[arg-type]
+        for index in range(len(self)):
             yield self[index]
 
     def _node(self) -> Node:
@@ -280,7 +292,7 @@ class MapDataPipe(_Pipe, TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPi
         take_seeds(self, node or {})
 
 
-bases.update(iter=IterDataPipe, map=MapDataPipe)
+bases.update({"iter": IterDataPipe, "map": MapDataPipe})
 for _kind in (IterDataPipe, MapDataPipe):
     torch_looks_up(_kind, find_method)
 torch_loads_as_they_are(IterDataPipe)

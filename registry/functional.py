@@ -152,6 +152,9 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
     ['a', 'a', 'b', 'b']
     """
 
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f'functional_datapipe takes the name of a method, as in @functional_datapipe("batch"), not {name!r}')
+
     def register(cls: C) -> C:
         kind = _kind_of(cls)
         holder: Kind = kind if on is None else _kind_of(on)
@@ -200,8 +203,8 @@ def _suggestions(base: type, name: str, number_of_operators: int) -> str:
 def _no_such_method(pipe: Any, base: type, name: str) -> str:
     message = f"{type(pipe).__name__!r} object has no attribute {name!r}"
     message += _suggestions(base, name, len(operators))
-    if name in operators.broken_plug_ins:
-        message += f"; the plug-in {name!r} is installed but could not be loaded: {operators.broken_plug_ins[name]!r}"
+    for plug_in, error in operators.broken_plug_ins.items():
+        message += f"; the plug-in {plug_in!r}, which may have it, could not be loaded: {error!r}"
     return message
 
 

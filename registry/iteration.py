@@ -10,7 +10,8 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, sources_of
@@ -34,7 +35,7 @@ class Pass:
     """What is known of one pass over a pipe."""
 
     def __init__(self, pipe: IterDataPipe[Any]) -> None:
-        self.iterator: weakref.ref[Generator[Any, None, None]] | None = None
+        self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.sources: list[DataPipe] = []
@@ -115,9 +116,11 @@ class Pass:
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
     replace_live_iterator(pipe)
+    if pipe._pass is not None and pipe._handed_down == {"at": "end"}:
+        pipe._pop_node()  # the iterator replaced now was to give nothing, and did
     current = Pass(pipe)
     pipe._pass = current
-    iterator: Generator[T, None, None] = _deliver(pipe, current, iterate)
+    iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # up to the first line, so that a newer iterator can reach it; nothing is pulled
     current.iterator = weakref.ref(iterator)
     return iterator
@@ -158,7 +161,7 @@ def _deliver(
 def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
     own = iterate(pipe)
     # A pipe that is its own iterator is read by its __next__: iter() of it would begin another pass.
-    return iter(pipe.__next__, object()) if own is pipe else own  # type: ignore[attr-defined,no-any-return]
+    return iter(pipe.__next__, object()) if own is pipe else own
 
 
 def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:

@@ -101,9 +101,9 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0) -> None:
     shared = {
         id(above)
         for point in pipes
-        if hasattr(point, "apply_sharding")
+        if hasattr(type(point), "apply_sharding")
         for above in walk(point)
     }
     for place, step in enumerate(pipes):
-        if hasattr(step, "set_seed"):
+        if hasattr(type(step), "set_seed"):
             step.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))

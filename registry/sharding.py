@@ -13,7 +13,8 @@ __all__ = ["apply_sharding", "sharding_points"]
 
 def sharding_points(pipe: DataPipe) -> list[DataPipe]:
     """Return the pipes of a chain at which it divides its stream: those that have `apply_sharding`."""
-    return [step for step in walk(pipe) if hasattr(step, "apply_sharding")]
+    # The class is asked: a pipe would look for the method among the plug-ins, and load them.
+    return [step for step in walk(pipe) if hasattr(type(step), "apply_sharding")]
 
 
 def apply_sharding(
@@ -36,6 +37,6 @@ def apply_sharding(
                 f"the chain is sharded twice on one path, which would lose items: by {type(point).__name__}, and "
                 f"before it by {type(above[0]).__name__}; keep one of them"
             )
-        shard: Any = point.apply_sharding  # type: ignore[union-attr]
+        shard: Any = point.apply_sharding
         takes_group = len(inspect.signature(shard).parameters) >= 3
         shard(num_of_instances, instance_id, *([group] if takes_group else []))

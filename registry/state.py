@@ -115,7 +115,7 @@ def can_capture(pipe: Any) -> bool:
 
     One that is read by index stands nowhere, and needs not tell.
     """
-    return hasattr(pipe, "_node") or hasattr(pipe, "state_dict") or isinstance(pipe, TorchMapDataPipe)
+    return hasattr(pipe, "_node") or hasattr(type(pipe), "state_dict") or isinstance(pipe, TorchMapDataPipe)
 
 
 def capture(pipe: Any) -> Node:
@@ -123,7 +123,7 @@ def capture(pipe: Any) -> Node:
     if hasattr(pipe, "_node"):
         node: Node = pipe._node()
         return node
-    return {"state": pipe.state_dict()} if hasattr(pipe, "state_dict") else {}
+    return {"state": pipe.state_dict()} if hasattr(type(pipe), "state_dict") else {}
 
 
 def hand_down(pipe: Any, node: Node | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch.utils.data import Dataset, IterableDataset
 
@@ -16,7 +16,9 @@ __all__ = [
     "SHARDING_PRIORITIES",
     "DataChunk",
     "TorchIterDataPipe",
+    "TorchIterMeta",
     "TorchMapDataPipe",
+    "TorchMapMeta",
     "registered_with_torch",
     "torch_is_traversing",
     "torch_looks_up",
@@ -58,6 +60,13 @@ except ImportError:  # torch without DataPipes
 
     class TorchMapDataPipe(Dataset[T_co]):  # type: ignore[no-redef]
         """The base that torch's MapDataPipe was."""
+
+
+if TYPE_CHECKING:
+    from torch.utils.data.datapipes._typing import _DataPipeMeta as TorchMapMeta
+    from torch.utils.data.datapipes._typing import _IterDataPipeMeta as TorchIterMeta
+else:
+    TorchIterMeta, TorchMapMeta = type(TorchIterDataPipe), type(TorchMapDataPipe)
 
 
 def registered_with_torch(kind: type) -> dict[str, Callable[..., Any]]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection as mp_connection
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 
 from ..registry import IterDataPipe, Node
 from .processes import context_for, describe_exit, start
@@ -102,7 +103,8 @@ class _Line:
         with suppress(OSError):  # it has ended already
             self._connection.send_bytes(pickle.dumps(STOP))
         self._connection.close()
-        return self._process
+        process: BaseProcess = self._process
+        return process
 
     def _send(self, message: bytes) -> None:
         try:
@@ -220,8 +222,8 @@ class WorkerReader(IterDataPipe[Any]):
                 error.add_note(f"penstock: waiting for the next item of shard {place.shard} of {self.num_shards}")
                 raise
             if arrival.error is not None:
-                error, cause = cloudpickle.loads(arrival.error)
-                raise error from cause
+                theirs, cause = cloudpickle.loads(arrival.error)
+                raise theirs from cause
             if arrival.parcel is None:
                 places.popleft()
                 continue

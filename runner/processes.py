@@ -45,7 +45,8 @@ def context_for(start_method: str | None) -> BaseContext:
         raise ValueError(f"multiprocessing_context {method!r} is not one of this platform's: {known}")
     if method == "forkserver":
         # The default preloads the main module, which runs a script without a guard once more, in the server.
-        others = [module for module in forkserver._forkserver._preload_modules if module != "__main__"]
+        preloaded: list[str] = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
+        others = [module for module in preloaded if module != "__main__"]
         forkserver.set_forkserver_preload([*dict.fromkeys([*others, PRELOAD])])
     return multiprocessing.get_context(method)
 

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
@@ -174,7 +174,7 @@ def _anonymous_file(size: int) -> int:
     return descriptor
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Hand over the memory of tensors, arrays and long bytes; take classes and functions of notebooks by value."""
 
     def reducer_override(self, obj: Any) -> Any:
@@ -198,7 +198,8 @@ def _reduce_tensor(tensor: torch.Tensor) -> tuple[Any, ...]:
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     laid_out = tensor.detach().permute(order).contiguous()
     raw = laid_out.reshape(-1).view(torch.uint8).numpy()
-    arguments = (pickle.PickleBuffer(raw), tensor.dtype, tuple(laid_out.shape), order, tensor.requires_grad)
+    buffer = pickle.PickleBuffer(raw)  # type: ignore[arg-type]
+    arguments = (buffer, tensor.dtype, tuple(laid_out.shape), order, tensor.requires_grad)
     return _rebuild_tensor, arguments
 
 

@@ -296,11 +296,8 @@ def test_a_cut_tar_raises_or_gives_all_its_files(
 ) -> None:
     monkeypatch.setattr(archive, "_LARGE", large)
     content = CUTS[name]
-    # Of an archive that is not compressed: around every border of blocks, and some places in them.
-    everywhere = range(len(content)) if len(content) < 3000 else sorted(
-        {border + near for border in range(0, len(content), 512) for near in (-1, 0, 1, 100, 300)} & {*range(len(content))}
-    )
-    for cut in everywhere:
+    step = 1 if len(content) < 3000 else 64  # a tar that is not compressed is laid out in blocks of 512
+    for cut in sorted({near for at in range(0, len(content), step) for near in (at - 1, at, at + 1) if near >= 0}):
         seen, error = outcome(load("tar", content[:cut], way))
         if error is None:
             assert seen == PATHS, f"cut at {cut} of {len(content)}"
@@ -356,7 +353,7 @@ def test_a_corrupt_file_in_a_zip_raises(compression: int, large: int, monkeypatc
     monkeypatch.setattr(archive, "_LARGE", large)
     content = bytearray(zipped({"a": random.Random(1).randbytes(500)}, compression))
     content[200] ^= 0xFF
-    with pytest.raises(zipfile.BadZipFile, match="Bad CRC-32 for file 'a'|the archive is cut or corrupt"):
+    with pytest.raises(zipfile.BadZipFile, match=r"Bad CRC-32 for file 'a'|the archive is cut or corrupt"):
         contents(load("zip", bytes(content)))
 
 
@@ -364,7 +361,7 @@ def test_an_encrypted_zip_raises() -> None:
     content = bytearray(zipped({"secret": b"content"}))
     content[6] |= 1  # in the file's own header, and in the archive's directory
     content[content.index(b"PK\x01\x02") + 8] |= 1
-    with pytest.raises(RuntimeError, match="'secret' is encrypted, password required"):
+    with pytest.raises(RuntimeError, match="'secret' is encrypted, and no password can be given"):
         contents(load("zip", bytes(content)))
 
 
@@ -381,7 +378,7 @@ def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
 @ways
 @pytest.mark.parametrize(
     "name",
-    ["/absolute", "../up", "a/../../up", "a/..", "..", "C:\\drive", "c:drive", "\\root", "\\\\host\\share", "..\\up", "."],
+    ["/root", "../up", "a/../../up", "a/..", "..", "C:\\drive", "c:drive", "\\root", "\\\\host\\share", "..\\up", "."],
 )
 def test_a_name_that_leads_out_of_the_archive_is_an_error(kind: str, pack: Any, way: Any, name: str) -> None:
     dp = load(kind, pack({"good": b"g", name: b"evil"}), way)
@@ -391,7 +388,7 @@ def test_a_name_that_leads_out_of_the_archive_is_an_error(kind: str, pack: Any, 
     assert "'pack'" in "".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("name", ["..a/b..", "a:b c/d", "...", "a\\b", "~/x", "\udcff"])
+@pytest.mark.parametrize("name", ["..a/b..", "ab:c/d e", "...", "a\\b", "~/x", "\udcff"])
 def test_an_odd_name_is_none_that_leads_out(name: str) -> None:
     assert contents(load("tar", tar({name: b"x"}))) == [(f"pack/{name}", b"x")]
 
@@ -417,7 +414,7 @@ def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(kind: str, pack
 
 @pytest.mark.parametrize("mode", ["w", "r:w", "rb", "r*", "w:gz", "r|rar", "", "a|*"])
 def test_a_mode_that_does_not_read_tars_is_an_error(mode: str) -> None:
-    with pytest.raises(ValueError, match="mode must be 'r:' or 'r|' and a compression"):
+    with pytest.raises(ValueError, match=r"mode must be 'r:' or 'r\|' and a compression"):
         IterableWrapper([]).load_from_tar(mode=mode)
 
 
@@ -441,13 +438,13 @@ def shards(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("load_from", ["load_from_tar", "load_from_zip"])
-@pytest.mark.parametrize("ending", [".tar", ".tar.gz", ".zip"])
+@pytest.mark.parametrize(
+    ("ending", "load_from"),
+    [(".tar", "load_from_tar"), (".tar.gz", "load_from_tar"), (".zip", "load_from_zip")],
+    ids=["tar", "tar.gz", "zip"],
+)
 @pytest.mark.parametrize("finish", [lambda dp: dp, lambda dp: dp.prefetch(2), lambda dp: dp.batch(2)])
-def test_reading_archives_resumes(shards: Path, load_from: str, ending: str, finish: Any) -> None:
-    if ("zip" in load_from) != (ending == ".zip"):
-        pytest.skip("another kind of archive")
-
+def test_reading_archives_resumes(shards: Path, ending: str, load_from: str, finish: Any) -> None:
     def make() -> ps.IterDataPipe[Any]:
         opened = FileLister(str(shards), f"*{ending}").open_files("b")
         return finish(getattr(opened, load_from)().read_from_stream())  # type: ignore[no-any-return]
@@ -469,12 +466,11 @@ def test_resuming_does_not_read_again_what_was_handed_out(tmp_path: Path) -> Non
     path.write_bytes(content.replace(b"a" * 50, b"x" * 50))  # reading that would raise for its checksum
     resumed = make()
     resumed.load_state_dict(dp.state_dict())
-    assert [content[:1] for _, content in resumed] in ([b"c"], [b"b", b"c"])
+    assert [content[:1] for _, content in resumed] == [b"c"]
 
 
 @both
 def test_a_chain_that_holds_an_open_archive_can_be_pickled(kind: str, pack: Any) -> None:
-    dp = load(kind, pack()).read_from_stream()
     source: Any = IterableWrapper([("pack", io.BytesIO(pack()))])
     dp = (source.load_from_tar() if kind == "tar" else source.load_from_zip()).read_from_stream()
     iterator = iter(dp)

@@ -59,7 +59,7 @@ class Prefetcher(IterDataPipe[T]):
             reader.stop()
 
     def __len__(self) -> int:
-        return len(self.source)  # type: ignore[arg-type]
+        return len(self.source)
 
 
 class _Reader(Generic[T]):

@@ -34,6 +34,9 @@ _LARGE = 16 * 2**20
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 """What reading compressed data raises where they are cut or corrupt, besides the archives' own errors."""
 
+_ENCRYPTED = 0x1
+"""The flag of an encrypted file in a zip."""
+
 
 class _Member(NamedTuple):
     """A file in an archive."""
@@ -84,7 +87,7 @@ class _ArchiveLoader(IterDataPipe[tuple[str, IO[bytes]]]):
             self._files = 0
 
     def _unpack(self, path: str | os.PathLike[str], stream: IO[Any]) -> Iterator[tuple[str, IO[bytes]]]:
-        archive = _OpenArchive(stream)
+        archive = _OpenArchive(stream, self.damaged)
         try:
             if isinstance(stream.read(0), str):
                 raise TypeError("the stream is open as text, and archives are bytes: open it with mode='rb'")
@@ -93,9 +96,9 @@ class _ArchiveLoader(IterDataPipe[tuple[str, IO[bytes]]]):
                 self._files += 1
                 yield f"{checked_path(path)}/{_inner_path(member.name)}", file
         except Exception as error:
-            archive.opened.close()  # for the error's traceback holds the archive
+            archive.opened.close()  # the error's traceback holds the archive, and nobody else will read from it
             if isinstance(error, _DAMAGE):
-                raise self.damaged(f"the archive is cut or corrupt: {error}") from error
+                raise archive.damage(error) from error
             raise
 
     def __len__(self) -> int:
@@ -195,8 +198,11 @@ class ZipArchiveLoader(_ArchiveLoader):
             stream = copy
         archive = opened.enter_context(zipfile.ZipFile(stream))
         for entry in archive.infolist():
-            if not entry.is_dir() and not stat.S_ISLNK(entry.external_attr >> 16):
-                yield _Member(entry.filename, entry.file_size, partial(archive.open, entry))
+            if entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16):
+                continue
+            if entry.flag_bits & _ENCRYPTED:
+                raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
+            yield _Member(entry.filename, entry.file_size, partial(archive.open, entry))
 
 
 class _Header(tarfile.TarInfo):
@@ -215,10 +221,15 @@ class _Header(tarfile.TarInfo):
 class _OpenArchive:
     """What is open of an archive: closed when neither the loader nor a large file that came out holds it any more."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], damaged: type[Exception]) -> None:
         self.opened = ExitStack()
         self.opened.callback(close, stream)
+        self._damaged = damaged
         weakref.finalize(self, self.opened.close)
+
+    def damage(self, error: Exception) -> Exception:
+        """Return what is raised for the archive when reading it raised one of `_DAMAGE`."""
+        return self._damaged(f"the archive is cut or corrupt: {error}")
 
     def read(self, member: _Member) -> IO[bytes]:
         """Return the stream of a file: from memory, or of a large one from the archive."""
@@ -235,7 +246,7 @@ class _LargeFile(io.RawIOBase):
     def __init__(self, file: IO[bytes], seekable: bool, archive: _OpenArchive) -> None:
         self._file = file
         self._seekable = seekable
-        self._archive: _OpenArchive | None = archive
+        self._archive = archive
 
     def readable(self) -> bool:
         return True
@@ -256,6 +267,8 @@ class _LargeFile(io.RawIOBase):
                 "the archive cannot seek, and has moved on from this file, which is too large for memory: "
                 "read it before the next file is asked for"
             ) from error
+        except _DAMAGE as error:
+            raise self._archive.damage(error) from error
 
     def seekable(self) -> bool:
         return self._seekable
@@ -271,7 +284,6 @@ class _LargeFile(io.RawIOBase):
     def close(self) -> None:
         super().close()
         self._file.close()
-        self._archive = None
 
 
 def _can_seek(stream: IO[bytes]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -27,7 +27,8 @@ class IterableWrapper(IterDataPipe[T]):
 
     holds_items = False
     payload = ("iterable",)
-    transient = ("_read",)
+    _items_read: Callable[[], int]
+    transient = ("_items_read",)
 
     def __init__(self, iterable: Iterable[T], deepcopy: bool = True) -> None:
         if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
@@ -40,7 +41,7 @@ class IterableWrapper(IterDataPipe[T]):
         self._start = 0
 
     def get_state(self) -> dict[str, Any]:
-        return {"position": self._start + self._read()}
+        return {"position": self._start + self._items_read()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._start = state["position"]
@@ -52,10 +53,10 @@ class IterableWrapper(IterDataPipe[T]):
             items = items[self._start :] if self._start else items
             rest = iter(items)
             total = len(items)
-            self._read = lambda: total - operator.length_hint(rest)
+            self._items_read = lambda: total - operator.length_hint(rest)
             return rest
         tally = Tally()
-        self._read = lambda: tally.items
+        self._items_read = lambda: tally.items
         return tally.follow(islice(items, self._start, None) if self._start else items)
 
     def __len__(self) -> int:

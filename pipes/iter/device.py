@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
-from torch.utils.data._utils.pin_memory import pin_memory
+from torch.utils.data._utils.pin_memory import pin_memory as _untyped_pin
 
 from ...registry import IterDataPipe, Node, Trail, functional_datapipe
 
 T = TypeVar("T")
 
+_pin: Callable[[Any, Any], Any] = _untyped_pin
+
 
 def pin_memory_fn(data: T, device: str | torch.device | None = None) -> T:
     """Return data with its tensors in pinned memory; without an accelerator, the data as they are."""
-    return pin_memory(data, device) if torch.accelerator.is_available() else data  # type: ignore[no-any-return]
+    return _pin(data, device) if torch.accelerator.is_available() else data
 
 
 @functional_datapipe("pin_memory")
@@ -48,7 +50,7 @@ class PinMemory(IterDataPipe[T]):
             yield self.pin_memory_fn(item, self.device)
 
     def __len__(self) -> int:
-        return len(self.source)  # type: ignore[arg-type]
+        return len(self.source)
 
 
 @functional_datapipe("to_device")
@@ -98,7 +100,7 @@ class DeviceMover(IterDataPipe[T]):
         return (move(item, device) for item in self.source)
 
     def __len__(self) -> int:
-        return len(self.source)  # type: ignore[arg-type]
+        return len(self.source)
 
     def _one_ahead(self, device: torch.device) -> Iterator[T]:
         skip = self._handed_out
@@ -149,7 +151,7 @@ def move(item: Any, device: torch.device, non_blocking: bool = False) -> Any:
     if isinstance(item, Mapping):
         return type(item)({key: move(part, device, non_blocking) for key, part in item.items()})  # type: ignore[call-arg]
     if isinstance(item, (list, tuple)):
-        return type(item)(move(part, device, non_blocking) for part in item)  # type: ignore[call-arg]
+        return type(item)(move(part, device, non_blocking) for part in item)
     return item
 
 

@@ -89,7 +89,7 @@ class Shuffler(Seeded, IterDataPipe[T]):
             yield buffer.pop()
 
     def __len__(self) -> int:
-        return len(self.source)  # type: ignore[arg-type]
+        return len(self.source)
 
     def _oldest(self) -> int:
         return min(self._held, default=self._trail.pulled if self._trail is not None else 0)

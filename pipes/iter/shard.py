@@ -67,7 +67,7 @@ class ShardingFilter(IterDataPipe[T]):
 
     def __len__(self) -> int:
         parts, part = self._part()
-        return len(range(part, len(self.source), parts))  # type: ignore[arg-type]
+        return len(range(part, len(self.source), parts))
 
     def _part(self) -> tuple[int, int]:
         parts, part = 1, 0

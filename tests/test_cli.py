@@ -1,0 +1,69 @@
+"""The demo: it learns, from wherever the shards lie."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from penstock import cli
+from penstock.cli import demo
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def run_demo(*arguments, cwd, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "demo", *arguments],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+def installed_from_here():
+    """The environment in which a process in any folder finds the same penstock as the tests."""
+    root = Path(cli.__file__).parents[1]
+    tree = root if root.name != "penstock" else root.parent
+    return {"PYTHONPATH": str(tree)}
+
+
+def test_the_built_in_shards_are_learnt_from_any_directory(tmp_path):
+    done = run_demo(cwd=tmp_path, env=installed_from_here())
+    assert done.returncode == 0, done.stderr
+    assert ".load_from_tar()\n    .webdataset()\n    .routed_decode('torchl')" in done.stdout
+    assert "13500 images in" in done.stdout
+    assert "of digits-003.tar.gz, which was held out, are right" in done.stdout
+    assert "epoch 10 of 10" in done.stderr
+
+
+def test_the_same_chain_reads_s3_with_the_environments_credentials(s3_server, tmp_path):
+    bucket = s3_server.root / "digits"
+    shutil.copytree(demo.BUILT_IN, bucket)
+    done = run_demo("--data", "s3://digits", "--epochs", "4", cwd=tmp_path, env=installed_from_here())
+    assert "5400 images in" in done.stdout, done.stderr
+    assert "of digits-003.tar.gz" in done.stdout
+
+
+def test_a_folder_without_shards_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(ValueError, match=f"must have two shards at least, and has none: {tmp_path}"):
+        demo.run(str(tmp_path), workers=0, epochs=1, device_name="cpu")
+
+
+def test_the_chain_gives_images_and_labels():
+    images, labels = next(iter(demo.batches(demo.digits(str(demo.BUILT_IN), ["digits-000.tar.gz"]))))
+    assert (images.shape, images.dtype, labels.dtype) == ((32, 1, 8, 8), torch.float32, torch.int64)
+    assert 0 <= images.min() < images.max() <= 1
+    assert set(labels.tolist()) <= set(range(10))
+
+
+def test_the_command_line_says_what_it_can_do(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    assert "demo" in capsys.readouterr().out
