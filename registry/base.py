@@ -41,6 +41,9 @@ class _IterPipeMeta(TorchIterMeta):
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
         return cls
 
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _with_a_pipe_for_source(super().__call__(*args, **kwargs))
+
 
 class _MapPipeMeta(TorchMapMeta):
     """Wrap a class's `__getitem__`, so that errors say where."""
@@ -49,6 +52,20 @@ class _MapPipeMeta(TorchMapMeta):
         if "__getitem__" in namespace:
             namespace["__getitem__"] = _noting(namespace["__getitem__"])
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _with_a_pipe_for_source(super().__call__(*args, **kwargs))
+
+
+def _with_a_pipe_for_source(made: Any) -> Any:
+    """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
+    source = vars(made).get("source", made)
+    if type(made).functional_name is not None and not isinstance(source, (TorchIterDataPipe, TorchMapDataPipe)):
+        raise TypeError(
+            f"{type(made).__name__} reads from a pipe, and its source is of type {type(source).__name__}: "
+            "wrap it, as in IterableWrapper(items)"
+        )
+    return made
 
 
 def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:

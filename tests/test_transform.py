@@ -392,3 +392,10 @@ def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatc
     resumed.load_state_dict(state)
     assert list(resumed) == [4, 4, 5, 5, 5, 5, 5]
     assert called == [4, 5]
+
+
+def test_an_operator_over_a_bare_iterable_says_what_to_wrap_it_in():
+    with pytest.raises(TypeError, match=r"Mapper reads from a pipe, and its source is of type list: wrap it, as in Itera"):
+        ps.iter.Mapper([1, 2], str)
+    with pytest.raises(TypeError, match="Mapper reads from a pipe, and its source is of type str"):
+        ps.map.Mapper("abc", str)

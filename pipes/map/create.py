@@ -56,6 +56,6 @@ def _copy_of(sequence: Any) -> Any:
         warnings.warn(
             f"{type(sequence).__name__} cannot be copied ({error!r}) and is read as it is: changes to it will show; "
             "deepcopy=False says that this is meant",
-            stacklevel=3,
+            stacklevel=4,
         )
         return sequence
