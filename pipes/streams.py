@@ -33,7 +33,8 @@ class _ClosedWhenDropped(io.RawIOBase):
         return self._file.read() or b""
 
     def seekable(self) -> bool:
-        return self._file.seekable()
+        # A file of fsspec's over HTTP says that it can, also where the server tells no size, and then it cannot.
+        return self._file.seekable() and getattr(self._file, "size", 0) is not None
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         return self._file.seek(offset, whence)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from penstock.pipes.iter import FileLister, IterableWrapper, StreamReader
-from resuming import assert_resumes_everywhere
 
 import penstock as ps
+from penstock.pipes.iter import FileLister, IterableWrapper, StreamReader
+from resuming import assert_resumes_everywhere
 
 
 @pytest.fixture
@@ -52,6 +52,13 @@ def test_files_of_a_folder_come_sorted_and_without_those_of_subfolders(tree: Pat
 def test_recursive_gives_the_files_of_a_folder_before_those_of_its_subfolders(tree: Path) -> None:
     found = relative(FileLister(str(tree), recursive=True), tree)
     assert found == ["a.txt", "b.txt", "c.bin", "empty.txt", "sub/a.txt", "sub/z.txt", "sub/deep/d.txt"]
+
+
+def test_subfolders_come_sorted(tmp_path: Path) -> None:
+    for name in "ehbgacfd":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+    assert relative(FileLister(str(tmp_path), recursive=True), tmp_path) == [f"{name}/file" for name in "abcdefgh"]
 
 
 @pytest.mark.parametrize(
@@ -299,6 +306,14 @@ def test_len_of_an_opener_is_that_of_its_source_or_what_was_promised(tree: Path)
 )
 def test_opening_and_reading_resume(tree: Path, make: Callable[[Path], ps.IterDataPipe[Any]]) -> None:
     assert_resumes_everywhere(lambda: make(tree))
+
+
+def test_a_state_does_not_grow_with_the_files_that_were_read(tree: Path) -> None:
+    dp = opened(*[tree / "a.txt"] * 50).read_from_stream(chunk=8)
+    iterator = iter(dp)
+    for _ in range(99):
+        next(iterator)
+    assert dp.state_dict()["state"]["skip"] < 99
 
 
 def test_a_chain_that_holds_open_files_can_be_pickled(tree: Path) -> None:

@@ -7,20 +7,22 @@ import re
 import subprocess
 import sys
 import tarfile
+import threading
 import warnings
 import zipfile
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+
+import penstock as ps
 from penstock.pipes.iter import FSSpecFileLister, FSSpecFileOpener, IterableWrapper
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
-
-import penstock as ps
 
 FILES = {"b.txt": b"two", "a.txt": b"one", "c.bin": b"\xff", "sub/d.txt": b"four"}
 
@@ -48,6 +50,16 @@ def packed(archive: Path) -> Path:
         for name in ("a.txt", "b.txt", "sub/d.txt"):
             pack.writestr(name, FILES[name])
     return archive
+
+
+def tar_of_files() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as pack:
+        for name, content in FILES.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            pack.addfile(header, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def read(*urls: str, mode: str = "b", **arguments: Any) -> list[tuple[str, Any]]:
@@ -191,14 +203,8 @@ def test_streams_that_somebody_holds_stay_readable_whatever_else_is_opened(memor
 
 
 def test_an_opened_file_can_be_read_from_anywhere_as_a_tar(memory: str) -> None:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in FILES.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            tar.addfile(header, io.BytesIO(content))
     url = f"{memory}/all.tar"
-    fsspec.filesystem("memory").pipe(url, buffer.getvalue())
+    fsspec.filesystem("memory").pipe(url, tar_of_files())
     dp = FSSpecFileLister(memory, "*.tar").open_files_by_fsspec("b").load_from_tar().read_from_stream()
     assert list(dp) == [(f"{url}/{name}", content) for name, content in FILES.items()]
 
@@ -279,6 +285,37 @@ def test_a_chain_that_holds_open_files_can_be_pickled(memory: str) -> None:
 def test_importing_the_package_does_not_import_fsspec() -> None:
     code = "import sys, penstock; assert 'fsspec' not in sys.modules, 'imported'"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# HTTP
+
+
+class OfUnknownSize(BaseHTTPRequestHandler):
+    """Answers any request with a tar, without telling how long it is."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(tar_of_files())
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+def test_a_tar_is_read_from_a_server_that_cannot_seek() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OfUnknownSize) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/all.tar"
+            dp = IterableWrapper([url]).open_files_by_fsspec("b").load_from_tar().read_from_stream()
+            assert list(dp) == [(f"{url}/{name}", content) for name, content in FILES.items()]
+        finally:
+            server.shutdown()
+            thread.join(30)
 
 
 # S3

@@ -26,13 +26,15 @@ from ...registry import IterDataPipe, Node, Trail, close, functional_datapipe
 from ..streams import checked_path, path_and_stream
 from .files import check_length, promised
 
+try:
+    from lzma import LZMAError
+except ImportError:  # Python can be built without it
+    LZMAError = EOFError  # type: ignore[misc,assignment]
+
 __all__ = ["TarArchiveLoader", "ZipArchiveLoader"]
 
 _LARGE = 16 * 2**20
 """Files of more bytes are not read into memory when they come out, but from the archive as they are read."""
-
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
-"""What reading compressed data raises where they are cut or corrupt, besides the archives' own errors."""
 
 _ENCRYPTED = 0x1
 """The flag of an encrypted file in a zip."""
@@ -51,12 +53,12 @@ class _ArchiveLoader(IterDataPipe[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the operators that do."""
 
     holds_items = False
-    transient = ("_archives",)
+    transient = ("_archives", "_archive", "_files")
 
     damaged: ClassVar[type[Exception]]
     """What is raised for an archive that is cut or corrupt."""
 
-    def __init__(self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int) -> None:
+    def __init__(self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int = -1) -> None:
         self.source = source
         self.length = check_length(length)
 
@@ -78,11 +80,8 @@ class _ArchiveLoader(IterDataPipe[tuple[str, IO[bytes]]]):
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         self._archives = Trail(self.source, lambda: self._archive)
-        archives = map(path_and_stream, self._archives)
-        for _, stream in islice(archives, self._archive):
-            close(stream)
-        for path, stream in archives:
-            yield from self._unpack(path, stream)
+        for item in islice(self._archives, self._archive, None):
+            yield from self._unpack(*path_and_stream(item))
             self._archive += 1
             self._files = 0
 
@@ -92,12 +91,13 @@ class _ArchiveLoader(IterDataPipe[tuple[str, IO[bytes]]]):
             if isinstance(stream.read(0), str):
                 raise TypeError("the stream is open as text, and archives are bytes: open it with mode='rb'")
             for member in islice(self._members(stream, archive.opened), self._files, None):
+                name = f"{checked_path(path)}/{_inner_path(member.name)}"
                 file = archive.read(member)
                 self._files += 1
-                yield f"{checked_path(path)}/{_inner_path(member.name)}", file
+                yield name, file
         except Exception as error:
             archive.opened.close()  # the error's traceback holds the archive, and nobody else will read from it
-            if isinstance(error, _DAMAGE):
+            if _is_damage(error):
                 raise archive.damage(error) from error
             raise
 
@@ -162,6 +162,9 @@ class TarArchiveLoader(_ArchiveLoader):
                 continue
             content = files[header.name]
             yield _Member(header.name, content.size, partial(tar.extractfile, content), seekable)
+        packed: Any = tar.fileobj
+        while packed is not stream and packed.read(2**16):
+            pass  # to the end of what is compressed, where its checksum is
 
 
 @functional_datapipe("load_from_zip")
@@ -187,9 +190,6 @@ class ZipArchiveLoader(_ArchiveLoader):
     """
 
     damaged = zipfile.BadZipFile
-
-    def __init__(self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int = -1) -> None:
-        super().__init__(source, length)
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[_Member]:
         if not _can_seek(stream):
@@ -228,7 +228,7 @@ class _OpenArchive:
         weakref.finalize(self, self.opened.close)
 
     def damage(self, error: Exception) -> Exception:
-        """Return what is raised for the archive when reading it raised one of `_DAMAGE`."""
+        """Return what is raised for the archive where a decompressor raised an error."""
         return self._damaged(f"the archive is cut or corrupt: {error}")
 
     def read(self, member: _Member) -> IO[bytes]:
@@ -267,8 +267,10 @@ class _LargeFile(io.RawIOBase):
                 "the archive cannot seek, and has moved on from this file, which is too large for memory: "
                 "read it before the next file is asked for"
             ) from error
-        except _DAMAGE as error:
-            raise self._archive.damage(error) from error
+        except Exception as error:
+            if _is_damage(error):
+                raise self._archive.damage(error) from error
+            raise
 
     def seekable(self) -> bool:
         return self._seekable
@@ -286,6 +288,12 @@ class _LargeFile(io.RawIOBase):
         self._file.close()
 
 
+def _is_damage(error: Exception) -> bool:
+    """Say whether an error is what a decompressor raises for data that are cut or corrupt."""
+    of_bz2 = type(error) is OSError and error.errno is None  # one from the system has a number
+    return of_bz2 or isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, LZMAError))
+
+
 def _can_seek(stream: IO[bytes]) -> bool:
     return hasattr(stream, "seekable") and stream.seekable()
 
@@ -293,6 +301,7 @@ def _can_seek(stream: IO[bytes]) -> bool:
 def _inner_path(name: str) -> str:
     """Return the path of a file in its archive; raise ValueError where it leads out of the archive."""
     path = posixpath.normpath(name)
-    if ntpath.isabs(name) or ntpath.splitdrive(name)[0] or ".." in re.split(r"[/\\]", name) or path == ".":
+    absolute = name.startswith(("/", "\\")) or ntpath.splitdrive(name)[0]
+    if absolute or ".." in re.split(r"[/\\]", name) or path == ".":
         raise ValueError(f"the archive has a file that is named {name!r}, which is not a name in it")
     return path

@@ -35,8 +35,8 @@ class Lister(IterDataPipe[str]):
         raise NotImplementedError(f"{type(self).__name__} must define _files_under")
 
     def __iter__(self) -> Iterator[str]:
-        for root in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
-            yield from self._files_under(checked_path(root))
+        for item in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
+            yield from self._files_under(checked_path(item))
             if isinstance(self.root, TorchIterDataPipe):  # a list has no place to go on from: it is begun again
                 self.mark()
 
