@@ -1,4 +1,4 @@
-"""The main job, on real input: digit images out of tar shards, decoded and batched by several processes, train a CNN."""
+"""The main job, on real input: digit images out of tar shards, read by several processes, train a CNN."""
 
 from __future__ import annotations
 

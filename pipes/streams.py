@@ -83,5 +83,3 @@ def path_and_stream(item: object) -> tuple[Any, Any]:
     if not hasattr(stream, "read"):
         raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
     return path, stream
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -31,7 +32,27 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _IterPipeMeta(TorchIterMeta):
+class _Construction(type):
+    """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        source = vars(made).get("source", made)
+        if made.functional_name is not None and not isinstance(source, (TorchIterDataPipe, TorchMapDataPipe)):
+            raise TypeError(
+                f"{cls.__name__} reads from a pipe, and its source is of type {type(source).__name__}: "
+                "wrap it, as in IterableWrapper(items)"
+            )
+        return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's, for help() and editors, which would find that of `__call__`."""
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=[*signature.parameters.values()][1:])
+
+
+class _IterPipeMeta(_Construction, TorchIterMeta):
     """Wrap a class's `__iter__`, and keep torch's metaclass, which would hook it for each item, from seeing it."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
@@ -41,31 +62,14 @@ class _IterPipeMeta(TorchIterMeta):
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
         return cls
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _with_a_pipe_for_source(super().__call__(*args, **kwargs))
 
-
-class _MapPipeMeta(TorchMapMeta):
+class _MapPipeMeta(_Construction, TorchMapMeta):
     """Wrap a class's `__getitem__`, so that errors say where."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         if "__getitem__" in namespace:
             namespace["__getitem__"] = _noting(namespace["__getitem__"])
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _with_a_pipe_for_source(super().__call__(*args, **kwargs))
-
-
-def _with_a_pipe_for_source(made: Any) -> Any:
-    """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
-    source = vars(made).get("source", made)
-    if type(made).functional_name is not None and not isinstance(source, (TorchIterDataPipe, TorchMapDataPipe)):
-        raise TypeError(
-            f"{type(made).__name__} reads from a pipe, and its source is of type {type(source).__name__}: "
-            "wrap it, as in IterableWrapper(items)"
-        )
-    return made
 
 
 def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:

@@ -15,6 +15,7 @@ __all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
 
 _WIDTH = 100
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_LINE_BREAK = re.compile(r"\n\s*")
 _short = reprlib.Repr()
 _short.maxother = _short.maxstring = 60
 
@@ -68,8 +69,8 @@ def _steps(pipe: DataPipe) -> list[str]:
     if not sources:
         return [step(pipe)]
     if method is None:
-        return [f"{type(pipe).__name__}({', '.join([*map(repr, sources), *arguments])})"]
-    return [*_steps(sources[0]), f".{method}({', '.join([*map(repr, sources[1:]), *arguments])})"]
+        return [f"{type(pipe).__name__}({', '.join([*map(show_chain, sources), *arguments])})"]
+    return [*_steps(sources[0]), f".{method}({', '.join([*map(show_chain, sources[1:]), *arguments])})"]
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -91,5 +92,5 @@ def _holds_pipes(value: object) -> bool:
 def _show(value: object) -> str:
     name = getattr(value, "__qualname__", None)
     if name is None:
-        return _ADDRESS.sub("", _short.repr(value))
+        return _LINE_BREAK.sub(" ", _ADDRESS.sub("", _short.repr(value)))
     return str(name).rpartition("<locals>.")[2]

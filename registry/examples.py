@@ -6,7 +6,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from .functional import operators
 from .graph import DataPipe, walk
@@ -67,5 +67,5 @@ def _run(statement: Any, names: dict[str, Any]) -> None:
         exec(statement, names)
 
 
-def _is_pipe(value: object) -> bool:
+def _is_pipe(value: object) -> TypeGuard[DataPipe]:
     return isinstance(value, (TorchIterDataPipe, TorchMapDataPipe))

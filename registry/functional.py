@@ -151,9 +151,8 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
     >>> list(ps.iter.IterableWrapper("ab").twice())
     ['a', 'a', 'b', 'b']
     """
-
     if name is not None and not isinstance(name, str):
-        raise TypeError(f'functional_datapipe takes the name of a method, as in @functional_datapipe("batch"), not {name!r}')
+        raise TypeError(f'give the name of the method, as in @functional_datapipe("batch"), not {name!r}')
 
     def register(cls: C) -> C:
         kind = _kind_of(cls)

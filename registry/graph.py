@@ -23,9 +23,7 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     True
     """
     payload = getattr(type(pipe), "payload", ())
-    return [
-        source for name, value in vars(pipe).items() if name not in payload for source in _pipes_in(value)
-    ]
+    return [source for name, value in vars(pipe).items() if name not in payload for source in _pipes_in(value)]
 
 
 def _pipes_in(value: object) -> Iterator[DataPipe]:

@@ -17,7 +17,7 @@ from .display import step
 from .graph import DataPipe, sources_of
 from .notes import say_where, shorten_traceback
 from .seeds import Seeded
-from .state import Node, Pace, Tally, can_capture, capture, hand_down, node_before_pass
+from .state import Node, Pace, Tally, can_capture, capture, hand_down, node_before_pass, with_present_seeds
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
@@ -99,9 +99,11 @@ class Pass:
         if self.ended:
             return {**node_before_pass(pipe), "at": "end"}
         if self._tally is None:
-            return self._open_node(pipe, *pipe.snapshot())
-        skip = self._tally.items - self._emitted_at_mark
-        return {**self._mark, "skip": skip} if skip else self._mark
+            node = self._open_node(pipe, *pipe.snapshot())
+        else:
+            skip = self._tally.items - self._emitted_at_mark
+            node = {**self._mark, "skip": skip} if skip else self._mark
+        return with_present_seeds(node, self.sources)
 
     @staticmethod
     def _open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
@@ -135,7 +137,7 @@ def _deliver(
         yield
         own, counted = current.start(pipe, iterate)
         # Not `yield from`: the frame's `item` is how an error below tells which item it was on.
-        for item in counted:
+        for item in counted:  # noqa: UP028
             yield item
         if own is not None:
             pipe.at_end()
@@ -152,6 +154,9 @@ def _deliver(
         current.error = repr(error)
         say_where(error, pipe)
         shorten_traceback(error, _deliver.__code__)
+        raise
+    except KeyboardInterrupt:
+        current.error = "KeyboardInterrupt()"
         raise
     finally:
         close(own)
@@ -172,8 +177,7 @@ def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
         return
     if earlier.gi_running:
         raise RuntimeError(
-            f"{step(pipe)} is being read at this moment, by another thread or by itself: "
-            "a pipe has one live iterator"
+            f"{step(pipe)} is being read at this moment, by another thread or by itself: a pipe has one live iterator"
         )
     current.iterator = None  # it is told once
     earlier.throw(Replaced())

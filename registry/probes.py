@@ -57,14 +57,15 @@ def as_plain(item: Any, read_streams: bool = True) -> Any:
     if isinstance(item, dict):
         values = {key: as_plain(value, read_streams) for key, value in item.items()}
         return values if type(item) is dict else (type(item).__name__, values)
-    if type(item).__eq__ is object.__eq__ and hasattr(item, "__dict__") and not callable(item):
+    by_identity = type(item).__eq__ is object.__eq__  # type: ignore[comparison-overlap]
+    if by_identity and hasattr(item, "__dict__") and not callable(item):
         return (type(item).__name__, as_plain(vars(item), read_streams))
     return item
 
 
-def read(pipe: Iterable[Any]) -> list[Any]:
-    """Return the items of a pipe, or what an iterator still has, as plain data."""
-    items = [as_plain(item) for item in islice(pipe, _MOST_ITEMS)]
+def read(pipe: Iterable[Any], look: Callable[[Any], Any] = as_plain) -> list[Any]:
+    """Return the items of a pipe, or what an iterator still has, as plain data or as another function makes them."""
+    items = [look(item) for item in islice(pipe, _MOST_ITEMS)]
     if len(items) == _MOST_ITEMS:
         raise ValueError(f"the chain gives {_MOST_ITEMS} items or more: hold a shorter one to the laws")
     return items

@@ -17,12 +17,15 @@ _BLOCK = 1024
 
 
 def derive_seed(*parts: int) -> int:
-    """Return a 63-bit seed made of several numbers, by NumPy's SeedSequence.
+    """Return a 63-bit seed made of several numbers, each taken modulo 2**64, by NumPy's SeedSequence.
 
     >>> derive_seed(0, 1) == derive_seed(0, 1) != derive_seed(1, 0)
     True
     """
-    mixed = np.random.SeedSequence([part % 2**64 for part in parts]).generate_state(1, np.uint64)
+    # SeedSequence joins the 32-bit words of its numbers and ignores zeros at the end: without the count of the parts
+    # and two words for each, (1,) and (1, 0) would be one.
+    words = [word for part in parts for word in (part % 2**32, (part >> 32) % 2**32)]
+    mixed = np.random.SeedSequence([len(parts), *words]).generate_state(1, np.uint64)
     return int(mixed[0]) >> 1
 
 
@@ -98,12 +101,7 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0) -> None:
     same seeds, since they must agree on the stream they divide; below it each shard gets seeds of its own.
     """
     pipes = list(walk(pipe))
-    shared = {
-        id(above)
-        for point in pipes
-        if hasattr(type(point), "apply_sharding")
-        for above in walk(point)
-    }
+    shared = {id(above) for point in pipes if hasattr(type(point), "apply_sharding") for above in walk(point)}
     for place, step in enumerate(pipes):
         if hasattr(type(step), "set_seed"):
             step.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))

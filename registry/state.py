@@ -146,8 +146,37 @@ def take_seeds(pipe: Any, node: Node) -> None:
     """Give a pipe and its sources the seeds in a node."""
     if "random" in node:
         pipe.set_random_state(node["random"])
-    for source, source_node in zip(sources_of(pipe), node.get("sources", ()), strict=False):
+    for source, source_node in zip(sources_of(pipe), _seeds_of_sources(node), strict=False):
         take_seeds(source, source_node)
+
+
+def with_present_seeds(node: Node, sources: list[DataPipe]) -> Node:
+    """Return a node with the seeds that its sources have now, where it tells where they stood before a pass of theirs.
+
+    They go on from there only if they are read again. If not, as behind a pipe that has given all it is to give, the
+    pass after this one would have the seeds of this one.
+    """
+    present = [_present_seeds(source) for source in sources]
+    if _passes_in({"sources": present}) == _passes_in({"sources": _seeds_of_sources(node)}):
+        return node
+    return {**node, "seeds": present}
+
+
+def _seeds_of_sources(node: Node) -> list[Node]:
+    nodes: list[Node] = node["seeds"] if "seeds" in node else node.get("sources", [])
+    return nodes
+
+
+def _present_seeds(pipe: Any) -> Node:
+    node: Node = {"random": pipe.random_state(running=True)} if isinstance(pipe, Seeded) else {}
+    if any(sources := [_present_seeds(source) for source in sources_of(pipe)]):
+        node["sources"] = sources
+    return node
+
+
+def _passes_in(node: Node) -> list[int]:
+    passes = [node["random"]["passes"]] if "random" in node else []
+    return passes + [number for source in _seeds_of_sources(node) for number in _passes_in(source)]
 
 
 def chain_shape(pipe: DataPipe, depth: int = 0) -> list[str]:

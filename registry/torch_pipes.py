@@ -21,8 +21,8 @@ __all__ = [
     "TorchMapMeta",
     "registered_with_torch",
     "torch_is_traversing",
-    "torch_looks_up",
     "torch_loads_as_they_are",
+    "torch_looks_up",
 ]
 
 T = TypeVar("T")
@@ -113,4 +113,4 @@ def torch_loads_as_they_are(kind: type) -> None:
     def __new__(cls: type, *pipe: Any) -> Any:  # noqa: N807
         return pipe[0] if pipe and isinstance(pipe[0], kind) else object.__new__(cls)
 
-    _LoaderWrapper.__new__ = staticmethod(__new__)  # type: ignore[method-assign,assignment]
+    _LoaderWrapper.__new__ = staticmethod(__new__)  # type: ignore[method-assign]

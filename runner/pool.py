@@ -146,7 +146,7 @@ class WorkerPool:
         self._epoch += 1
         while self._interruption.poll():
             self._interruption.recv_bytes()
-        for number, line in enumerate(self._lines):
+        for line in self._lines:
             own = {place.shard: (place.node, place.skip) for place in places if self._line_of(place.shard) is line}
             line.begin(self._epoch, seed, own)
 

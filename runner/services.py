@@ -52,9 +52,7 @@ class InProcessReadingService(ReadingServiceInterface):
     [0, 1, 2]
     """
 
-    def __init__(
-        self, prefetch_cnt: int = 0, init_fn: InitFn | None = None, reset_fn: ResetFn | None = None
-    ) -> None:
+    def __init__(self, prefetch_cnt: int = 0, init_fn: InitFn | None = None, reset_fn: ResetFn | None = None) -> None:
         if prefetch_cnt < 0:
             raise ValueError(f"prefetch_cnt must not be negative, and is {prefetch_cnt}")
         self.prefetch_cnt = prefetch_cnt

@@ -1,11 +1,12 @@
 """Items from a worker to the main process: small ones along the connection, all others through shared memory.
 
-An item is pickled by protocol 5, which hands its arrays over apart from the pickle. The sender copies all into a block of
-shared memory; the receiver makes arrays and tensors of that very memory, and gives the block back when the last of them
-is gone, so that it is used again: its pages exist by then in both processes, and one copy is all that an item costs.
+An item is pickled by protocol 5, which hands its arrays over apart from the pickle. The sender copies all into a block
+of shared memory; the receiver makes arrays and tensors of that very memory, and gives the block back when the last of
+them is gone, so that it is used again: its pages exist by then in both processes, and one copy is all that an item
+costs.
 
-A block is an anonymous file, mapped by both sides and passed along the socket by its descriptor. It has no name, so nothing is
-left behind whatever dies.
+A block is an anonymous file, mapped by both sides and passed along the socket by its descriptor. It has no name, so
+nothing is left behind, whatever dies.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Parcel:
 
 
 class Outbox:
-    """The sender's side: packs items, and owns the blocks, `max_blocks` at most. Items beyond go along the connection."""
+    """The sender's side: packs items, and owns the blocks, `max_blocks` at most; more items go along the connection."""
 
     def __init__(self, max_blocks: int) -> None:
         self._max_blocks = max_blocks

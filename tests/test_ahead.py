@@ -94,4 +94,6 @@ def test_a_wrong_buffer_size_raises_at_construction():
 
 def test_resuming():
     assert_resumes_everywhere(lambda: numbers(range(12)).prefetch(3))
-    assert_resumes_everywhere(lambda: numbers(range(12)).shuffle(buffer_size=4).set_seed(1).prefetch(2).flatmap(lambda x: [x, x]).prefetch(9))
+    assert_resumes_everywhere(
+        lambda: numbers(range(12)).shuffle(buffer_size=4).set_seed(1).prefetch(2).flatmap(lambda x: [x, x]).prefetch(9)
+    )

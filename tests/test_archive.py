@@ -330,9 +330,7 @@ def test_a_compressed_tar_with_a_wrong_bit_raises_or_gives_all_its_files(compres
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("large", [16 * 2**20, 100], ids=["in memory", "large"])
-def test_a_file_in_a_zip_with_a_wrong_bit_raises(
-    compression: int, large: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_a_zip_with_a_wrong_bit_raises(compression: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "_LARGE", large)
     content, expected = zipped({"a": random.Random(1).randbytes(500)}, compression), random.Random(1).randbytes(500)
     raised = 0

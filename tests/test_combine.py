@@ -7,11 +7,11 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from penstock.pipes.iter import Concater, Enumerator, IterableWrapper, LengthSetter, Zipper
-from resuming import assert_resumes_everywhere, passed_on
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.iter import Concater, Enumerator, IterableWrapper, LengthSetter, Zipper
+from resuming import assert_resumes_everywhere, passed_on
 
 
 def numbers(n: int, start: int = 0) -> ps.IterDataPipe[int]:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
 from penstock.pipes.iter import IterableWrapper, RoutedDecoder
 from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers, extension_extract_fn
 from penstock.registry import Pace
 from resuming import assert_resumes_everywhere
-from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
-
-import penstock as ps
 
 Image = pytest.importorskip("PIL.Image")
 

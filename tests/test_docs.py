@@ -16,12 +16,12 @@ from penstock.registry import operators
 from penstock.registry.examples import example_names, maker_of_example
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
 
 def modules() -> Iterator[str]:
     """The modules of the installed package, whose folders lie where pytest would not import them as what they are."""
-    for package in PACKAGES:
+    for package in SETUPTOOLS["packages"]:
         yield package
         for found in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             if not found.name.endswith("__main__"):
@@ -41,13 +41,14 @@ def test_the_examples_of_a_module_are_true(name: str) -> None:
 
 
 def test_every_file_of_the_package_is_among_the_modules() -> None:
-    files = [
-        file.relative_to(ROOT).with_suffix("").parts
-        for room in ("penstock", "pipes", "registry", "runner", "compat")
-        for file in (ROOT / room).rglob("*.py")
+    names = {
+        ".".join((package, *file.relative_to(ROOT / folder).with_suffix("").parts))
+        for package, folder in SETUPTOOLS["package-dir"].items()
+        for file in (ROOT / folder).rglob("*.py")
         if not file.stem.startswith("__")
-    ]
-    assert {".".join(file if file[0] == "penstock" else ("penstock", *file)) for file in files} <= {*modules()}
+    }
+    assert names
+    assert names <= {*modules()}
 
 
 @pytest.mark.parametrize(

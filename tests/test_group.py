@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from penstock.pipes.iter import Batcher, IterableWrapper, UnBatcher
-from penstock.registry import DataChunk, Pace
-from resuming import assert_resumes_everywhere
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.iter import Batcher, IterableWrapper, UnBatcher
+from penstock.registry import DataChunk, Pace
+from resuming import assert_resumes_everywhere
 
 # batch
 

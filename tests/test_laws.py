@@ -272,6 +272,24 @@ class StateIsNoPlainData(Passing):
         _where, _number = state["where"] if isinstance(state["where"], tuple) else ()
 
 
+class GivesItsMemoryAway(Passing):
+    holds_items = False
+
+    def reset(self) -> None:
+        self.numbers: list[int] = []
+
+    def get_state(self) -> dict[str, Any]:
+        return {"numbers": self.numbers}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.numbers = state["numbers"]
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            self.numbers.append(len(self.numbers))
+            yield item
+
+
 class ForgetsWhatCameBeforeItsResuming(ps.IterDataPipe):
     holds_items = False
     payload = ("iterable",)
@@ -363,6 +381,7 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: LeavesAFileOpen(items()), ["no_resource_warning"]),
     (lambda: HidesAnItem(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
     (lambda: StateIsNoPlainData(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
+    (lambda: GivesItsMemoryAway(items()), ["resumed_after_every_item"]),
     (lambda: ForgetsWhatCameBeforeItsResuming(range(5)), ["resumed_again_and_again"]),
     (lambda: ForgetsTheNextSeed(items()), ["resumed_at_either_end", "resumed_after_every_item"]),
     (lambda: WrongGoingBackwards(sequence()), ["every_order_of_reading_agrees"]),
@@ -414,6 +433,12 @@ def test_what_an_operator_raises_under_a_law_is_the_cause_of_the_failure() -> No
     with pytest.raises(AssertionError, match="it raised TypeError") as caught:
         check_operator(lambda: HoldsALock(items()), ["copies_agree"])
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_batches_made_below_a_sharding_point_are_compared_by_what_is_in_them() -> None:
+    check_operator(lambda: items().sharding_filter().batch(2).batch(2), ["union_over_shards_is_the_whole"])
+    with pytest.raises(AssertionError, match=r"over 3 shards, missing: \['2'\]; too many: \['0', '3'\]"):
+        check_operator(lambda: LosesItemsWhenSharded(items()).batch(2), ["union_over_shards_is_the_whole"])
 
 
 def test_an_operator_opts_out_of_a_law_with_a_reason() -> None:

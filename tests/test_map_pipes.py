@@ -13,6 +13,11 @@ import cloudpickle
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
+from torch.utils.data.graph import traverse_dps
+
+import penstock as ps
 from penstock.pipes.map import (
     Batcher,
     Concater,
@@ -24,11 +29,6 @@ from penstock.pipes.map import (
 )
 from penstock.registry import DataChunk, seed_graph, walk
 from resuming import assert_resumes_everywhere
-from torch.utils.data import DataLoader, Dataset
-from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
-from torch.utils.data.graph import traverse_dps
-
-import penstock as ps
 
 
 class Squares(Dataset[int]):

@@ -60,7 +60,9 @@ def test_a_wrong_buffer_size_raises_at_construction():
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_resuming(size):
     assert_resumes_everywhere(lambda: numbers(range(25)).shuffle(buffer_size=size).set_seed(1))
-    assert_resumes_everywhere(lambda: numbers(range(9)).flatmap(lambda n: [n] * (n % 3)).shuffle(buffer_size=size).set_seed(1).batch(2))
+    assert_resumes_everywhere(
+        lambda: numbers(range(9)).flatmap(lambda n: [n] * (n % 3)).shuffle(buffer_size=size).set_seed(1).batch(2)
+    )
 
 
 def test_a_state_holds_numbers_and_no_items():

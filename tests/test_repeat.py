@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from penstock.pipes.iter import IterableWrapper
-from resuming import assert_resumes_everywhere, passed_on
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere, passed_on
 
 
 def numbers(n: int, start: int = 0) -> ps.IterDataPipe[int]:

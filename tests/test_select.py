@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from penstock.pipes.iter import Filter, Header, IterableWrapper
-from penstock.registry import Pace
-from resuming import assert_resumes_everywhere
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.iter import Filter, Header, IterableWrapper
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
 
 
 def odd(x: int) -> bool:

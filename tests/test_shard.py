@@ -1,5 +1,7 @@
 """sharding_filter: the parts make the whole, at every level."""
 
+from itertools import chain
+
 import pytest
 from torch.utils.data.datapipes.iter.sharding import ShardingFilterIterDataPipe
 from torch.utils.data.graph_settings import apply_sharding as torch_apply_sharding
@@ -33,7 +35,7 @@ def test_levels_multiply_and_neighbours_in_the_stream_go_to_different_ranks():
             dp.apply_sharding(3, worker, SHARDING_PRIORITIES.MULTIPROCESSING)
             dp.apply_sharding(2, rank, SHARDING_PRIORITIES.DISTRIBUTED)
             parts[rank, worker] = list(dp)
-    assert sorted(sum(parts.values(), [])) == list(range(12))
+    assert sorted(chain(*parts.values())) == list(range(12))
     for (rank, worker), mine in parts.items():
         torchs = ShardingFilterIterDataPipe(numbers(range(12)))
         torchs.apply_sharding(3, worker, SHARDING_PRIORITIES.MULTIPROCESSING)
@@ -76,9 +78,9 @@ def test_sharding_points_side_by_side_are_all_told(apply):
 
 @pytest.mark.parametrize("part", [0, 1, 2])
 def test_resuming(part):
-    def chain():
+    def sharded():
         dp = numbers(range(11)).shuffle(buffer_size=3).set_seed(1).sharding_filter()
         dp.apply_sharding(3, part)
         return dp
 
-    assert_resumes_everywhere(chain)
+    assert_resumes_everywhere(sharded)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from penstock.pipes.iter import Collator, Filter, FlatMapper, IterableWrapper, Mapper
-from penstock.registry import DataChunk, Pace
-from resuming import assert_resumes_everywhere
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.iter import Collator, Filter, FlatMapper, IterableWrapper, Mapper
+from penstock.registry import DataChunk, Pace
+from resuming import assert_resumes_everywhere
 
 Point = namedtuple("Point", ["x", "y"])
 
@@ -395,7 +395,9 @@ def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_operator_over_a_bare_iterable_says_what_to_wrap_it_in():
-    with pytest.raises(TypeError, match=r"Mapper reads from a pipe, and its source is of type list: wrap it, as in Itera"):
+    with pytest.raises(
+        TypeError, match=r"Mapper reads from a pipe, and its source is of type list: wrap it, as in Itera"
+    ):
         ps.iter.Mapper([1, 2], str)
     with pytest.raises(TypeError, match="Mapper reads from a pipe, and its source is of type str"):
         ps.map.Mapper("abc", str)

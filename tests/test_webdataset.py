@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from penstock.pipes.iter import IterableWrapper, WebDataset
-from penstock.registry import Pace
-from resuming import assert_resumes_everywhere
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.iter import IterableWrapper, WebDataset
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
 
 FILES = [
     ("t.tar/README", b"about"),

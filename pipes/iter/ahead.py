@@ -92,7 +92,9 @@ class _Reader(Generic[T]):
                 pipe.interrupt()
         self._thread.join(_PATIENCE)
         if self._thread.is_alive():
-            raise RuntimeError(f"the source gave no item and did not end for {_PATIENCE} s after prefetching was stopped")
+            raise RuntimeError(
+                f"the source gave no item and did not end for {_PATIENCE} s after prefetching was stopped"
+            )
 
     def _read(self) -> None:
         items = iter(self._trail)

@@ -98,9 +98,7 @@ class Shuffler(Seeded, IterDataPipe[T]):
         """The buffer as it was when the state was taken, from the items that the source gives once more."""
         slots = {number: slot for slot, number in enumerate(self._held)}
         found = {
-            slots[number]: item
-            for number, item in enumerate(islice(source, self._to_pull_again))
-            if number in slots
+            slots[number]: item for number, item in enumerate(islice(source, self._to_pull_again)) if number in slots
         }
         if len(found) < len(slots):
             raise RuntimeError("the source gave fewer items than when the state was taken")

@@ -153,7 +153,7 @@ def test_a_name_that_cannot_be_called_is_an_error(name: str) -> None:
 
 
 def test_the_decorator_without_a_name_is_an_error_at_once() -> None:
-    with pytest.raises(TypeError, match="takes the name of a method"):
+    with pytest.raises(TypeError, match="give the name of the method, as in"):
         ps.functional_datapipe(Passing)  # type: ignore[arg-type]
 
 

@@ -23,9 +23,7 @@ SERVICES = {
     "no worker": lambda: MultiProcessingReadingService(0),
     "one worker": lambda: MultiProcessingReadingService(1),
     "two workers": lambda: MultiProcessingReadingService(2),
-    "two workers, no prefetching": lambda: MultiProcessingReadingService(
-        2, worker_prefetch_cnt=0, main_prefetch_cnt=0
-    ),
+    "two workers, no prefetching": lambda: MultiProcessingReadingService(2, worker_prefetch_cnt=0, main_prefetch_cnt=0),
     "three workers": lambda: MultiProcessingReadingService(3, worker_prefetch_cnt=2, main_prefetch_cnt=1),
 }
 
@@ -93,7 +91,9 @@ def test_shards_are_taken_in_turn_and_uneven_ends_are_kept():
 
 @pytest.mark.parametrize(("items", "workers"), [(0, 2), (1, 3), (2, 3)])
 def test_fewer_items_than_workers(items, workers):
-    with DataLoader2(numbers(items).sharding_filter(), reading_service=MultiProcessingReadingService(workers)) as loader:
+    with DataLoader2(
+        numbers(items).sharding_filter(), reading_service=MultiProcessingReadingService(workers)
+    ) as loader:
         assert list(loader) == list(loader) == list(range(items))
 
 
@@ -186,7 +186,9 @@ def test_global_generators_differ_between_workers_and_follow_the_seed():
         return random.random(), float(np.random.rand()), torch.rand(()).item()
 
     def epoch():
-        with DataLoader2(numbers(4).sharding_filter().map(draw), reading_service=MultiProcessingReadingService(2)) as loader:
+        with DataLoader2(
+            numbers(4).sharding_filter().map(draw), reading_service=MultiProcessingReadingService(2)
+        ) as loader:
             loader.seed(1)
             return list(loader)
 

@@ -1,0 +1,1 @@
+"""What the README measures: each module here prints one table, `python -m benchmarks.<name>`."""

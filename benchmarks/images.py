@@ -1,0 +1,193 @@
+"""JPEG decode and resize on two processes: `python -m benchmarks.images`.
+
+Each library reads the same images in a process of its own, twice. Every contestant runs once a round, and shares are
+taken within rounds: of twice what one process does by hand, and of what two processes do at once that hand nothing
+over. Memory is sampled in one round more, whose times do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import venv
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from .harness import environment, rounds_of, share, table, verdict
+from .image_peers import PEERS, measure
+
+ROOT = Path(__file__).parents[1]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-benchmarks"
+HAND, TWO_HANDS, OURS, OLD = *list(PEERS)[:3], "torchdata 0.9 DataLoader2"
+LEAST_OF_HANDS = 0.95
+SECONDS_AT_MOST = 120
+
+
+def jpeg(number: int) -> bytes:
+    """Return an image of 500 × 375 and about 65 KB: waves, patches of colour and noise, drawn from its number."""
+    import numpy as np
+    from PIL import Image
+
+    random = np.random.default_rng(number)
+    y, x = np.mgrid[0:375, 0:500]
+    waves = [np.sin(f * (x * np.cos(a) + y * np.sin(a))) for f, a in random.uniform(0.002, 6.28, (3, 2)) * (0.003, 1)]
+    patches = Image.fromarray(random.integers(0, 256, (24, 32, 3), dtype=np.uint8)).resize((500, 375))
+    noise = random.normal(0, 10, (375, 500, 1))
+    pixels = 0.6 * (127 + 80 * np.stack(waves, axis=-1)) + 0.4 * np.asarray(patches) + noise
+    file = io.BytesIO()
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=85)
+    return file.getvalue()
+
+
+def make_images(count: int) -> list[str]:
+    """Return the paths of the images, made where they are missing."""
+    folder = CACHE / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{number:05}.jpg" for number in range(count)]
+    for number, path in enumerate(paths):
+        if not path.exists():
+            unfinished = path.with_suffix(".part")
+            unfinished.write_bytes(jpeg(number))
+            unfinished.replace(path)
+    return list(map(str, paths))
+
+
+def python_of_torchdata_09() -> str:
+    """Return a Python that has torchdata 0.9, the last with DataLoader2, in an environment made for it."""
+    if given := os.environ.get("PENSTOCK_TORCHDATA09_PYTHON"):
+        return given
+    folder = CACHE / "torchdata-0.9"
+    python, complete = folder / "bin" / "python", folder / "complete"
+    if not complete.exists():
+        print("making an environment with torchdata 0.9 …", file=sys.stderr)
+        venv.create(folder, clear=True, with_pip=True)
+        constraints = folder / "constraints.txt"
+        pins = (ROOT / "constraints.txt").read_text().splitlines(keepends=True)
+        constraints.write_text("".join(pin for pin in pins if not pin.startswith("torchdata=")))
+        install = [python, "-m", "pip", "install", "-q", "-c", constraints]
+        subprocess.run([*install, "torchdata==0.9.0", "torch", "numpy", "Pillow", "psutil"], check=True)
+        complete.touch()
+    return str(python)
+
+
+def peak_memory(pid: int, peaks: list[float]) -> None:
+    """Append the most memory, in MB, that a process and all that it started held at one time, until it ends.
+
+    Memory that they share is counted once, where the system tells: proportional set size.
+    """
+    import psutil
+
+    peaks.append(0.0)
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        while top.status() != psutil.STATUS_ZOMBIE:
+            held = 0
+            for process in [top, *top.children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    memory = process.memory_full_info()
+                    held += getattr(memory, "pss", memory.uss)
+            peaks[-1] = max(peaks[-1], held / 1e6)
+            time.sleep(0.02)
+
+
+def run(name: str, count: int, peaks: list[float] | None = None) -> dict[str, Any]:
+    """Measure one contestant in a process of its own; where that fails, the result has the `error`."""
+    try:
+        python = python_of_torchdata_09() if name == OLD else sys.executable
+    except subprocess.CalledProcessError as error:
+        return {"error": str(error)}
+    command = [python, "-m", "benchmarks.images", "--images", str(count), "--measure", name]
+    # One thread for each process, so that two processes are what is measured.
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        if peaks is not None:
+            threading.Thread(target=peak_memory, args=(process.pid, peaks), daemon=True).start()
+        try:
+            out, errors = process.communicate(timeout=SECONDS_AT_MOST)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return {"error": f"no end within {SECONDS_AT_MOST} s"}
+    if process.returncode != 0:
+        return {"error": (errors.strip() or f"exit code {process.returncode}").splitlines()[-1]}
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.images", description=__doc__)
+    parser.add_argument("--images", type=int, default=1500)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--measure", choices=PEERS, help="measure this one only, here, and print the figures as JSON")
+    options = parser.parse_args()
+    paths = make_images(options.images)
+    if options.measure:
+        print(json.dumps(measure(options.measure, paths)))
+    else:
+        compare(options.images, options.rounds, sum(map(os.path.getsize, paths)) / len(paths))
+
+
+def compare(count: int, rounds: int, size: float) -> None:
+    """Measure all contestants and print the table and the verdicts."""
+    print(environment("penstock", "torch", "Pillow"))
+    peaks: dict[str, list[float]] = {name: [] for name in PEERS}
+    trial = {name: run(name, count, peaks[name]) for name in PEERS}  # also what reads everything into memory
+    able = [name for name, result in trial.items() if "error" not in result]
+    results = rounds_of({name: partial(run, name, count) for name in able}, rounds)
+
+    def of(name: str, figure: str) -> list[float]:
+        return [result[figure] for result in results[name]]
+
+    def of_hands(name: str, figure: str) -> float:
+        return share(of(name, figure), [2 * rate for rate in of(HAND, "rate_again")])
+
+    rows = []
+    for name in able:
+        rates = [
+            part
+            for figure in ("rate", "rate_again")
+            for part in (f"{median(of(name, figure)):,.0f}", f"{of_hands(name, figure):.2f}")
+        ]
+        of_two = f"{share(of(name, 'rate_again'), of(TWO_HANDS, 'rate_again')):.2f}"
+        rest = [f"{median(of(name, 'first')):.2f}", f"{median(of(name, 'cpu')):.1f}", f"{peaks[name][0]:,.0f}"]
+        rows.append([name, trial[name]["version"], *rates, of_two, *rest])
+    alone = of(HAND, "rate_again")
+    print(
+        f"\n{count:,} JPEGs of {size / 1000:.0f} KB to 224 × 224, batches of 32, two processes; medians of {rounds}.\n"
+        "Epoch 1 is counted from its first batch on, epoch 2 from its beginning. Shares are of twice the hand loop's\n"
+        "epoch 2 in the same round; those “of two”, of the epoch 2 of the two hand loops at once.\n"
+        f"The hand loop's own epoch 2 went from {min(alone):,.0f} to {max(alone):,.0f} images/s: where these lie far\n"
+        "apart, the machine was busy with something else, and the shares are not to be trusted.\n"
+    )
+    header = ["", "version", "epoch 1, images/s", "share", "epoch 2, images/s", "share", "of two"]
+    print(table([*header, "first batch, s", "CPU, s", "memory, MB"], rows))
+    for name, result in trial.items():
+        if "error" in result:
+            print(f"{name}: not measured: {result['error']}")
+    if OURS in able:
+        print()
+        for figure, when in (("rate", "after the first batch"), ("rate_again", "in a second epoch")):
+            reached = of_hands(OURS, figure)
+            goal = f"at least {LEAST_OF_HANDS} of twice the hand loop, {when}: {reached:.2f}"
+            print(verdict(goal, reached >= LEAST_OF_HANDS))
+
+
+if __name__ == "__main__":
+    main()

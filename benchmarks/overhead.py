@@ -1,0 +1,242 @@
+"""What a stage costs: `python -m benchmarks.overhead`.
+
+The chain is range → map → map → filter → batch(64), its functions as cheap as functions are, so that what is measured
+is what a library adds to them. Every contestant runs once a round; ratios are
+taken within rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from multiprocessing import get_context
+from statistics import correlation, linear_regression, median
+from typing import Any
+
+from .harness import environment, rounds_of, share, table, verdict
+
+BATCH = 64
+HAND, OURS, TORCH = "hand-written loop", "penstock", "torch DataPipes"
+MOST_OF_HAND, LEAST_OF_TORCH, MOST_SECONDS_OF_IMPORT = 1.6, 20.0, 0.3
+MOST_BEND = 1.5
+STAGES = (1, 2, 4, 8, 16, 32)
+
+
+def add_one(x: int) -> int:
+    return x + 1
+
+
+def double(x: int) -> int:
+    return x * 2
+
+
+def is_kept(x: int) -> bool:
+    return x % 3 != 0
+
+
+def by_hand(n: int) -> Iterator[list[int]]:
+    batch = []
+    for x in range(n):
+        y = double(add_one(x))
+        if is_kept(y):
+            batch.append(y)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+def ours(n: int) -> Any:
+    import penstock as ps
+
+    return ps.iter.IterableWrapper(range(n)).map(add_one).map(double).filter(is_kept).batch(BATCH)
+
+
+def torch_own(n: int) -> Iterable[list[int]]:
+    from torch.utils.data.datapipes import iter as pipes
+
+    source = pipes.IterableWrapper(range(n))
+    mapped = pipes.Mapper(pipes.Mapper(source, add_one), double)
+    return pipes.Batcher(pipes.Filter(mapped, is_kept), BATCH)
+
+
+def torch_beside_ours(n: int) -> Iterable[list[int]]:
+    """Torch's chain in a process that has imported penstock, whose methods torch's pipes then have too."""
+    import penstock  # noqa: F401
+
+    return torch_own(n)
+
+
+def webdataset(n: int) -> Iterable[list[int]]:
+    from webdataset import DataPipeline, filters
+
+    return DataPipeline(
+        lambda: iter(range(n)),
+        filters.map(add_one),
+        filters.map(double),
+        filters.select(is_kept),
+        filters.batched(BATCH, collation_fn=None),
+    )
+
+
+def nodes(n: int) -> Iterable[list[int]]:
+    """The chain without its filter: torchdata.nodes has none."""
+    from torchdata import nodes
+
+    source = nodes.IterableWrapper(range(n))
+    mapped = nodes.Mapper(nodes.Mapper(source, add_one), double)
+    return nodes.Loader(nodes.Batcher(mapped, BATCH, drop_last=False))
+
+
+def nodes_filtering(n: int) -> Iterable[list[int]]:
+    """The chain with a filter as a user of torchdata.nodes writes it: a node of one's own."""
+    from torchdata import nodes
+
+    class Filter(nodes.BaseNode):
+        def __init__(self, source: Any) -> None:
+            super().__init__()
+            self.source = source
+
+        def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+            super().reset(initial_state)
+            self.source.reset(initial_state and initial_state["source"])
+
+        def next(self) -> int:
+            while True:
+                item: int = next(self.source)
+                if is_kept(item):
+                    return item
+
+        def get_state(self) -> dict[str, Any]:
+            return {"source": self.source.state_dict()}
+
+    source = nodes.IterableWrapper(range(n))
+    mapped = nodes.Mapper(nodes.Mapper(source, add_one), double)
+    return nodes.Loader(nodes.Batcher(Filter(mapped), BATCH, drop_last=False))
+
+
+CHAINS: dict[str, Callable[[int], Iterable[list[int]]]] = {
+    HAND: by_hand,
+    OURS: ours,
+    "webdataset": webdataset,
+    "torchdata.nodes, no filter": nodes,
+    "torchdata.nodes, own filter node": nodes_filtering,
+    TORCH: torch_own,
+    "torch DataPipes, penstock imported": torch_beside_ours,
+}
+
+
+def check(chain: Callable[[int], Iterable[list[int]]]) -> None:
+    if chain is not nodes and list(chain(1000)) != list(by_hand(1000)):
+        raise AssertionError(f"{chain.__name__} gives other batches than the hand-written loop")
+
+
+def nanoseconds(chain: Callable[[int], Iterable[object]], items: int) -> float:
+    """Return what one source item costs on its way through a chain."""
+    built = chain(items)
+    began = time.perf_counter()
+    deque(built, maxlen=0)
+    return (time.perf_counter() - began) / items * 1e9
+
+
+def compare(items: int, rounds: int) -> list[str]:
+    # Each in a process of its own, so that no library changes another by being imported.
+    with ExitStack() as stack:
+        contestants: dict[str, Callable[[], float]] = {}
+        rows = {}
+        for name, chain in CHAINS.items():
+            process = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+            try:
+                process.submit(check, chain).result()
+            except ImportError as error:
+                rows[name] = [name, f"not installed: {error.name}", "", ""]
+                continue
+            contestants[name] = lambda p=process, c=chain: p.submit(nanoseconds, c, items).result()
+        costs = rounds_of(contestants, rounds)
+    for name, cost in costs.items():
+        ratios = [f"{share(cost, costs[HAND]):.2f}", f"{share(costs[TORCH], cost):.1f}"]
+        rows[name] = [name, f"{median(cost):,.0f}", *ratios]
+    print(f"\nrange → map → map → filter → batch({BATCH}), {items:,} items, {rounds} rounds\n")
+    print(table(["", "ns per item", "× the hand-written loop", "× faster than torch"], [rows[name] for name in CHAINS]))
+    of_hand, of_torch = share(costs[OURS], costs[HAND]), share(costs[TORCH], costs[OURS])
+    return [
+        verdict(f"at most {MOST_OF_HAND} × the hand-written loop: {of_hand:.2f}", of_hand <= MOST_OF_HAND),
+        verdict(f"at least {LEAST_OF_TORCH:.0f} × faster than torch: {of_torch:.1f}", of_torch >= LEAST_OF_TORCH),
+    ]
+
+
+def long_chain(stages: int, items: int) -> Any:
+    import penstock as ps
+
+    dp: Any = ps.iter.IterableWrapper(range(items))
+    for _ in range(stages):
+        dp = dp.map(add_one)
+    return dp
+
+
+def microseconds_of_state(dp: Any, times: int = 50) -> float:
+    """Return what asking a chain for its state costs, in the middle of a pass."""
+    iterator = iter(dp)
+    next(iterator)
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        dp.state_dict()
+        taken.append(time.perf_counter() - began)
+    return median(taken) * 1e6
+
+
+def grow(items: int, rounds: int) -> list[str]:
+    measured = rounds_of({str(n): partial(nanoseconds, partial(long_chain, n), items) for n in STAGES}, rounds)
+    costs = [median(measured[str(n)]) for n in STAGES]
+    slope, intercept = linear_regression(STAGES, costs)
+    r_squared = correlation(STAGES, costs) ** 2
+    print(f"\nrange → map × n, {items:,} items, {rounds} rounds\n")
+    rows = [
+        [str(n), f"{cost:,.0f}", f"{cost / n:.0f}", f"{microseconds_of_state(long_chain(n, items)):,.0f}"]
+        for n, cost in zip(STAGES, costs, strict=True)
+    ]
+    print(table(["maps", "ns per item", "ns per item and map", "state_dict(), µs"], rows))
+    of_chain = microseconds_of_state(ours(items))
+    print(f"\nfitted: {intercept:.0f} + {slope:.1f} ns per map; state_dict() of the chain above: {of_chain:,.0f} µs")
+    late = (costs[-1] - costs[-2]) / (STAGES[-1] - STAGES[-2])
+    early = (costs[-2] - costs[0]) / (STAGES[-2] - STAGES[0])
+    bend = late / early  # 1 for a line, 2.8 for a cost that grows with the square
+    goal = f"linear in the number of stages: R² {r_squared:.4f}; maps 17 to 32 cost {bend:.2f} × what maps 2 to 16 do"
+    return [verdict(goal, bend < MOST_BEND)]
+
+
+def imports(rounds: int) -> list[str]:
+    script = "import time, torch; began = time.perf_counter(); import penstock; print(time.perf_counter() - began)"
+    seconds = median(
+        float(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout)
+        for _ in range(rounds)
+    )
+    goal = f"imports in under {MOST_SECONDS_OF_IMPORT} s more than torch: {seconds:.3f} s"
+    return [verdict(goal, seconds < MOST_SECONDS_OF_IMPORT)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
+    parser.add_argument("--items", type=int, default=100_000, help="source items of a pass")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    print(environment("penstock", "torch", "torchdata", "webdataset"))
+    verdicts = [
+        *compare(options.items, options.rounds),
+        *grow(options.items, options.rounds),
+        *imports(options.rounds),
+    ]
+    print("\n" + "\n".join(verdicts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The project's habits, one session for each. Everything that a session installs goes through constraints.txt."""
+
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["tests", "lint", "types", "tutorials"]
+
+ROOT = Path(__file__).parent
+
+
+def install(session: nox.Session, *packages: str) -> None:
+    """Install packages in the versions that we develop against."""
+    shutil.rmtree(ROOT / "build", ignore_errors=True)  # what it holds of deleted modules would get into the wheel
+    session.install("-c", "constraints.txt", *packages)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests; arguments after -- go to pytest."""
+    install(session, ".[test]")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format with ruff, and the direction of imports with import-linter."""
+    install(session, "ruff", "import-linter")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    # The names of the rooms exist in the installed package only, which the tree would hide.
+    install(session, "--no-deps", ".")
+    session.chdir(session.create_tmp())
+    session.run("lint-imports", "--no-cache", "--config", str(ROOT / "pyproject.toml"))
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types of the installed wheel with mypy, strictly."""
+    install(session, ".[demo]", "mypy", "types-tqdm")
+    session.chdir(session.create_tmp())
+    session.run("mypy", "--strict", "-p", "penstock")
+
+
+@nox.session
+def tutorials(session: nox.Session) -> None:
+    """Execute every notebook in tutorials/; a cell that raises fails the session."""
+    install(session, ".[demo]", "ipykernel", "nbclient")
+    notebooks = sorted(map(str, ROOT.glob("tutorials/*.ipynb")))
+    session.run("jupyter", "execute", "--kernel_name=python3", "--timeout=300", *notebooks)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the benchmarks beside the libraries that they compare with."""
+    install(session, ".[bench]")
+    session.run("python", "-m", "benchmarks.overhead")
+    session.run("python", "-m", "benchmarks.images")
+
+
+@nox.session
+def quickstart(session: nox.Session) -> None:
+    """Run the README's command for the demo, as it stands there, in a fresh environment."""
+    (command,) = (line for line in (ROOT / "README.md").read_text().splitlines() if '".[demo]"' in line)
+    session.run("bash", "-c", command, external=True)

@@ -1,0 +1,119 @@
+"""A chain shows itself the way its user wrote it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+
+
+class Thing:
+    def __call__(self, item: Any) -> Any:
+        return item
+
+
+class Chosen(ps.IterDataPipe):
+    """Takes its arguments in every way."""
+
+    def __init__(self, source: Any, first: Any, second: Any = 2, *rest: Any, last: Any = None, **more: Any) -> None:
+        self.source, self.first, self.second = source, first, second
+        self.rest, self.last, self.more = rest, last, more
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def ab() -> Any:
+    return ps.iter.IterableWrapper("ab")
+
+
+def local_function() -> Callable[[int], int]:
+    def inner(x: int) -> int:
+        return x
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("make", "shown"),
+    [
+        (ab, "IterableWrapper('ab')"),
+        (lambda: ab().map(double).filter(lambda x: x), "IterableWrapper('ab').map(double).filter(<lambda>)"),
+        (lambda: ab().map(str.upper).map(np.mean), "IterableWrapper('ab').map(str.upper).map(mean)"),
+        (lambda: ab().map(local_function()), "IterableWrapper('ab').map(inner)"),
+        (lambda: ab().map(list), "IterableWrapper('ab').map(list)"),
+        (lambda: ab().map(Thing()), f"IterableWrapper('ab').map(<{__name__}.Thing object>)"),
+        (
+            lambda: ab().map(functools.partial(int, base=2)),
+            "IterableWrapper('ab').map(functools.partial(<class 'int'>, base=2))",
+        ),
+        (
+            lambda: ab().map(functools.partial(double)),
+            "IterableWrapper('ab').map(functools.partial(<function double>))",
+        ),
+        (lambda: ab().batch(2, drop_last=True), "IterableWrapper('ab').batch(2, drop_last=True)"),
+        (lambda: ab().shuffle(buffer_size=5), "IterableWrapper('ab').shuffle(buffer_size=5)"),
+        (lambda: ab().zip(ab().map(str)), "IterableWrapper('ab').zip(IterableWrapper('ab').map(str))"),
+        (lambda: Chosen(ab(), 1), "Chosen(IterableWrapper('ab'), 1)"),
+        (lambda: Chosen(ab(), 1, 3, last=5, x=6), "Chosen(IterableWrapper('ab'), 1, second=3, last=5, x=6)"),
+        (lambda: Chosen(ab(), 1, last=5).map(str), "Chosen(IterableWrapper('ab'), 1, last=5).map(str)"),
+        (lambda: ps.map.SequenceWrapper("ab").map(str), "SequenceWrapper('ab').map(str)"),
+        (lambda: ps.map.SequenceWrapper("ab").to_iter_datapipe(), "SequenceWrapper('ab').to_iter_datapipe()"),
+        (lambda: TorchIterableWrapper("ab").enumerate(), "IterableWrapperIterDataPipe('ab').enumerate()"),
+        (
+            lambda: TorchIterableWrapper("ab").map(double).enumerate(),
+            "MapperIterDataPipe(IterableWrapperIterDataPipe('ab'), double).enumerate()",
+        ),
+    ],
+)
+def test_a_chain_is_shown_as_it_was_written(make: Callable[[], Any], shown: str) -> None:
+    assert repr(make()) == str(make()) == shown
+
+
+def test_a_long_chain_has_a_line_for_each_step() -> None:
+    dp = ab()
+    for _ in range(10):
+        dp = dp.map(double)
+    assert repr(dp).splitlines() == ["IterableWrapper('ab')"] + ["    .map(double)"] * 10
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["x" * 10_000, list(range(10_000)), np.zeros((100, 100)), [torch.zeros(50, 50)] * 9, [Thing()] * 99, b"x" * 10_000],
+)
+def test_a_large_or_nameless_argument_is_cut_short_on_one_line(items: Any) -> None:
+    shown = repr(ps.iter.IterableWrapper(items))
+    assert shown.startswith("IterableWrapper(")
+    assert len(shown) < 400
+    assert "\n" not in shown
+    assert " at 0x" not in shown
+
+
+def test_a_subclass_of_a_registered_operator_goes_by_its_own_name() -> None:
+    class Special(ps.iter.Mapper):
+        pass
+
+    assert repr(Special(ab(), double)) == "Special(IterableWrapper('ab'), double)"
+
+
+def test_an_argument_that_was_not_kept_is_left_out() -> None:
+    class Forgetful(ps.IterDataPipe):
+        def __init__(self, source: Any, secret: int) -> None:
+            self.source = source
+
+    assert repr(Forgetful(ab(), 1)) == "Forgetful(IterableWrapper('ab'))"
+
+
+def test_an_argument_that_cannot_be_compared_is_shown() -> None:
+    assert "array([1, 2])" in repr(Chosen(ab(), 1, np.array([1, 2])))

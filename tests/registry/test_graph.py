@@ -1,0 +1,90 @@
+"""Which pipes a pipe reads from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+from penstock.registry import sources_of, walk
+
+
+class Holding(ps.IterDataPipe):
+    payload = ("items",)
+
+    def __init__(self, held: Any, items: Any = ()) -> None:
+        self.held = held
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from ()
+
+
+def pipe() -> Any:
+    return ps.iter.IterableWrapper("ab")
+
+
+a, b = pipe(), pipe()
+
+
+@pytest.mark.parametrize(
+    ("held", "sources"),
+    [
+        (a, [a]),
+        ([a, b], [a, b]),
+        ((a, [b]), [a, b]),
+        ({"x": a, "y": (b,)}, [a, b]),
+        ({a: 0.5, b: 0.5}, [a, b]),
+        ({a}, [a]),
+        (frozenset({b}), [b]),
+        ("ab", []),
+        (None, []),
+    ],
+)
+def test_sources_are_found_in_attributes_and_their_containers(held: Any, sources: list[Any]) -> None:
+    found = sources_of(Holding(held))
+    assert len(found) == len(sources)
+    assert all(one is other for one, other in zip(found, sources, strict=True))
+
+
+def test_what_holds_items_is_not_searched() -> None:
+    assert sources_of(Holding(a, items=[b])) == [a]
+
+
+class Untouchable:
+    def __getattribute__(self, name: str) -> Any:
+        if name != "__class__":
+            raise AssertionError(f"an item was asked for {name}")
+        return object.__getattribute__(self, name)
+
+    def __iter__(self) -> Any:
+        raise AssertionError("an item was iterated")
+
+
+def test_no_item_is_touched() -> None:
+    assert [type(step).__name__ for step in walk(Holding([Untouchable()], items=Untouchable()).map(str))] == [
+        "Mapper",
+        "Holding",
+    ]
+
+
+def test_walking_goes_depth_first_and_sees_each_pipe_once() -> None:
+    shared = pipe()
+    left, right = shared.map(str), shared.filter(len)
+    dp = left.zip(right)
+    assert [id(step) for step in walk(dp)] == [id(step) for step in (dp, left, shared, right)]
+
+
+def test_walking_goes_through_both_kinds_and_through_pipes_of_torch() -> None:
+    dp = TorchIterableWrapper(range(3)).map(str).enumerate().to_map_datapipe().map(len).to_iter_datapipe()
+    assert [type(step).__name__ for step in walk(dp)] == [
+        "MapToIterConverter",
+        "Mapper",
+        "IterToMapConverter",
+        "Enumerator",
+        "MapperIterDataPipe",
+        "IterableWrapperIterDataPipe",
+    ]

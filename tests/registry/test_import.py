@@ -1,0 +1,81 @@
+"""What importing Penstock brings along, and what it does without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def imported() -> set[str]:
+    code = "import torch, sys; before = {*sys.modules}; import penstock; print(*({*sys.modules} - before))"
+    return {*run(code).split()}
+
+
+@pytest.mark.parametrize("module", ["fsspec", "s3fs", "obstore", "pyarrow", "PIL", "doctest", "torchdata"])
+def test_importing_penstock_does_not_import(module: str, imported: set[str]) -> None:
+    assert "penstock.pipes.iter" in imported
+    assert module not in imported
+
+
+WITHOUT_DATAPIPES = """
+    import sys
+    import torch.utils.data
+
+    for name in [name for name in sys.modules if name.startswith("torch.utils.data.datapipes")]:
+        sys.modules[name] = None
+    sys.modules["torch.utils.data.datapipes"] = None
+    for name in ("IterDataPipe", "MapDataPipe", "DFIterDataPipe", "DataChunk", "functional_datapipe"):
+        vars(torch.utils.data).pop(name, None)
+
+    import json
+    import pickle
+    import penstock as ps
+    from penstock.registry import apply_sharding, seed_graph, torch_pipes
+"""
+
+
+def test_without_the_datapipes_of_torch_chains_work_all_the_same() -> None:
+    shown = run(
+        WITHOUT_DATAPIPES
+        + """
+    assert torch_pipes.TorchIterDataPipe.__module__ == "penstock.registry.torch_pipes"
+
+    def chain():
+        return ps.iter.IterableWrapper(range(12)).shuffle(buffer_size=4).sharding_filter().map(str).batch(2)
+
+    dp = chain()
+    seed_graph(dp, 0)
+    apply_sharding(dp, 2, 0)
+    print(dp)
+    iterator = iter(dp)
+    first = next(iterator)
+    resumed = pickle.loads(pickle.dumps(chain()))
+    apply_sharding(resumed, 2, 0)
+    resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    assert list(resumed) == list(iterator)
+    print(ps.map.SequenceWrapper("abc").map(str.upper).batch(2).to_iter_datapipe().take_all())
+    assert isinstance(dp, torch.utils.data.IterableDataset)
+    print(len(list(torch.utils.data.DataLoader(chain(), batch_size=None))))
+    try:
+        dp.shufle
+    except AttributeError as error:
+        print(error)
+    ps.registry.check_operator(chain)
+    """
+    )
+    assert shown.splitlines() == [
+        "IterableWrapper(range(0, 12)).shuffle(buffer_size=4).sharding_filter().map(str).batch(2)",
+        "[['A', 'B'], ['C']]",
+        "6",
+        "'Batcher' object has no attribute 'shufle': did you mean 'shuffle'?",
+    ]

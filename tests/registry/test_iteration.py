@@ -1,0 +1,317 @@
+"""A pass over a pipe: its beginning, its end, errors in it, and being replaced by a newer one."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+import penstock as ps
+from penstock.registry import close
+
+
+class Pipe(ps.IterDataPipe):
+    """A pipe whose `__iter__` is the function that it is given."""
+
+    def __init__(self, source: Any, iterate: Callable[[Any], Any]) -> None:
+        self.source = source
+        self.iterate = iterate
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.iterate(self.source)  # type: ignore[no-any-return]
+
+
+def numbers(n: int = 5) -> Any:
+    return ps.iter.IterableWrapper(range(n))
+
+
+def generator(source: Any) -> Iterator[Any]:
+    for item in source:  # noqa: UP028
+        yield item
+
+
+class Watched:
+    """An iterable that knows how many of its iterators are open."""
+
+    def __init__(self, items: Any = range(5)) -> None:
+        self.items = items
+        self.open = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.open += 1
+        try:
+            yield from self.items
+        finally:
+            self.open -= 1
+
+
+@pytest.mark.parametrize(
+    "iterate",
+    [
+        generator,
+        iter,
+        list,
+        lambda source: map(int, source),
+        lambda source: itertools.islice(source, None),
+        lambda source: itertools.chain.from_iterable([item] for item in source),
+    ],
+)
+def test_iter_may_return_any_iterable(iterate: Any) -> None:
+    assert list(Pipe(numbers(), iterate)) == [0, 1, 2, 3, 4]
+
+
+def test_a_pipe_may_be_its_own_iterator() -> None:
+    class Counter(ps.IterDataPipe):
+        def reset(self) -> None:
+            self.n = 0
+
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+        def __next__(self) -> int:
+            if self.n == 3:
+                raise StopIteration
+            self.n += 1
+            return self.n
+
+    dp = Counter()
+    assert list(dp) == list(dp) == [1, 2, 3]
+    older = iter(dp)
+    next(older)
+    newer = iter(dp)
+    with pytest.raises(RuntimeError, match="replaced"):
+        next(older)
+    assert list(newer) == [1, 2, 3]
+
+
+def test_a_subclass_may_inherit_iter_or_call_it() -> None:
+    class Inheriting(Pipe):
+        pass
+
+    class Calling(Pipe):
+        def __iter__(self) -> Iterator[Any]:
+            for item in super().__iter__():
+                yield -item
+
+    assert list(Inheriting(numbers(), iter)) == [0, 1, 2, 3, 4]
+    assert list(Calling(numbers(), iter)) == [0, -1, -2, -3, -4]
+
+
+def test_a_class_without_iter_says_that_it_needs_one() -> None:
+    class Nothing(ps.IterDataPipe):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Nothing must define __iter__"):
+        list(Nothing())
+
+
+def test_nothing_is_pulled_before_the_first_item_is_asked_for() -> None:
+    pulled: list[int] = []
+    dp = ps.iter.IterableWrapper(iter(range(5))).map(lambda x: pulled.append(x) or x)
+    iterator = iter(dp)
+    assert pulled == []
+    next(iterator)
+    assert pulled == [0]
+
+
+def test_reset_is_called_when_a_pass_begins() -> None:
+    class Resetting(Pipe):
+        resets = 0
+
+        def reset(self) -> None:
+            self.resets += 1
+
+    dp = Resetting(numbers(), iter)
+    iterator = iter(dp)
+    assert dp.resets == 0
+    list(iterator)
+    list(dp)
+    assert dp.resets == 2
+
+
+def test_one_frame_of_ours_runs_for_an_item_and_stage_and_no_hook() -> None:
+    iterator = iter(numbers().map(str).filter(len))
+    next(iterator)
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
+    next(iterator)
+    sys.setprofile(None)
+    assert calls == ["_deliver"] * 3
+
+
+# One live iterator
+
+
+def test_a_newer_iterator_replaces_the_older_whose_next_step_says_so() -> None:
+    dp = numbers().map(str)
+    older, newer = iter(dp), iter(dp)
+    with pytest.raises(RuntimeError, match=r"this iterator of Mapper\(str\) was replaced by a newer one: .*fork it"):
+        next(older)
+    assert list(older) == []
+    assert list(newer) == ["0", "1", "2", "3", "4"]
+
+
+def test_the_older_iterator_is_closed_at_once() -> None:
+    watched = Watched()
+    dp = ps.iter.IterableWrapper(watched, deepcopy=False).map(int)
+    older = iter(dp)
+    next(older)
+    assert watched.open == 1
+    newer = iter(dp)
+    assert watched.open == 0
+    next(newer)
+    del newer
+    assert watched.open == 0
+    with pytest.raises(RuntimeError, match="replaced"):
+        next(older)
+
+
+def test_a_used_up_iterator_is_not_replaced() -> None:
+    dp = numbers()
+    older = iter(dp)
+    list(older)
+    list(dp)
+    assert list(older) == []
+
+
+def test_an_operator_that_catches_errors_does_not_catch_being_replaced() -> None:
+    def forgiving(source: Any) -> Iterator[Any]:
+        for item in source:
+            try:
+                yield item
+            except Exception:
+                yield "caught"
+
+    dp = Pipe(numbers(), forgiving)
+    older = iter(dp)
+    next(older)
+    assert list(dp) == [0, 1, 2, 3, 4]
+    with pytest.raises(RuntimeError, match="replaced"):
+        next(older)
+
+
+def test_reading_a_pipe_twice_at_once_is_a_clear_error() -> None:
+    dp = numbers()
+    with pytest.raises(RuntimeError, match=r"this iterator of IterableWrapper\(range\(0, 5\)\) was replaced"):
+        list(Pipe(dp, lambda source: zip(source, source, strict=True)))
+
+
+def test_a_pipe_that_reads_itself_is_a_clear_error() -> None:
+    dp = numbers().map(lambda x: list(dp))
+    with pytest.raises(RuntimeError, match=r"Mapper\(<lambda>\) is being read at this moment, .* by itself"):
+        list(dp)
+
+
+def test_a_pipe_that_another_thread_is_reading_is_a_clear_error() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait(x: int) -> int:
+        inside.set()
+        assert go_on.wait(30)
+        return x
+
+    dp = numbers().map(wait)
+    items: list[int] = []
+    thread = threading.Thread(target=lambda: items.extend(dp))
+    thread.start()
+    try:
+        assert inside.wait(30)
+        with pytest.raises(RuntimeError, match=r"Mapper\(.*wait\) is being read at this moment, by another thread"):
+            iter(dp)
+    finally:
+        go_on.set()
+        thread.join(30)
+    assert items == [0, 1, 2, 3, 4]
+
+
+# The end
+
+
+@pytest.mark.parametrize("end", ["used up", "closed", "dropped", "failed"])
+def test_what_was_opened_is_closed_at_the_end(end: str) -> None:
+    watched = Watched()
+    dp = ps.iter.IterableWrapper(watched, deepcopy=False).map(lambda x: 1 // (3 - x) if end == "failed" else x)
+    iterator: Any = iter(Pipe(dp, generator))
+    next(iterator)
+    assert watched.open == 1
+    if end == "used up":
+        list(iterator)
+    elif end == "closed":
+        close(iterator)
+    elif end == "dropped":
+        del iterator
+    else:
+        with pytest.raises(ZeroDivisionError):
+            list(iterator)
+    assert watched.open == 0
+
+
+def test_at_end_is_called_after_the_last_item_and_only_then() -> None:
+    class Strict(Pipe):
+        def at_end(self) -> None:
+            raise ValueError("too short")
+
+    dp = Strict(numbers(), iter)
+    assert dp.take(4) == [0, 1, 2, 3]
+    iterator = iter(dp)
+    assert list(itertools.islice(iterator, 5)) == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="too short"):
+        next(iterator)
+
+
+def test_after_an_error_the_iterator_is_over_and_the_next_pass_begins_anew() -> None:
+    failing = True
+
+    def fail_once(x: int) -> int:
+        if failing and x == 2:
+            raise ValueError(x)
+        return x
+
+    dp = numbers().map(fail_once).map(str)
+    iterator = iter(dp)
+    assert [next(iterator), next(iterator)] == ["0", "1"]
+    with pytest.raises(ValueError, match="2"):
+        next(iterator)
+    assert list(iterator) == []
+    failing = False
+    assert list(dp) == ["0", "1", "2", "3", "4"]
+
+
+def test_an_interrupt_passes_as_it_is_and_its_pass_has_no_state() -> None:
+    def interrupt(x: int) -> NoReturn:
+        raise KeyboardInterrupt
+
+    dp = numbers().map(interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        list(dp)
+    assert not hasattr(caught.value, "__notes__")
+    with pytest.raises(RuntimeError, match=r"ended in KeyboardInterrupt\(\)"):
+        dp.state_dict()
+
+
+# What every pipe can do
+
+
+def test_take_leaves_the_pipe_as_it_was() -> None:
+    dp = numbers()
+    assert dp.take(2) == [0, 1]
+    assert dp.take(9) == dp.take_all() == [0, 1, 2, 3, 4]
+    assert dp.count() == 5
+
+
+def test_the_helpers_are_on_map_style_pipes_too() -> None:
+    dp = ps.map.SequenceWrapper("abc")
+    assert (dp.take(2), dp.take_all(), dp.count(), list(dp)) == (["a", "b"], ["a", "b", "c"], 3, ["a", "b", "c"])
+
+
+def test_show_prints_the_chain_and_its_first_items(capsys: pytest.CaptureFixture[str]) -> None:
+    ps.iter.IterableWrapper([b"x" * 1000, "b", "c"]).show(2)
+    assert capsys.readouterr().out.splitlines()[1:] == ["0: bytes of length 1000", "1: 'b'"]
+
+
+def test_the_methods_of_a_chain_are_completed() -> None:
+    assert {"map", "batch", "take", "state_dict", "source"} <= {*dir(numbers().map(str))}

@@ -1,0 +1,121 @@
+"""Random numbers that a chain can repeat."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+from penstock.registry import Seeded, derive_seed, seed_graph, uniform_draws, walk
+
+
+class Drawing(Seeded, ps.IterDataPipe):
+    """The seed of each pass, once for each item."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Any:
+        for _ in self.source:
+            yield self.pass_seed
+
+
+def one() -> Any:
+    return ps.iter.IterableWrapper([0])
+
+
+def test_a_derived_seed_is_the_same_everywhere_and_for_ever() -> None:
+    assert derive_seed(0) == 3717377837946358015
+    assert derive_seed(1, 2, 3) == 9000938580248669710
+
+
+def test_derived_seeds_differ_with_every_part_and_its_place() -> None:
+    parts = [(), (0,), (0, 0), (1,), (0, 1), (1, 0), (-1,), (2**32, 3), (0, 1 + 3 * 2**32), (2**63,), (2**64 - 2,)]
+    seeds = [derive_seed(*part) for part in parts]
+    assert len({*seeds}) == len(parts)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize("start", [0, 1, 1023, 1024, 1025, 5000])
+def test_draws_can_be_begun_anywhere(start: int) -> None:
+    from_the_start = islice(uniform_draws(7), start, start + 2000)
+    assert list(from_the_start) == list(islice(uniform_draws(7, start), 2000))
+
+
+def test_draws_are_uniform_and_another_seed_gives_others() -> None:
+    draws = np.array(list(islice(uniform_draws(7), 20_000)))
+    assert 0 <= draws.min() < draws.max() < 1
+    assert np.all(np.abs(np.histogram(draws, bins=10, range=(0, 1))[0] / 2000 - 1) < 0.1)
+    assert list(islice(uniform_draws(8), 5)) != draws[:5].tolist()
+    assert list(islice(uniform_draws(2**64 + 7), 5)) == draws[:5].tolist()
+
+
+def test_every_pass_has_a_seed_of_its_own_which_the_seed_that_was_set_repeats() -> None:
+    dp = Drawing(one())
+    seeds = [dp.set_seed(3).take_all()] + [dp.take_all() for _ in range(4)]
+    assert len({seed for (seed,) in seeds}) == 5
+    dp.set_seed(3)
+    assert [dp.take_all() for _ in range(5)] == seeds
+    dp.set_seed(4)
+    assert dp.take_all() not in seeds
+
+
+def test_without_a_seed_torch_governs() -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        dp = Drawing(one())
+        runs.append([dp.take_all(), dp.take_all()])
+    assert runs[0] == runs[1] != runs[2]
+    assert runs[0][0] != runs[0][1]
+
+
+def test_asking_for_the_next_seed_fixes_it() -> None:
+    dp = Drawing(one())
+    asked = dp.upcoming_pass_seed()
+    torch.manual_seed(1)
+    assert dp.upcoming_pass_seed() == asked
+    assert dp.take_all() == [asked]
+    assert dp.upcoming_pass_seed() != asked
+
+
+def seeds_of(dp: Any, shard: int) -> dict[str, int]:
+    seed_graph(dp, 5, shard)
+    return {pipe.name: pipe.upcoming_pass_seed() for pipe in walk(dp) if isinstance(pipe, Drawing)}
+
+
+def named(source: Any, name: str) -> Any:
+    dp = Drawing(source)
+    dp.name = name
+    return dp
+
+
+def test_shards_agree_above_the_sharding_point_and_differ_below() -> None:
+    def chain() -> Any:
+        return named(named(named(one(), "far above"), "above").sharding_filter(), "below")
+
+    first, second = seeds_of(chain(), 0), seeds_of(chain(), 1)
+    assert {name for name in first if first[name] == second[name]} == {"above", "far above"}
+    assert len({*first.values(), *second.values()}) == 4
+
+
+def test_without_a_sharding_point_every_pipe_differs_with_the_shard() -> None:
+    def chain() -> Any:
+        return named(named(one(), "first"), "second")
+
+    assert seeds_of(chain(), 0) == seeds_of(chain(), 0)
+    assert not {*seeds_of(chain(), 0).values()} & {*seeds_of(chain(), 1).values()}
+
+
+def test_pipes_of_torch_are_seeded_too() -> None:
+    def shuffled(seed: int) -> list[int]:
+        dp = TorchIterableWrapper(range(50)).shuffle()
+        seed_graph(dp, seed)
+        return list(dp)
+
+    assert shuffled(1) == shuffled(1) != shuffled(2)

@@ -1,0 +1,373 @@
+"""Taking the state of a chain, and going on from it. Every operator's own resuming is checked by the laws."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
+from typing import Any
+
+import pytest
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+from penstock.registry import Pace, Seeded, Tally, Trail, seed_graph, state, walk
+
+
+class Source(ps.IterDataPipe):
+    """The numbers below `n`; how many were handed out in all passes is in `pulled`."""
+
+    holds_items = False
+
+    def __init__(self, n: int = 10) -> None:
+        self.n = n
+        self.pulled = 0
+
+    def reset(self) -> None:
+        self.position = 0
+
+    def get_state(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]
+
+    def __iter__(self) -> Iterator[int]:
+        while self.position < self.n:
+            self.position += 1
+            self.pulled += 1
+            yield self.position - 1
+
+
+class Twice(ps.IterDataPipe):
+    """Each item twice; without a line about state."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            yield item
+            yield item
+
+
+class TwiceMarked(Twice):
+    """Each item twice; says when it holds none."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            yield item
+            yield item
+            self.mark()
+
+
+@pytest.fixture(params=[0.02, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
+def share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    monkeypatch.setattr(state, "SNAPSHOT_SHARE", request.param)
+    return float(request.param)
+
+
+def begin(dp: Any, taken: int) -> Any:
+    iterator = iter(dp)
+    for _ in range(taken):
+        next(iterator)
+    return iterator
+
+
+def resume(dp: Any, from_: Any) -> Any:
+    dp.load_state_dict(json.loads(json.dumps(from_.state_dict())))
+    return dp
+
+
+CHAINS: dict[str, Callable[[], Any]] = {
+    "source": Source,
+    "twice": lambda: Twice(Source()),
+    "marked": lambda: TwiceMarked(Source()),
+    "marked twice": lambda: TwiceMarked(TwiceMarked(Source())),
+    "mixed": lambda: TwiceMarked(Twice(Source(4)).map(str)).batch(3),
+}
+
+
+@pytest.mark.usefixtures("share")
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+def test_a_chain_goes_on_after_any_item_from_an_iterator_that_is_live_or_gone(make: Callable[[], Any]) -> None:
+    expected = list(make())
+    for taken in range(len(expected) + 1):
+        dp = make()
+        iterator = begin(dp, taken)
+        assert list(resume(make(), dp)) == expected[taken:]
+        del iterator
+        assert list(resume(make(), dp)) == expected[taken:]
+
+
+@pytest.mark.parametrize(
+    ("make", "taken", "reads"),
+    [
+        (lambda: Source(50), 45, 5),  # goes on where the source stands
+        (lambda: Twice(Source(50)), 90, 50),  # all of it once more
+        (lambda: TwiceMarked(Source(50)), 90, 6),  # from the last mark: before the item that it is still on
+        (lambda: TwiceMarked(Source(50)).map(str).batch(2), 45, 6),
+    ],
+)
+def test_how_much_is_read_again_is_what_the_operator_said(
+    make: Callable[[], Any], taken: int, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "SNAPSHOT_SHARE", float("inf"))
+    dp, resumed = make(), make()
+    _iterator = begin(dp, taken)
+    list(resume(resumed, dp))
+    *_, source = walk(resumed)
+    assert source.pulled == reads
+
+
+def test_a_state_does_not_change_when_the_chain_goes_on() -> None:
+    dp = Twice(Source()).shuffle(buffer_size=3)
+    iterator = begin(dp, 5)
+    taken = dp.state_dict()
+    before = json.dumps(taken)
+    list(iterator)
+    list(dp)
+    assert json.dumps(taken) == before
+
+
+def test_loading_a_state_takes_nothing_from_the_pass_that_it_came_from() -> None:
+    dp = Source()
+    iterator = begin(dp, 3)
+    resume(Source(), dp)
+    assert list(iterator) == [3, 4, 5, 6, 7, 8, 9]
+
+
+def test_loading_a_state_replaces_the_live_iterator() -> None:
+    dp = Source()
+    saved = dp.state_dict()
+    iterator = begin(dp, 3)
+    dp.load_state_dict(saved)
+    with pytest.raises(RuntimeError, match="replaced by a newer one"):
+        next(iterator)
+    assert list(dp) == list(range(10))
+
+
+def test_a_resumed_chain_that_was_not_read_yet_gives_the_state_that_it_was_given() -> None:
+    dp = Twice(Source())
+    _iterator = begin(dp, 5)
+    resumed = resume(Twice(Source()), dp)
+    assert resumed.state_dict() == dp.state_dict()
+    assert list(resume(Twice(Source()), resumed)) == [2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
+
+
+def test_a_resumed_chain_is_resumed_once() -> None:
+    dp = Source(4)
+    _iterator = begin(dp, 3)
+    resumed = resume(Source(4), dp)
+    assert [list(resumed), list(resumed)] == [[3], [0, 1, 2, 3]]
+
+
+def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
+    dp = Source().map(str).filter(len)
+    _iterator = begin(dp, 2)
+    assert dp.state_dict() == {
+        "version": 1,
+        "chain": ["Filter", "  Mapper", "    Source"],
+        "state": {"sources": [{"sources": [{"own": {"position": 2}}]}]},
+    }
+
+
+# States that do not fit
+
+
+def test_a_state_of_another_chain_is_an_error_that_shows_the_difference() -> None:
+    with pytest.raises(ValueError, match="the state is of another chain") as caught:
+        Source().filter(len).load_state_dict(Source().map(str).state_dict())
+    assert str(caught.value).splitlines()[1:] == ["- Mapper", "+ Filter", "    Source"]
+
+
+def test_a_state_of_another_version_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the state has version 99, and this penstock reads version 1"):
+        Source().load_state_dict({**Source().state_dict(), "version": 99})
+
+
+@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 1, "chain": []}])
+def test_what_is_no_state_is_an_error(nonsense: Any) -> None:
+    with pytest.raises(ValueError, match="not a state of a chain: .* give what state_dict"):
+        Source().load_state_dict(nonsense)
+
+
+def test_a_pass_that_ended_in_an_error_has_no_state_until_the_next_one_begins() -> None:
+    dp = Source().map(lambda x: 1 // (2 - x))
+    with pytest.raises(ZeroDivisionError):
+        list(dp)
+    with pytest.raises(RuntimeError, match=r"the last pass over Mapper\(<lambda>\) ended in ZeroDivisionError\("):
+        dp.state_dict()
+    _iterator = begin(dp, 1)
+    assert list(islice(resume(Source().map(str), dp), 1)) == ["1"]
+
+
+# Sources that are not ours
+
+
+def test_a_source_that_cannot_tell_where_it_stands_is_read_again() -> None:
+    def chain() -> Any:
+        return TorchIterableWrapper(range(10)).enumerate()
+
+    expected = list(chain())
+    dp = chain()
+    iterator = iter(dp)
+    for number in range(len(expected)):
+        assert list(resume(chain(), dp)) == expected[number:]
+        next(iterator)
+
+
+def test_a_source_with_states_of_its_own_goes_on_from_them() -> None:
+    class Theirs(TorchIterDataPipe):  # type: ignore[type-arg]
+        position = 0
+
+        def __iter__(self) -> Iterator[int]:
+            while self.position < 10:
+                self.position += 1
+                yield self.position - 1
+
+        def state_dict(self) -> dict[str, int]:
+            return {"theirs": self.position}
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            self.position = state["theirs"]
+
+    dp: Any = Theirs()
+    dp = dp.header(8)
+    _iterator = begin(dp, 3)
+    assert dp.state_dict()["state"]["sources"] == [{"state": {"theirs": 3}}]
+    fresh: Any = Theirs()
+    assert list(resume(fresh.header(8), dp)) == [3, 4, 5, 6, 7]
+
+
+def test_a_map_style_source_stands_nowhere() -> None:
+    def chain() -> Any:
+        return ps.map.SequenceWrapper("abcde").map(str.upper).to_iter_datapipe()
+
+    dp = chain()
+    _iterator = begin(dp, 2)
+    assert list(resume(chain(), dp)) == ["C", "D", "E"]
+
+
+# Seeds
+
+
+class Ordered(Seeded, Twice):
+    """The seed of the pass, for each item."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            yield item, self.pass_seed
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2])
+@pytest.mark.parametrize("seeded", [True, False])
+def test_the_seeds_of_this_pass_and_of_those_to_come_are_in_the_state(passes: int, seeded: bool) -> None:
+    dp = Ordered(Source(4))
+    if seeded:
+        seed_graph(dp, 7)
+    for _ in range(passes):
+        list(dp)
+    iterator = begin(dp, 2)
+    resumed = resume(Ordered(Source(4)), dp)
+    assert list(resumed) == list(iterator)
+    if seeded:  # without a seed, those of later passes are drawn from torch's generator, here and there
+        assert [list(resumed), list(resumed)] == [list(dp), list(dp)]
+
+
+@pytest.mark.parametrize("passes", [0, 1])
+def test_between_two_passes_the_seed_of_the_next_is_in_the_state(passes: int) -> None:
+    dp = Ordered(Source(4))
+    for _ in range(passes):
+        list(dp)
+    resumed = resume(Ordered(Source(4)), dp)
+    assert list(resumed) == list(dp)
+
+
+@pytest.mark.parametrize("ahead", [Twice, lambda dp: dp.prefetch(2), lambda dp: dp.shuffle(buffer_size=3)])
+def test_a_pass_that_is_not_read_on_after_resuming_counts_for_the_seeds_all_the_same(ahead: Any) -> None:
+    def chain() -> Any:
+        dp = ahead(Ordered(Source(9))).header(2)
+        seed_graph(dp, 7)
+        return dp
+
+    dp = chain()
+    iterator = begin(dp, 2)
+    resumed = resume(chain(), dp)
+    assert list(resumed) == list(iterator) == []
+    assert list(resumed) == list(dp)
+
+
+# What the states rest on
+
+
+def test_a_tally_counts_what_goes_by() -> None:
+    tally = Tally()
+    iterator = tally.follow(iter("abc"))
+    assert tally.items == 0
+    next(iterator)
+    assert tally.items == tally.items == 1
+    deque(iterator)
+    assert tally.items == 3
+
+
+class Clock:
+    """A clock that each snapshot and each item moves on by so many seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("time.perf_counter", lambda: self.now)
+
+    def snapshots(
+        self, items: int, seconds_per_item: float, seconds_per_snapshot: float, at_least: int = 1
+    ) -> list[int]:
+        """The numbers of the items after which a snapshot was taken."""
+        pace = Pace(at_least)
+        taken = []
+        for number in range(1, items + 1):
+            self.now += seconds_per_item
+            if pace.due():
+                started = self.now
+                self.now += seconds_per_snapshot
+                pace.taken(started)
+                taken.append(number)
+        return taken
+
+
+def test_snapshots_that_cost_nothing_are_taken_at_every_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Clock(monkeypatch).snapshots(5, 1.0, 0.0) == [1, 2, 3, 4, 5]
+    assert Clock(monkeypatch).snapshots(9, 1.0, 0.0, at_least=3) == [3, 6, 9]
+
+
+def test_snapshots_cost_about_their_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    items, seconds_per_item, seconds_per_snapshot = 10_000, 1e-3, 1e-2
+    taken = Clock(monkeypatch).snapshots(items, seconds_per_item, seconds_per_snapshot)
+    spent = len(taken) * seconds_per_snapshot / (items * seconds_per_item)
+    assert state.SNAPSHOT_SHARE / 2 < spent < state.SNAPSHOT_SHARE * 2
+    assert all(later - earlier <= 2 * earlier for earlier, later in pairwise(taken))
+
+
+@pytest.mark.usefixtures("share")
+@pytest.mark.parametrize("pulled", range(8))
+@pytest.mark.parametrize("behind", range(4))
+def test_a_trail_leads_back_to_the_oldest_item_that_is_needed(pulled: int, behind: int) -> None:
+    oldest = max(pulled - behind, 0)
+    source = Source()
+    trail = Trail(source, lambda: oldest)
+    items = list(islice(iter(trail), pulled))
+    assert (items, trail.pulled) == (list(range(pulled)), pulled)
+    node, skip = trail.way_back()
+    again = Source()
+    again._take_node(node)
+    assert list(again)[skip:] == list(range(oldest, 10))
+
+
+def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "SNAPSHOT_SHARE", float("inf"))
+    handed_out = 0
+    trail = Trail(Source(1000), lambda: max(handed_out - 3, 0))
+    for _ in trail:
+        handed_out += 1
+        assert len(trail._snapshots) <= 6
