@@ -200,18 +200,28 @@ def grow(items: int, rounds: int) -> list[str]:
     slope, intercept = linear_regression(STAGES, costs)
     r_squared = correlation(STAGES, costs) ** 2
     print(f"\nrange → map × n, {items:,} items, {rounds} rounds\n")
+    states = [microseconds_of_state(long_chain(n, items)) for n in STAGES]
     rows = [
-        [str(n), f"{cost:,.0f}", f"{cost / n:.0f}", f"{microseconds_of_state(long_chain(n, items)):,.0f}"]
-        for n, cost in zip(STAGES, costs, strict=True)
+        [str(n), f"{cost:,.0f}", f"{cost / n:.0f}", f"{state:,.0f}"]
+        for n, cost, state in zip(STAGES, costs, states, strict=True)
     ]
     print(table(["maps", "ns per item", "ns per item and map", "state_dict(), µs"], rows))
-    of_chain = microseconds_of_state(ours(items))
-    print(f"\nfitted: {intercept:.0f} + {slope:.1f} ns per map; state_dict() of the chain above: {of_chain:,.0f} µs")
+    print(f"\nfitted: {intercept:.0f} + {slope:.1f} ns per map, R² {r_squared:.4f}")
+    print(f"state_dict() of the chain above: {microseconds_of_state(ours(items)):,.0f} µs")
+    return [
+        verdict(
+            f"{what} grows in a line with the stages: maps 17 to 32 add {found:.2f} × what maps 2 to 16 do",
+            found < MOST_BEND,
+        )
+        for what, found in (("an item", bend(costs)), ("state_dict()", bend(states)))
+    ]
+
+
+def bend(costs: list[float]) -> float:
+    """Return what a late stage adds, as a multiple of what an early one does: 1 for a line, 2.8 for a square."""
     late = (costs[-1] - costs[-2]) / (STAGES[-1] - STAGES[-2])
     early = (costs[-2] - costs[0]) / (STAGES[-2] - STAGES[0])
-    bend = late / early  # 1 for a line, 2.8 for a cost that grows with the square
-    goal = f"linear in the number of stages: R² {r_squared:.4f}; maps 17 to 32 cost {bend:.2f} × what maps 2 to 16 do"
-    return [verdict(goal, bend < MOST_BEND)]
+    return late / early
 
 
 def imports(rounds: int) -> list[str]:

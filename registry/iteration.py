@@ -118,8 +118,6 @@ class Pass:
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
     replace_live_iterator(pipe)
-    if pipe._pass is not None and pipe._handed_down == {"at": "end"}:
-        pipe._pop_node()  # the iterator replaced now was to give nothing, and did
     current = Pass(pipe)
     pipe._pass = current
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))

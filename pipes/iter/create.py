@@ -67,5 +67,5 @@ class IterableWrapper(IterDataPipe[T]):
             return self.iterable
         try:
             return copy.deepcopy(self.iterable)
-        except TypeError:  # what deepcopy raises for generators, open files, locks
+        except Exception:  # what copying raises is up to the class: generators, open files and locks cannot be copied
             return self.iterable
