@@ -13,9 +13,9 @@ from torch.utils.data import get_worker_info
 from .display import show_chain
 from .functional import bases, find_method
 from .graph import sources_of
-from .iteration import Pass, begin_pass, replace_live_iterator
+from .iteration import Pass, begin_pass, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
-from .state import Node, capture, node_before_pass, pack, take_seeds, unpack
+from .state import Node, node_before_pass, pack, take_seeds, unpack
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -220,12 +220,7 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
     def set_state(self, state: dict[str, Any]) -> None:
         """Take up what `get_state` returned. Called after `reset`, when a pass goes on from a state."""
 
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        """Return `get_state()`, and the states of the sources that go with it: where they stand now.
-
-        An operator that reads ahead returns earlier states of its sources, and its own to match.
-        """
-        return self.get_state(), [capture(source) for source in self._pass.sources] if self._pass is not None else []
+    snapshot = snapshot
 
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""

@@ -22,7 +22,7 @@ from .state import Node, Pace, Tally, can_capture, capture, hand_down, node_befo
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
-__all__ = ["Pass", "begin_pass", "close", "replace_live_iterator", "require_end"]
+__all__ = ["Pass", "begin_pass", "close", "replace_live_iterator", "require_end", "snapshot"]
 
 T = TypeVar("T")
 
@@ -99,11 +99,11 @@ class Pass:
         if self.ended:
             return {**node_before_pass(pipe), "at": "end"}
         if self._tally is None:
-            node = self._open_node(pipe, *pipe.snapshot())
-        else:
-            skip = self._tally.items - self._emitted_at_mark
-            node = {**self._mark, "skip": skip} if skip else self._mark
-        return with_present_seeds(node, self.sources)
+            own, nodes = pipe.snapshot()
+            node = self._open_node(pipe, own, nodes)
+            return node if type(pipe).snapshot is snapshot else with_present_seeds(node, self.sources)
+        skip = self._tally.items - self._emitted_at_mark
+        return with_present_seeds({**self._mark, "skip": skip} if skip else self._mark, self.sources)
 
     @staticmethod
     def _open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
@@ -113,6 +113,14 @@ class Pass:
         if nodes:
             node["sources"] = nodes
         return node
+
+
+def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:
+    """Return `get_state()`, and the states of the sources that go with it: where they stand now.
+
+    An operator that reads ahead returns earlier states of its sources, and its own to match.
+    """
+    return self.get_state(), [capture(source) for source in self._pass.sources] if self._pass is not None else []
 
 
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
