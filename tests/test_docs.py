@@ -23,7 +23,8 @@ def modules() -> Iterator[str]:
     """The modules of the installed package, whose folders lie where pytest would not import them as what they are."""
     for package in SETUPTOOLS["packages"]:
         yield package
-        for found in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+        # Not all of __path__: in the source tree, the project's own folder is on penstock's.
+        for found in pkgutil.iter_modules(import_module(package).__path__[:1], f"{package}."):
             if not found.name.endswith("__main__"):
                 yield found.name
 
