@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import time
 from collections import deque
@@ -135,7 +134,7 @@ class WorkerPool:
         try:
             for worker_id in range(options.num_workers):
                 worker = WorkerInfo(options.num_workers, worker_id)
-                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, os.getpid(), max_blocks)
+                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, max_blocks)
                 self._lines.append(_Line(setup, options.start_method, options.prefetch))
         except BaseException:
             self.shutdown()

@@ -16,13 +16,13 @@ import mmap
 import os
 import pickle
 import resource
+import socket
 import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -150,15 +150,21 @@ def blocks_for_each(num_workers: int) -> int:
     return max(min(may_open, 8192) // 2 // num_workers, 1)
 
 
-def send_parcel_descriptor(connection: Connection, descriptor: int, pid: int) -> None:
+def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
     """Pass a block's descriptor along a connection, and close it here."""
-    send_handle(connection, descriptor, pid)
+    # multiprocessing's send_handle waits, on macOS, for an answer on the connection, where commands may come first.
+    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        socket.send_fds(line, [b"!"], [descriptor])
     os.close(descriptor)
 
 
 def receive_parcel_descriptor(connection: Connection) -> int:
-    """Return the descriptor that the other side passed."""
-    return recv_handle(connection)
+    """Return the descriptor that the other side passed; EOFError where it is gone."""
+    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        _, descriptors, _, _ = socket.recv_fds(line, 1, 1)
+    if not descriptors:
+        raise EOFError
+    return descriptors[0]
 
 
 def _aligned(size: int) -> int:

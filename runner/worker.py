@@ -59,7 +59,6 @@ class Setup:
     num_shards: int
     init_fn: Callable[[Any, WorkerInfo], Any] | None
     reset_fn: Callable[[Any, WorkerInfo, SeedGenerator], Any] | None
-    main_pid: int
     max_blocks: int
 
 
@@ -202,7 +201,7 @@ class _Worker:
             return
         self._send(Arrival(self._epoch, shard, parcel, reader.node_if_due()))
         if descriptor is not None:
-            send_parcel_descriptor(self._connection, descriptor, self._setup.main_pid)
+            send_parcel_descriptor(self._connection, descriptor)
         self._credit -= 1
         self._turns.append(shard)
 
