@@ -8,7 +8,7 @@ from .laws import check_operator
 from .notes import say_where
 from .seeds import Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
-from .state import Node, Pace, Tally, Trail, can_capture, capture, check_state, hand_down, pack
+from .state import Node, Pace, Tally, Trail, can_capture, capture, chain_shape, check_state, hand_down, pack
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "apply_sharding",
     "can_capture",
     "capture",
+    "chain_shape",
     "check_operator",
     "check_state",
     "close",

@@ -11,7 +11,7 @@ import torch
 
 from .graph import DataPipe, walk
 
-__all__ = ["Seeded", "derive_seed", "seed_graph", "uniform_draws"]
+__all__ = ["Seeded", "derive_seed", "seed_graph", "set_seeds", "uniform_draws", "upcoming_seeds"]
 
 _BLOCK = 1024
 
@@ -92,6 +92,30 @@ class Seeded:
         self._seed, self._passes = state["seed"], state["passes"]
         self.pass_seed = state.get("pass_seed", self.pass_seed)
         self._next_pass_seed = state.get("next_pass_seed")
+
+
+def upcoming_seeds(pipe: Any) -> dict[str, Any]:
+    """Return, as plain data, what the order of a pipe's next pass follows from; empty where that is not random.
+
+    Other libraries' pipes are given a seed for that where they have none, as torch's own would draw one.
+    """
+    if isinstance(pipe, Seeded):
+        return pipe.random_state(running=False)
+    if not hasattr(type(pipe), "set_seed"):
+        return {}
+    seed = vars(pipe).get("_seed")
+    if seed is None:
+        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        pipe.set_seed(seed)
+    return {"set_seed": seed}
+
+
+def set_seeds(pipe: Any, seeds: dict[str, Any]) -> None:
+    """Give a pipe what `upcoming_seeds` or its `random_state` returned."""
+    if isinstance(pipe, Seeded):
+        pipe.set_random_state(seeds)
+    else:
+        pipe.set_seed(seeds["set_seed"])
 
 
 def seed_graph(pipe: DataPipe, seed: int, shard: int = 0) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .graph import DataPipe, sources_of
-from .seeds import Seeded
+from .seeds import Seeded, set_seeds, upcoming_seeds
 from .torch_pipes import TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def capture(pipe: Any) -> Node:
     if hasattr(pipe, "_node"):
         node: Node = pipe._node()
         return node
-    return {"state": pipe.state_dict()} if hasattr(type(pipe), "state_dict") else {}
+    return {"state": pipe.state_dict()} if hasattr(type(pipe), "state_dict") else node_before_pass(pipe)
 
 
 def hand_down(pipe: Any, node: Node | None) -> None:
@@ -132,11 +132,14 @@ def hand_down(pipe: Any, node: Node | None) -> None:
         pipe._take_node(node)
     elif node and "state" in node:
         pipe.load_state_dict(node["state"])
+    elif node:
+        take_seeds(pipe, node)
 
 
 def node_before_pass(pipe: Any) -> Node:
     """Return the node of a pipe whose next pass has not begun: only seeds are to be known of it and of its sources."""
-    node: Node = {"random": pipe.random_state(running=False)} if isinstance(pipe, Seeded) else {}
+    random = upcoming_seeds(pipe)
+    node: Node = {"random": random} if random else {}
     if any(sources := [node_before_pass(source) for source in sources_of(pipe)]):
         node["sources"] = sources
     return {"at": "start", **node} if node else {}
@@ -145,7 +148,7 @@ def node_before_pass(pipe: Any) -> Node:
 def take_seeds(pipe: Any, node: Node) -> None:
     """Give a pipe and its sources the seeds in a node."""
     if "random" in node:
-        pipe.set_random_state(node["random"])
+        set_seeds(pipe, node["random"])
     for source, source_node in zip(sources_of(pipe), _seeds_of_sources(node), strict=False):
         take_seeds(source, source_node)
 
@@ -175,7 +178,7 @@ def _present_seeds(pipe: Any) -> Node:
 
 
 def _passes_in(node: Node) -> list[int]:
-    passes = [node["random"]["passes"]] if "random" in node else []
+    passes = [node["random"]["passes"]] if "passes" in node.get("random", {}) else []
     return passes + [number for source in _seeds_of_sources(node) for number in _passes_in(source)]
 
 
@@ -199,10 +202,14 @@ def unpack(pipe: IterDataPipe[Any], state: dict[str, Any]) -> Node:
     return node
 
 
-def check_state(pipe: DataPipe, state: dict[str, Any]) -> None:
-    """Raise ValueError where a state is of another version or another chain than this one, and show the difference."""
-    if not isinstance(state, dict) or not {"version", "chain", "state"} <= state.keys():
-        raise ValueError(f"not a state of a chain: {state!r:.80}; give what state_dict() returned")
+def check_state(pipe: DataPipe, state: dict[str, Any], *entries: str) -> None:
+    """Raise ValueError where a state is of another version or another chain than this one, and show the difference.
+
+    `entries` are what it has besides those that `pack` returns.
+    """
+    if not isinstance(state, dict) or {"version", "chain", "state", *entries} != state.keys():
+        of = "a loader" if entries else "a chain"
+        raise ValueError(f"not a state of {of}: {state!r:.80}; give what state_dict() of {of} returned")
     if state["version"] != VERSION:
         raise ValueError(f"the state has version {state['version']}, and this penstock reads version {VERSION}")
     here = chain_shape(pipe)

@@ -9,11 +9,14 @@ from typing import Any, Generic, Self, TypeVar
 
 import torch
 
+from ..pipes.iter.convert import MapToIterConverter
+from ..pipes.iter.transform import StreamMapper
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
     Node,
     capture,
+    chain_shape,
     check_state,
     derive_seed,
     hand_down,
@@ -21,6 +24,7 @@ from ..registry import (
     replace_live_iterator,
     walk,
 )
+from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
 
@@ -51,11 +55,15 @@ class DataLoader2(Generic[T]):
         datapipe_adapter_fn: Iterable[Adapter] | Adapter | None = None,
         reading_service: ReadingServiceInterface | None = None,
     ) -> None:
-        chain: Any = _copy_of(datapipe)
-        adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or ()
+        if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
+            raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
+        adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or []
+        if not isinstance(adapters, Iterable):
+            raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
+        chain: Any = _copy_of(_readable(datapipe))
         for adapt in adapters:
-            chain = adapt(chain)
-        self.datapipe: IterDataPipe[T] = chain.to_iter_datapipe() if isinstance(chain, MapDataPipe) else chain
+            chain = _readable(adapt(chain))
+        self.datapipe: IterDataPipe[T] = chain
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         self._read: Any = None
         """The chain that is read: what the reading service made of the user's."""
@@ -68,15 +76,11 @@ class DataLoader2(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down, and reads no more")
-        if self._read is None:
-            self._read = self.reading_service.initialize(self.datapipe)
-        else:
-            replace_live_iterator(self._read)
-            self._finish_epoch()
+        self._end_epoch_under_way()
         seeds = SeedGenerator(derive_seed(self._base_seed(), self._epoch))
         adapt = self.reading_service.initialize_iteration(seeds)
         if adapt is not None:
-            self._read = adapt(self._read)
+            self._read = _readable(adapt(self._read))
         place, self._place = self._place, None
         if place is not None:
             hand_down(self._read, place)
@@ -93,6 +97,7 @@ class DataLoader2(Generic[T]):
         """Return, as plain data, where the loader stands: just after the last item that it handed out."""
         return {
             **pack(self.datapipe, capture(self._read) if self._under_way else self._place),
+            "read_through": chain_shape(self._initialized()),
             "seed": self._base_seed(),
             "epoch": self._epoch,
         }
@@ -100,11 +105,18 @@ class DataLoader2(Generic[T]):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next `iter()` go on from a state of a loader over an equal chain.
 
-        Raises ValueError when the state is of another chain or version.
+        The number of worker processes may be another, but not be 0 where there were some or the other way round.
+
+        Raises ValueError when the state is of another chain or version, or of another way to read it.
         """
-        if self._read is not None:
-            replace_live_iterator(self._read)
-        check_state(self.datapipe, state_dict)
+        check_state(self.datapipe, state_dict, "read_through", "seed", "epoch")
+        if list(state_dict["read_through"]) != chain_shape(self._initialized()):
+            raise ValueError(
+                f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
+                f"reads through {_one_line(chain_shape(self._initialized()))}: use the same kind of reading service, "
+                "with worker processes or without, and with main_prefetch_cnt or without"
+            )
+        replace_live_iterator(self._read)
         self._under_way = False
         self._seed, self._epoch, self._place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
 
@@ -114,8 +126,7 @@ class DataLoader2(Generic[T]):
             return
         self._shut_down = True
         if self._read is not None:
-            replace_live_iterator(self._read)
-            self._finish_epoch()
+            self._end_epoch_under_way()
             self.reading_service.finalize()
 
     def __enter__(self) -> Self:
@@ -137,6 +148,17 @@ class DataLoader2(Generic[T]):
         yield from items
         self._finish_epoch()
 
+    def _initialized(self) -> IterDataPipe[T]:
+        """The chain that is read; no process is started and nothing read before its first item is asked for."""
+        if self._read is None:
+            self._read = _readable(self.reading_service.initialize(self.datapipe))
+        read: IterDataPipe[T] = self._read
+        return read
+
+    def _end_epoch_under_way(self) -> None:
+        replace_live_iterator(self._initialized())
+        self._finish_epoch()
+
     def _finish_epoch(self) -> None:
         if self._under_way:
             self._under_way = False
@@ -147,6 +169,21 @@ class DataLoader2(Generic[T]):
         if self._seed is None:
             self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
         return self._seed
+
+
+def _readable(chain: Any) -> IterDataPipe[Any]:
+    """A chain as one of our own iterable pipes; TypeError where it is none."""
+    if isinstance(chain, IterDataPipe):
+        return chain
+    if isinstance(chain, TorchMapDataPipe):
+        return MapToIterConverter(chain)
+    if isinstance(chain, TorchIterDataPipe):
+        return StreamMapper(chain, iter)  # which resumes, by reading again what it read
+    raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
+
+
+def _one_line(shape: list[str]) -> str:
+    return " ← ".join(line.strip() for line in shape)
 
 
 def _copy_of(datapipe: Any) -> Any:
