@@ -26,6 +26,7 @@ def digits(url: str, shards: list[str]) -> Any:
     """Return the chain from a folder, and the names of shards in it, to pairs of an image of 1×8×8 and its label."""
     return (
         ps.iter.FSSpecFileLister(url, masks=shards)
+        .sharding_filter()  # before the shards are opened, so that each process reads its own only
         .open_files_by_fsspec(mode="rb")
         .load_from_tar()
         .webdataset()
@@ -36,7 +37,7 @@ def digits(url: str, shards: list[str]) -> Any:
 
 def batches(samples: Any, device: str | torch.device | None = "cpu") -> Any:
     """Return the chain from pairs of an image and a label to shuffled batches of both on a device."""
-    return samples.shuffle().sharding_filter().batch(32).collate().to_device(device)
+    return samples.shuffle().batch(32).collate().to_device(device)
 
 
 def shifted(image: torch.Tensor) -> torch.Tensor:

@@ -6,14 +6,14 @@
 [[0, 4], [16, 36], [64]]
 """
 
-from pathlib import Path
+from pathlib import Path as _Path
 
 # In the source tree the rooms lie beside this folder, not in it. There it is read before an installed penstock.
-if not (Path(__file__).parent / "registry").is_dir():
-    __path__.append(str(Path(__file__).parents[1]))
+if not (_Path(__file__).parent / "registry").is_dir():
+    __path__.append(str(_Path(__file__).parents[1]))
 
 from .pipes import iter, map
-from .registry import IterDataPipe, MapDataPipe, check_operator, functional_datapipe
+from .registry import IterDataPipe, MapDataPipe, Seeded, check_operator, functional_datapipe
 from .runner import (
     DataLoader2,
     InProcessReadingService,
@@ -28,6 +28,7 @@ __all__ = [
     "MapDataPipe",
     "MultiProcessingReadingService",
     "ReadingServiceInterface",
+    "Seeded",
     "check_operator",
     "functional_datapipe",
     "iter",

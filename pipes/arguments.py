@@ -17,7 +17,8 @@ def expect_pipes(operator: str, sources: Sequence[object], kind: type) -> None:
     for position, source in enumerate(sources):
         if not isinstance(source, kind):
             raise TypeError(
-                f"{operator} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}"
+                f"{operator} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}: "
+                "wrap it, as in IterableWrapper(items) or SequenceWrapper(items)"
             )
 
 

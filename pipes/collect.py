@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ..registry import operators
+from ..registry.functional import did_you_mean
 
 __all__ = ["import_families", "operator_class"]
 
@@ -23,7 +24,10 @@ def import_families(package: str, path: Any) -> dict[str, type]:
 def operator_class(package: str, name: str) -> type:
     """Return the class of an operator that came later, from a plug-in or a user; AttributeError where there is none."""
     kind = package.rpartition(".")[2]
-    for entry in operators.values():
-        if entry.cls.__name__ == name and entry.kind == kind:
-            return entry.cls
-    raise AttributeError(f"no operator class {name!r} of kind {kind!r}")
+    classes = {entry.cls.__name__: entry.cls for entry in operators.values() if entry.kind == kind}
+    if name not in classes:
+        other = "map" if kind == "iter" else "iter"
+        there = any(entry.cls.__name__ == name and entry.kind == other for entry in operators.values())
+        hint = f": it is in penstock.{other}" if there else did_you_mean(name, [*classes])
+        raise AttributeError(f"no operator class {name!r} in penstock.{kind}{hint}")
+    return classes[name]

@@ -185,6 +185,10 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
       source stands. What else it remembers, such as a count, it gives in `get_state` and takes in `set_state`.
     - calling `self.mark()` where it holds nothing, such as before it pulls the next file: it goes on from there.
 
+    Arguments are kept as attributes of their names, where `repr` and the notes of errors read them. An operator that
+    draws random numbers derives from `Seeded` as well and makes its generator, in `__iter__`, from `self.pass_seed`: that
+    has a seed for each pass, which `set_seed` and loaders govern and states contain.
+
     >>> import itertools
     >>> import penstock as ps
     >>> class Pairer(ps.IterDataPipe):

@@ -6,6 +6,7 @@ import difflib
 import functools
 import inspect
 import keyword
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,9 @@ __all__ = ["Operator", "Operators", "did_you_mean", "find_method", "functional_d
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
 PLUG_INS = "penstock.operators"
+
+TERMINAL = ("count", "show", "take", "take_all")
+"""The methods that read a pipe at once; torch's own pipes have them too."""
 
 bases: dict[Kind, type] = {}
 """The base class of each kind; they enter themselves."""
@@ -91,13 +95,22 @@ class Operators(Mapping[str, Operator]):
         return "\n".join(f"{key}: {entry.summary}" for key, entry in self.items())
 
     def search(self, text: str) -> list[Operator]:
-        """Return the operators that have a text in their name, their class's name or their summary.
+        """Return the operators whose name or docstring has every word of a text, or words that begin so.
+
+        Those that have the words in their name or summary come first.
 
         >>> [found.name for found in operators.search("zip archive")]
         ['load_from_zip']
+        >>> "routed_decode" in [found.name for found in operators.search("json")]
+        True
         """
-        wanted = text.lower()
-        return [e for e in self.values() if wanted in f"{e.name} {e.cls.__name__} {e.summary}".lower()]
+        wanted = [rf"(?<![a-z]){re.escape(word)}" for word in text.lower().split()]
+
+        def has_all(searched: str) -> bool:
+            return all(re.search(word, searched.lower()) for word in wanted)
+
+        near = [e for e in self.values() if has_all(f"{e.name} {e.cls.__name__} {e.summary}")]
+        return near + [e for e in self.values() if e not in near and has_all(e.cls.__doc__ or "")]
 
     def methods_on(self, kind: Kind) -> dict[str, type]:
         """Return the methods of a kind of pipe that are registered by now."""
@@ -185,7 +198,7 @@ def find_method(pipe: Any, name: str) -> Any:
     base = bases[_kind_of(type(pipe))]
     theirs = registered_with_torch(base)
     for _ in range(2):
-        if name in operators.methods_on(_kind_of(base)):
+        if name in operators.methods_on(_kind_of(base)) or name in TERMINAL:
             return functools.partial(getattr(base, name), pipe) if not isinstance(pipe, base) else getattr(pipe, name)
         if name in theirs:
             return functools.partial(theirs[name], pipe)
@@ -195,8 +208,8 @@ def find_method(pipe: Any, name: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _suggestions(base: type, name: str, number_of_operators: int) -> str:
-    known = [method for method in dir(base) if not method.startswith("_")]
-    return did_you_mean(name, [*known, *registered_with_torch(base)])
+    methods = [*operators.methods_on(_kind_of(base)), *TERMINAL, *registered_with_torch(base)]
+    return did_you_mean(name, methods)
 
 
 def _no_such_method(pipe: Any, base: type, name: str) -> str:
@@ -233,6 +246,8 @@ def _method(cls: type, name: str) -> Callable[..., Any]:
 
 
 def _kind_of(cls: type) -> Kind:
+    if not isinstance(cls, type):
+        raise TypeError(f"a class of pipe is needed, and this is {cls!r}; for a function there is dp.pipe(fn)")
     if issubclass(cls, TorchIterDataPipe):
         return "iter"
     if issubclass(cls, TorchMapDataPipe):

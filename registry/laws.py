@@ -56,6 +56,8 @@ def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str]
     >>> ps.check_operator(lambda: ps.iter.IterableWrapper(range(6)).batch(4))
     """
     make = maker_of_example(make_pipe) if isinstance(make_pipe, type) else make_pipe
+    if not callable(make):
+        raise TypeError(f"make_pipe must be a function that returns a fresh pipe, such as lambda: {make!r}")
     pipe = make()
     if not isinstance(pipe, (IterDataPipe, MapDataPipe)):
         raise TypeError(f"make_pipe must return a pipe of Penstock, and returned {type(pipe).__name__}")

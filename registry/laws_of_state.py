@@ -91,7 +91,12 @@ def _snapshots(share: float) -> Iterator[None]:
 
 def _as_json(state: Any) -> str:
     """A state as text. Bytes, which JSON has none of, are spelled in letters."""
-    return json.dumps(state, default=lambda value: {"bytes": base64.b64encode(value).decode()})
+    return json.dumps(state, default=_spelled)
+
+
+def _spelled(value: object) -> dict[str, str]:
+    assert isinstance(value, bytes), f"the state is not plain data: it holds {value!r}, of type {type(value).__name__}"
+    return {"bytes": base64.b64encode(value).decode()}
 
 
 def _loaded(make: Maker, saved: str) -> Any:

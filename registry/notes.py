@@ -93,8 +93,9 @@ def describe_item(item: object) -> str:
         return f"{type(item).__name__} of length {len(item)}"
     if type(item) is tuple and len(item) <= 4:
         return "(" + ", ".join(map(describe_item, item)) + ("," if len(item) == 1 else "") + ")"
-    if isinstance(item, list) and len(item) <= 4:
-        return "[" + ", ".join(map(describe_item, item)) + "]"
+    if isinstance(item, list):
+        rest = f", … {len(item)} in all" if len(item) > 4 else ""
+        return "[" + ", ".join(map(describe_item, item[:4])) + rest + "]"
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):

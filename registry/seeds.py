@@ -52,6 +52,16 @@ class Seeded:
 
     Each pass has a seed of its own, `pass_seed`: derived from the seed that was set and the number of the pass,
     or drawn from torch's generator where none was set, so that `torch.manual_seed` governs it.
+
+    >>> import random
+    >>> import penstock as ps
+    >>> class Dropper(ps.Seeded, ps.IterDataPipe):
+    ...     def __init__(self, source, share):
+    ...         self.source, self.share = source, share
+    ...     def __iter__(self):
+    ...         generator = random.Random(self.pass_seed)
+    ...         return (item for item in self.source if generator.random() >= self.share)
+    >>> ps.check_operator(lambda: Dropper(ps.iter.IterableWrapper(range(20)), 0.5))
     """
 
     pass_seed: int = 0

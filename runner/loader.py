@@ -41,7 +41,10 @@ class DataLoader2(Generic[T]):
     of the chain and of the reading service, so both can be given to other loaders too. A map-style chain is read in the
     order of its indices.
 
-    The seed of each epoch follows from the loader's seed, which `seed()` sets and torch's generator draws otherwise.
+    The seed of each epoch follows from the loader's seed, which `seed()` sets and torch's generator draws otherwise; it
+    takes the place of what `set_seed` gave to single pipes. What functions draw from the global generators of torch,
+    NumPy and random is seeded with it in worker processes, but is no part of a state: an epoch that is resumed in its
+    middle has the same items in the same order, and other augmentations of that kind.
 
     >>> import penstock as ps
     >>> loader = DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2))
@@ -173,13 +176,15 @@ class DataLoader2(Generic[T]):
 
 def _readable(chain: Any) -> IterDataPipe[Any]:
     """A chain as one of our own iterable pipes; TypeError where it is none."""
-    if isinstance(chain, IterDataPipe):
-        return chain
+    if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
+        raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
+    ours: Any = chain
     if isinstance(chain, TorchMapDataPipe):
-        return MapToIterConverter(chain)
-    if isinstance(chain, TorchIterDataPipe):
-        return StreamMapper(chain, iter)  # which resumes, by reading again what it read
-    raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
+        ours = MapToIterConverter(ours)
+    elif not isinstance(chain, IterDataPipe):
+        ours = StreamMapper(ours, iter)  # which resumes, by reading again what was read
+    readable: IterDataPipe[Any] = ours
+    return readable
 
 
 def _one_line(shape: list[str]) -> str:

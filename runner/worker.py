@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import connection as mp_connection
@@ -242,16 +243,34 @@ class _Reader:
 
 def _pickled_error(error: Exception) -> bytes:
     """An error as bytes, with its traceback as text; one that cannot be pickled, as a RuntimeError that tells of it."""
-    cause = RemoteTraceback("".join(traceback.format_exception(error)))
-    try:
-        pickled = cloudpickle.dumps((error, cause))
-        cloudpickle.loads(pickled)
-    except Exception:
-        stand_in = RuntimeError(f"{type(error).__name__}: {error} (the error itself could not be pickled)")
-        for note in getattr(error, "__notes__", ()):
-            stand_in.add_note(note)
-        pickled = cloudpickle.dumps((stand_in, cause))
-    return bytes(pickled)
+    cause = RemoteTraceback("".join(traceback.format_tb(error.__traceback__)))
+    stand_in = RuntimeError(f"{type(error).__name__}: {error} (the error itself could not be pickled)")
+    for note in getattr(error, "__notes__", ()):
+        stand_in.add_note(note)
+    # By value, for errors whose __init__ takes other arguments than they keep, which pickle would call it with.
+    by_value = _ErrorByValue(type(error), error.args, vars(error))
+    for sent in (error, by_value, stand_in):
+        with suppress(Exception):
+            pickled = bytes(cloudpickle.dumps((sent, cause)))
+            cloudpickle.loads(pickled)
+            return pickled
+    raise AssertionError("a RuntimeError of text can be pickled")
+
+
+class _ErrorByValue:
+    """Pickles as an error without a call of its `__init__`."""
+
+    def __init__(self, kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        self._parts = (kind, arguments, attributes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_error, self._parts
+
+
+def _rebuild_error(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
+    error = kind.__new__(kind, *arguments)
+    vars(error).update(attributes)
+    return error
 
 
 def _seed_globals(seed: int) -> None:

@@ -401,3 +401,12 @@ def test_an_operator_over_a_bare_iterable_says_what_to_wrap_it_in():
         ps.iter.Mapper([1, 2], str)
     with pytest.raises(TypeError, match="Mapper reads from a pipe, and its source is of type str"):
         ps.map.Mapper("abc", str)
+
+
+def test_a_generator_function_is_not_a_function_of_an_item():
+    def twice(item):
+        yield item
+        yield item
+
+    with pytest.raises(TypeError, match=r"use \.flatmap\(fn\) where fn takes one item, \.pipe\(fn\)"):
+        ps.iter.IterableWrapper("ab").map(twice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -73,6 +74,11 @@ class Mapper(OneToOne[Any]):
         output_col: Hashable | list[Hashable] | None = None,
     ) -> None:
         check_function("fn", fn, input_col)
+        if inspect.isgeneratorfunction(fn):
+            raise TypeError(
+                "fn is a generator function, and map would yield its generators: use .flatmap(fn) where fn takes one "
+                "item, .pipe(fn) where it takes the whole stream"
+            )
         if isinstance(output_col, (list, tuple)):
             if len(output_col) != 1:
                 raise ValueError(f"output_col must name one column, and names {len(output_col)}")

@@ -117,7 +117,7 @@ def test_the_traceback_has_no_frame_of_a_stage_that_passed_the_error_on() -> Non
         (torch.zeros(3, dtype=torch.bool), "Tensor of shape (3,), torch.bool"),
         ((1,), "(1,)"),
         (("a", torch.zeros(1)), "('a', Tensor of shape (1,), torch.float32)"),
-        (list(range(100)), "[0, 1, 2, 3, ...]"),
+        (list(range(100)), "[0, 1, 2, 3, … 100 in all]"),
         ({"x": np.zeros(5)}, "{'x': ndarray of shape (5,), float64}"),
     ],
 )

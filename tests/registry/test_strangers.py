@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from itertools import islice
 from textwrap import dedent
 from typing import Any
 
@@ -118,3 +120,69 @@ def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first(co
         "penstock.pipes.iter.select __main__ __main__",
         "[0] ['theirs', 0, 1, 2] ['theirs', 'theirs', 0, 1, 2]",
     ]
+
+
+def test_pipes_of_torch_are_taken_from_counted_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    dp = TorchIterableWrapper(range(6)).batch(2)
+    assert dp.take(1) == [[0, 1]]
+    assert dp.take_all() == [[0, 1], [2, 3], [4, 5]]
+    assert dp.count() == 3
+    dp.show(1)
+    assert capsys.readouterr().out.endswith("0: [0, 1]\n")
+    assert TorchSequenceWrapper("abc").count() == 3
+
+
+CHAINS = {
+    "torch above": lambda: TorchIterableWrapper(range(7)).enumerate().batch(2),
+    "torch between": lambda: ps.iter.IterableWrapper(range(8)).shuffle().set_seed(3).groupby(is_odd).enumerate(),
+    "torch between, twice": lambda: (
+        ps.iter.IterableWrapper(range(8)).shuffle().set_seed(3).groupby(is_odd).enumerate().groupby(len).header(3)
+    ),
+    "a shuffler of torch": lambda: TorchIterableWrapper(range(9)).shuffle(buffer_size=4).set_seed(5).enumerate(),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_pass_through_pipes_of_torch_resumes_exactly(name: str) -> None:
+    uninterrupted = CHAINS[name]()
+    expected = list(uninterrupted)
+    for handed_out in range(len(expected) + 1):
+        interrupted = CHAINS[name]()
+        iterator = iter(interrupted)
+        assert list(islice(iterator, handed_out)) == expected[:handed_out]
+        resumed = CHAINS[name]()
+        resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
+        assert list(resumed) == expected[handed_out:]
+
+
+def test_a_shuffler_of_torch_without_a_seed_resumes_in_its_order() -> None:
+    def chain() -> Any:
+        return TorchIterableWrapper(range(50)).shuffle().enumerate()
+
+    interrupted = chain()
+    iterator = iter(interrupted)
+    next(iterator)
+    resumed = chain()
+    resumed.load_state_dict(interrupted.state_dict())
+    assert list(resumed) == list(iterator)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_reads_and_resumes_a_chain_that_ends_in_a_pipe_of_torch(workers: int) -> None:
+    def loader() -> Any:
+        dp = ps.iter.IterableWrapper(range(16)).shuffle().sharding_filter().groupby(is_odd, group_size=2)
+        made = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers))
+        made.seed(4)
+        return made
+
+    with loader() as whole:
+        first, second = list(whole), list(whole)
+    assert sorted(item for group in first for item in group) == list(range(16))
+    with loader() as stopped:
+        iterator = iter(stopped)
+        assert list(islice(iterator, 3)) == first[:3]
+        saved = json.loads(json.dumps(stopped.state_dict()))
+    with loader() as resumed:
+        resumed.load_state_dict(saved)
+        assert list(resumed) == first[3:]
+        assert list(resumed) == second

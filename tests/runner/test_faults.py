@@ -122,17 +122,28 @@ def test_an_item_that_cannot_be_collated_is_named():
     assert "raised in Collator()" in "\n".join(caught.value.__notes__)
 
 
-class NotPicklable(Exception):
+class TwoPartError(Exception):
     def __init__(self, left, right):
         super().__init__(f"{left} {right}")
+        self.right = right
 
 
-def raise_not_picklable(x):
-    raise NotPicklable("left", "right")
+def raise_two_part_error(x):
+    raise TwoPartError("left", "right")
+
+
+def test_an_error_whose_constructor_takes_other_arguments_keeps_its_type():
+    with loader_over(raise_two_part_error) as loader, pytest.raises(TwoPartError, match="left right") as caught:
+        list(loader)
+    assert caught.value.right == "right"
+
+
+def raise_with_a_lock(x):
+    raise ValueError("locked", threading.Lock())
 
 
 def test_an_error_that_cannot_be_pickled_comes_as_text():
-    with loader_over(raise_not_picklable) as loader, pytest.raises(RuntimeError, match="NotPicklable: left right"):
+    with loader_over(raise_with_a_lock) as loader, pytest.raises(RuntimeError, match=r"ValueError: \('locked'"):
         list(loader)
 
 

@@ -264,6 +264,42 @@ def test_a_state_of_another_chain_is_refused_with_the_difference():
         DataLoader2(numbers().batch(2)).load_state_dict(state)
 
 
+@pytest.mark.parametrize(
+    ("service", "read_through"),
+    [
+        (SERVICES["none"], "Batcher ← Mapper ← ShardingFilter ← IterableWrapper"),
+        (SERVICES["two workers, no prefetching"], "reads through WorkerReader"),
+    ],
+)
+def test_a_state_of_another_way_of_reading_is_refused(service, read_through):
+    dp = numbers().sharding_filter().map(str).batch(2)
+    state = DataLoader2(dp, reading_service=MultiProcessingReadingService(1)).state_dict()
+    with pytest.raises(ValueError, match=f"reads through Prefetcher ← WorkerReader, and this one.*{read_through}"):
+        DataLoader2(dp, reading_service=service()).load_state_dict(state)
+
+
+def test_states_of_loaders_and_of_chains_are_not_mixed_up():
+    dp = numbers().batch(2)
+    with pytest.raises(ValueError, match="not a state of a loader"):
+        DataLoader2(dp).load_state_dict(dp.state_dict())
+    with pytest.raises(ValueError, match="not a state of a chain"):
+        dp.load_state_dict(DataLoader2(dp).state_dict())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (([1, 2],), "reads a chain of pipes, and this is of type list"),
+        ((numbers(), MultiProcessingReadingService(2)), "datapipe_adapter_fn must be a function"),
+        ((numbers(), None, 2), "reading_service must be a reading service, and is 2"),
+        ((numbers(), None, MultiProcessingReadingService), "reading_service must be a reading service"),
+    ],
+)
+def test_wrong_arguments_of_a_loader_raise_at_construction(arguments, said):
+    with pytest.raises(TypeError, match=said):
+        DataLoader2(*arguments)
+
+
 SCRIPT = """
     import penstock as ps
 
