@@ -186,8 +186,8 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
     - calling `self.mark()` where it holds nothing, such as before it pulls the next file: it goes on from there.
 
     Arguments are kept as attributes of their names, where `repr` and the notes of errors read them. An operator that
-    draws random numbers derives from `Seeded` as well and makes its generator, in `__iter__`, from `self.pass_seed`: that
-    has a seed for each pass, which `set_seed` and loaders govern and states contain.
+    draws random numbers derives from `Seeded` as well and makes its generator, in `__iter__`, from `self.pass_seed`:
+    a seed for each pass, which `set_seed` and loaders govern and states contain.
 
     >>> import itertools
     >>> import penstock as ps

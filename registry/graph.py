@@ -7,7 +7,7 @@ from typing import Any
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["sources_of", "walk"]
+__all__ = ["pipes_in", "sources_of", "walk"]
 
 DataPipe = TorchIterDataPipe[Any] | TorchMapDataPipe[Any]
 
@@ -23,19 +23,20 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     True
     """
     payload = getattr(type(pipe), "payload", ())
-    return [source for name, value in vars(pipe).items() if name not in payload for source in _pipes_in(value)]
+    return [source for name, value in vars(pipe).items() if name not in payload for source in pipes_in(value)]
 
 
-def _pipes_in(value: object) -> Iterator[DataPipe]:
+def pipes_in(value: object) -> Iterator[DataPipe]:
+    """Yield the pipes in a value: itself, or those inside a list, tuple, set or dict."""
     if isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
         yield value
     elif isinstance(value, (list, tuple, set, frozenset)):
         for part in value:
-            yield from _pipes_in(part)
+            yield from pipes_in(part)
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield from _pipes_in(key)
-            yield from _pipes_in(part)
+            yield from pipes_in(key)
+            yield from pipes_in(part)
 
 
 def walk(pipe: DataPipe) -> Iterator[DataPipe]:

@@ -16,7 +16,9 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ..registry import IterDataPipe, Node
+from ..registry import IterDataPipe, Node, walk
+from ..registry.display import step
+from ..registry.graph import pipes_in
 from .processes import context_for, describe_exit, start
 from .seeds import SeedGenerator
 from .transport import Inbox, blocks_for_each, receive_parcel_descriptor
@@ -126,11 +128,11 @@ class WorkerPool:
     """Worker processes that read the shards of a chain: shard s lives on worker s mod num_workers."""
 
     def __init__(self, options: PoolOptions, num_shards: int) -> None:
+        chain = _pickled(options.chain)
+        max_blocks = blocks_for_each(options.num_workers)
         self._epoch = 0
         self._lines: list[_Line] = []
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
-        chain = cloudpickle.dumps(options.chain)
-        max_blocks = blocks_for_each(options.num_workers)
         try:
             for worker_id in range(options.num_workers):
                 worker = WorkerInfo(options.num_workers, worker_id)
@@ -179,6 +181,23 @@ class WorkerPool:
 
     def _line_of(self, shard: int) -> _Line:
         return self._lines[shard % len(self._lines)]
+
+
+def _pickled(chain: IterDataPipe[Any]) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(chain))
+    except Exception as error:
+        for pipe in walk(chain):
+            for name, value in pipe.__getstate__().items():
+                if any(True for _ in pipes_in(value)):
+                    continue
+                try:
+                    cloudpickle.dumps(value)
+                except Exception:
+                    where = f"the {name} of {step(pipe)} cannot be pickled, and so not be sent to worker processes"
+                    error.add_note(f"penstock: {where}")
+                    raise error from None
+        raise
 
 
 class WorkerReader(IterDataPipe[Any]):

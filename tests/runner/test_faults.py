@@ -108,8 +108,19 @@ def test_an_item_that_cannot_be_pickled_is_named():
 
 def test_a_chain_that_cannot_be_pickled_is_an_error_at_the_first_item():
     lock = threading.Lock()
-    with loader_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle"):
+    with loader_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
         next(iter(loader))
+    assert caught.value.__notes__ == [
+        "penstock: the fn of Mapper(<lambda>) cannot be pickled, and so not be sent to worker processes"
+    ]
+
+
+def test_an_iterator_cannot_be_sent_to_workers():
+    dp = ps.iter.IterableWrapper(iter(lambda: 1, 2)).zip(ps.iter.IterableWrapper(n for n in range(3)))
+    loader = DataLoader2(dp, reading_service=MultiProcessingReadingService(1))
+    with loader, pytest.raises(TypeError, match="cannot pickle 'generator' object") as caught:
+        next(iter(loader))
+    assert "the iterable of IterableWrapper(<generator object" in caught.value.__notes__[0]
 
 
 def test_an_item_that_cannot_be_collated_is_named():
