@@ -187,17 +187,20 @@ def _pickled(chain: IterDataPipe[Any]) -> bytes:
     try:
         return bytes(cloudpickle.dumps(chain))
     except Exception as error:
-        for pipe in walk(chain):
-            for name, value in pipe.__getstate__().items():
-                if any(True for _ in pipes_in(value)):
-                    continue
+        for culprit in _not_picklable(chain):
+            error.add_note(f"penstock: {culprit} cannot be pickled, and so not be sent to worker processes")
+            break
+        raise
+
+
+def _not_picklable(chain: Any) -> Iterator[str]:
+    for pipe in walk(chain):
+        for name, value in vars(pipe).items():
+            if name not in getattr(pipe, "transient", ()) and not [*pipes_in(value)]:
                 try:
                     cloudpickle.dumps(value)
                 except Exception:
-                    where = f"the {name} of {step(pipe)} cannot be pickled, and so not be sent to worker processes"
-                    error.add_note(f"penstock: {where}")
-                    raise error from None
-        raise
+                    yield f"the {name} of {step(pipe)}"
 
 
 class WorkerReader(IterDataPipe[Any]):

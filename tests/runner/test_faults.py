@@ -120,7 +120,7 @@ def test_an_iterator_cannot_be_sent_to_workers():
     loader = DataLoader2(dp, reading_service=MultiProcessingReadingService(1))
     with loader, pytest.raises(TypeError, match="cannot pickle 'generator' object") as caught:
         next(iter(loader))
-    assert "the iterable of IterableWrapper(<generator object" in caught.value.__notes__[0]
+    assert "the iterable of IterableWrapper(<genexpr>)" in caught.value.__notes__[0]
 
 
 def test_an_item_that_cannot_be_collated_is_named():
