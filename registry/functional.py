@@ -207,7 +207,7 @@ def find_method(pipe: Any, name: str) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _suggestions(base: type, name: str, number_of_operators: int) -> str:
+def _suggestions(base: type, name: str, number_of_operators: int) -> str:  # the last is there for the cache
     methods = [*operators.methods_on(_kind_of(base)), *TERMINAL, *registered_with_torch(base)]
     return did_you_mean(name, methods)
 

@@ -34,12 +34,11 @@ class Replaced(BaseException):
 class Pass:
     """What is known of one pass over a pipe."""
 
-    def __init__(self, pipe: IterDataPipe[Any]) -> None:
+    def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.sources: list[DataPipe] = []
-        self._pipe = weakref.ref(pipe)
         self._tally: Tally | None = None
         self._pace = Pace()
         self._mark: Node = {}
@@ -107,7 +106,7 @@ class Pass:
 
     @staticmethod
     def _open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
-        node: Node = {"random": pipe.random_state(running=True)} if isinstance(pipe, Seeded) else {}
+        node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
         if own:
             node["own"] = own
         if nodes:
@@ -126,7 +125,7 @@ def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
     replace_live_iterator(pipe)
-    current = Pass(pipe)
+    current = Pass()
     pipe._pass = current
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # up to the first line, so that a newer iterator can reach it; nothing is pulled
@@ -161,8 +160,10 @@ def _deliver(
         say_where(error, pipe)
         shorten_traceback(error, _deliver.__code__)
         raise
-    except KeyboardInterrupt:
-        current.error = "KeyboardInterrupt()"
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
+        current.error = repr(error)
         raise
     finally:
         close(own)
@@ -177,7 +178,7 @@ def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
 
 def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
     """Close the iterator of a pipe's pass, if one is alive; its next step will say that it was replaced."""
-    current = pipe._pass
+    current: Pass | None = vars(pipe).get("_pass")  # other libraries' pipes have none
     earlier = current.iterator() if current is not None and current.iterator is not None else None
     if current is None or earlier is None or earlier.gi_frame is None:
         return

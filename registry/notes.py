@@ -33,6 +33,13 @@ def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> 
     """
     if notes_of(error):
         return
+    try:
+        error.add_note(_where(error, pipe, item))
+    except Exception:  # a user's item or argument that cannot be shown must not take the error's place
+        error.add_note(f"{_PREFIX}raised in {type(pipe).__name__}")
+
+
+def _where(error: BaseException, pipe: DataPipe, item: object) -> str:
     sources = sources_of(pipe)
     if item is _NOTHING:
         item = next((last for source in sources if (last := last_item(source)) is not _NOTHING), _NOTHING)
@@ -41,10 +48,11 @@ def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> 
     where = f"{_PREFIX}raised in {step(pipe)}"
     if item is not _NOTHING:
         where += f", on {describe_item(item)}"
-        origin = _origin_of(item) or next(filter(None, map(_origin_upstream, sources)), None)
-        if origin is not None and origin not in where:
-            where += f", from {origin}"
-    error.add_note(where)
+        if _origin_of(item) is None:
+            # Not "from": a step between that reads ahead or batches has read further than this item.
+            origin = next(filter(None, map(_origin_upstream, sources)), None)
+            where += f", last read upstream: {origin}" if origin is not None else ""
+    return where
 
 
 def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:

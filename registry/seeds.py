@@ -50,8 +50,9 @@ def uniform_draws(seed: int, start: int = 0) -> Iterator[float]:
 class Seeded:
     """What a pipe that draws random numbers is, besides a pipe.
 
-    Each pass has a seed of its own, `pass_seed`: derived from the seed that was set and the number of the pass,
-    or drawn from torch's generator where none was set, so that `torch.manual_seed` governs it.
+    Each pass has a seed of its own, `pass_seed`, derived from the pipe's seed and the number of the pass. Where no seed
+    was set, torch's generator draws it when it is first needed, so that `torch.manual_seed` governs it; it is part of
+    every state, so that the passes after a resumed one are the same too.
 
     >>> import random
     >>> import penstock as ps
@@ -67,41 +68,34 @@ class Seeded:
     pass_seed: int = 0
     _seed: int | None = None
     _passes: int = 0
-    _next_pass_seed: int | None = None
 
     def set_seed(self, seed: int) -> Self:
         """Fix the random order of this pipe: the passes from here on are a function of `seed`."""
-        self._seed, self._passes, self._next_pass_seed = int(seed), 0, None
+        self._seed, self._passes = int(seed), 0
         return self
 
     def upcoming_pass_seed(self) -> int:
         """Return the seed that the next pass will have; asking for it fixes it."""
-        if self._next_pass_seed is None:
-            if self._seed is None:
-                self._next_pass_seed = int(torch.empty((), dtype=torch.int64).random_().item())
-            else:
-                self._next_pass_seed = derive_seed(self._seed, self._passes)
-        return self._next_pass_seed
+        return derive_seed(self._base_seed(), self._passes)
 
     def begin_random_pass(self) -> None:
         """Take up the seed of a new pass."""
-        self.pass_seed, self._next_pass_seed = self.upcoming_pass_seed(), None
+        self.pass_seed = self.upcoming_pass_seed()
         self._passes += 1
 
-    def random_state(self, running: bool) -> dict[str, Any]:
-        """Return the seeds as plain data: with that of the pass under way, or with that of the next one."""
-        state: dict[str, Any] = {"seed": self._seed, "passes": self._passes}
-        if running:
-            state["pass_seed"] = self.pass_seed
-        else:
-            state["next_pass_seed"] = self.upcoming_pass_seed()
-        return state
+    def random_state(self) -> dict[str, Any]:
+        """Return, as plain data, the seed and how many passes have begun."""
+        return {"seed": self._base_seed(), "passes": self._passes}
 
     def set_random_state(self, state: dict[str, Any]) -> None:
-        """Take up seeds that `random_state` gave."""
+        """Take up what `random_state` gave."""
         self._seed, self._passes = state["seed"], state["passes"]
-        self.pass_seed = state.get("pass_seed", self.pass_seed)
-        self._next_pass_seed = state.get("next_pass_seed")
+        self.pass_seed = derive_seed(self._base_seed(), self._passes - 1)
+
+    def _base_seed(self) -> int:
+        if self._seed is None:
+            self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        return self._seed
 
 
 def upcoming_seeds(pipe: Any) -> dict[str, Any]:
@@ -110,7 +104,7 @@ def upcoming_seeds(pipe: Any) -> dict[str, Any]:
     Other libraries' pipes are given a seed for that where they have none, as torch's own would draw one.
     """
     if isinstance(pipe, Seeded):
-        return pipe.random_state(running=False)
+        return pipe.random_state()
     if not hasattr(type(pipe), "set_seed"):
         return {}
     seed = vars(pipe).get("_seed")

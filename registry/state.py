@@ -14,7 +14,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -84,8 +83,9 @@ class Trail(Generic[T]):
     def __init__(self, source: Iterable[T], oldest: Callable[[], int], snapshot_every: int = 1) -> None:
         self._source = source
         self._oldest = oldest
-        self._snapshots = deque([(0, capture(source))])
         self._pace = Pace(snapshot_every) if can_capture(source) else None
+        # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
+        self._snapshots = [(0, capture(source))]
         self.pulled = 0
 
     def __iter__(self) -> Iterator[T]:
@@ -94,20 +94,20 @@ class Trail(Generic[T]):
             yield item
             if self._pace is not None and self._pace.due():
                 started = time.perf_counter()
-                self._snapshots.append((self.pulled, capture(self._source)))
-                self._forget_before(self._oldest())
+                self._snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
                 self._pace.taken(started)
 
     def way_back(self) -> tuple[Node, int]:
         """Return a state of the source, and how many items after it the oldest one needed comes."""
         oldest = self._oldest()
-        self._forget_before(oldest)
-        at, node = self._snapshots[0]
+        at, node = self._needed(oldest)[0]
         return node, oldest - at
 
-    def _forget_before(self, number: int) -> None:
-        while len(self._snapshots) > 1 and self._snapshots[1][0] <= number:
-            self._snapshots.popleft()
+    def _needed(self, oldest: int) -> list[tuple[int, Node]]:
+        """The snapshots without those that lie before the last one from which the oldest item can be reached."""
+        snapshots = self._snapshots
+        before = sum(at <= oldest for at, _ in snapshots)
+        return snapshots[max(before - 1, 0) :]
 
 
 def can_capture(pipe: Any) -> bool:
@@ -171,7 +171,7 @@ def _seeds_of_sources(node: Node) -> list[Node]:
 
 
 def _present_seeds(pipe: Any) -> Node:
-    node: Node = {"random": pipe.random_state(running=True)} if isinstance(pipe, Seeded) else {}
+    node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
     if any(sources := [_present_seeds(source) for source in sources_of(pipe)]):
         node["sources"] = sources
     return node

@@ -94,7 +94,7 @@ def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         if name in theirs:
             return own(self, name)
-        if name[0] == "_":  # torch's hook asks for a private name that is not there, once an item: answered at once
+        if name[:1] == "_":  # torch's hook asks for a private name that is not there, once an item: answered at once
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return find(self, name)
 

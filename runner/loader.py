@@ -84,10 +84,7 @@ class DataLoader2(Generic[T]):
         adapt = self.reading_service.initialize_iteration(seeds)
         if adapt is not None:
             self._read = _readable(adapt(self._read))
-        place, self._place = self._place, None
-        if place is not None:
-            hand_down(self._read, place)
-        self._under_way = True
+        hand_down(self._read, self._place)
         return self._one_epoch(iter(self._read))
 
     def seed(self, seed: int) -> None:
@@ -101,6 +98,7 @@ class DataLoader2(Generic[T]):
         return {
             **pack(self.datapipe, capture(self._read) if self._under_way else self._place),
             "read_through": chain_shape(self._initialized()),
+            "num_shards": self.reading_service.num_shards,
             "seed": self._base_seed(),
             "epoch": self._epoch,
         }
@@ -112,7 +110,7 @@ class DataLoader2(Generic[T]):
 
         Raises ValueError when the state is of another chain or version, or of another way to read it.
         """
-        check_state(self.datapipe, state_dict, "read_through", "seed", "epoch")
+        check_state(self.datapipe, state_dict, "read_through", "num_shards", "seed", "epoch")
         if list(state_dict["read_through"]) != chain_shape(self._initialized()):
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
@@ -120,7 +118,10 @@ class DataLoader2(Generic[T]):
                 "with worker processes or without, and with main_prefetch_cnt or without"
             )
         replace_live_iterator(self._read)
-        self._under_way = False
+        if self._under_way:
+            self._under_way = False
+            self.reading_service.finalize_iteration()
+        self.reading_service.num_shards = state_dict["num_shards"]
         self._seed, self._epoch, self._place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
 
     def shutdown(self) -> None:
@@ -148,6 +149,7 @@ class DataLoader2(Generic[T]):
         return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
 
     def _one_epoch(self, items: Iterator[T]) -> Iterator[T]:
+        self._under_way, self._place = True, None
         yield from items
         self._finish_epoch()
 

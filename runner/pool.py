@@ -208,7 +208,7 @@ class WorkerReader(IterDataPipe[Any]):
 
     holds_items = False
     payload = ("_pool_options",)
-    transient = ("_places", "_pool")
+    transient = ("_places", "_pool", "_given_up")
 
     def __init__(self, options: PoolOptions) -> None:
         self._pool_options = options
@@ -217,6 +217,7 @@ class WorkerReader(IterDataPipe[Any]):
         self._pool: WorkerPool | None = None
 
     def reset(self) -> None:
+        self._given_up = False
         self._places = deque(Place(shard) for shard in range(self.num_shards))
 
     def get_state(self) -> dict[str, Any]:
@@ -225,13 +226,17 @@ class WorkerReader(IterDataPipe[Any]):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._places = deque(Place(*place) for place in state["places"])
-        if state["num_shards"] != self.num_shards:
-            self.shutdown()
-            self.num_shards = state["num_shards"]
+        self.read_in_shards(state["num_shards"])
 
     def __iter__(self) -> Iterator[Any]:
         pool, places = self._ready_pool(), self._places
-        pool.begin(self.epoch_seed, places)
+        try:
+            pool.begin(self.epoch_seed, places)
+        except BaseException:  # a worker has died since: the next epoch begins anew
+            self.shutdown()
+            raise
+        if self._given_up:  # while the workers were starting
+            raise Interrupted
         while places:
             place = places[0]
             try:
@@ -255,9 +260,17 @@ class WorkerReader(IterDataPipe[Any]):
             places.rotate(-1)
             yield item
 
+    def read_in_shards(self, number: int) -> None:
+        """Divide the chain into so many parts from the next epoch on."""
+        if number != self.num_shards:
+            self.shutdown()
+            self.num_shards = number
+
     def interrupt(self) -> None:
-        if self._pool is not None:
-            self._pool.interrupt()
+        self._given_up = True
+        pool = self._pool
+        if pool is not None:
+            pool.interrupt()
 
     def shutdown(self) -> None:
         """End the workers."""

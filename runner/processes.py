@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["START_METHOD", "context_for", "describe_exit", "start"]
 
-START_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+START_METHOD = "forkserver"
 """Not fork: it breaks the Rust and C++ clients that the parent may have used. Spawn costs an import for each worker."""
 
 PRELOAD = "penstock.runner.worker"

@@ -23,6 +23,16 @@ ResetFn = Callable[[Any, WorkerInfo, SeedGenerator], Any]
 class ReadingServiceInterface(ABC):
     """What `DataLoader2` asks of a reading service."""
 
+    @property
+    def num_shards(self) -> int | None:
+        """The number of parts in which the chain is read; a state contains it, and loading one adopts it."""
+        return None
+
+    @num_shards.setter
+    def num_shards(self, number: int | None) -> None:
+        if number is not None:
+            raise ValueError(f"{type(self).__name__} does not read in parts, and the state is of {number} parts")
+
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """Return the chain that the loader is to read in place of the user's. Called once, before the first epoch."""
@@ -87,7 +97,7 @@ class MultiProcessingReadingService(ReadingServiceInterface):
     The processes are started by forkserver (where `multiprocessing_context` names no other start method), and get the
     chain by cloudpickle: lambdas and functions of a notebook travel, and the main script is not run again.
 
-    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once in each worker;
+    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once in each worker, for each part that it reads;
     `worker_reset_fn(datapipe, worker_info, seed_generator)` does at the beginning of each epoch.
 
     >>> import penstock as ps
@@ -122,11 +132,25 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         self._reader: WorkerReader | None = None
         self._in_process: InProcessReadingService | None = None
 
+    @property
+    def num_shards(self) -> int | None:
+        return None if self._reader is None else self._reader.num_shards
+
+    @num_shards.setter
+    def num_shards(self, number: int | None) -> None:
+        if self._reader is not None and number is not None:
+            self._reader.read_in_shards(number)
+
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         if self.num_workers == 0:
             self._in_process = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
             return self._in_process.initialize(datapipe)
         above, own_steps = _split_before_main_process(datapipe)
+        if misplaced := [pipe for pipe in walk(above) if getattr(pipe, "in_main_process", False)]:
+            raise RuntimeError(
+                f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
+                "with worker processes, put it at the end of the chain"
+            )
         if self.num_workers > 1 and self.require_sharding and not sharding_points(above):
             raise RuntimeError(_missing_sharding_point(above, self.num_workers))
         self._reader = WorkerReader(
@@ -141,7 +165,7 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         )
         self._end = Prefetcher(self._reader, self.main_prefetch_cnt) if self.main_prefetch_cnt else self._reader
         for step in own_steps:
-            step.source = self._end
+            _replace_source(step, self._end)
             self._end = step
         return self._end
 
@@ -167,6 +191,13 @@ def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPip
         spine += sources
     cut = max((place + 1 for place, step in enumerate(spine) if getattr(step, "in_main_process", False)), default=0)
     return spine[cut], [copy.copy(step) for step in reversed(spine[:cut])]
+
+
+def _replace_source(step: Any, by: IterDataPipe[Any]) -> None:
+    (old,) = sources_of(step)
+    for name, value in vars(step).items():
+        if value is old:
+            setattr(step, name, by)
 
 
 def _missing_sharding_point(datapipe: IterDataPipe[Any], num_workers: int) -> str:

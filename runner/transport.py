@@ -11,6 +11,7 @@ nothing is left behind, whatever dies.
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -147,7 +148,7 @@ class Inbox:
 def blocks_for_each(num_workers: int) -> int:
     """Return how many blocks each worker may have: a mapped file holds a descriptor, and a process has so many."""
     may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(min(may_open, 8192) // 2 // num_workers, 1)
+    return max(min(may_open // 8 // num_workers, 64), 1)
 
 
 def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
@@ -161,8 +162,12 @@ def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
 def receive_parcel_descriptor(connection: Connection) -> int:
     """Return the descriptor that the other side passed; EOFError where it is gone."""
     with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        _, descriptors, _, _ = socket.recv_fds(line, 1, 1)
+        _, descriptors, flags, _ = socket.recv_fds(line, 1, 1)
     if not descriptors:
+        if flags & socket.MSG_CTRUNC:
+            raise OSError(
+                errno.EMFILE, "no descriptor is left for the memory of an item: keep fewer, or see `ulimit -n`"
+            )
         raise EOFError
     return descriptors[0]
 
@@ -182,7 +187,7 @@ def _anonymous_file(size: int) -> int:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Hand over the memory of tensors, arrays and long bytes; take classes and functions of notebooks by value."""
+    """Hand over the memory of tensors and arrays; take classes and functions of notebooks by value."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is torch.Tensor and _is_plain(obj):
@@ -196,7 +201,8 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return (
         tensor.device.type == "cpu"
         and tensor.layout is torch.strided
-        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized)
+        and not (tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_nested)
+        and not vars(tensor)
     )
 
 

@@ -17,6 +17,7 @@ from itertools import islice
 from multiprocessing import connection as mp_connection
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -139,11 +140,23 @@ class _Worker:
         self._chains: dict[int, Any] = {}
         self._readers: dict[int, _Reader] = {}
         self._turns: deque[int] = deque()
+        self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
+        threading.Thread(target=self._listen, name="penstock-commands", daemon=True).start()
+
+    def _listen(self) -> None:
+        """Take commands off the connection as they come, or both sides could wait for the other to read."""
+        command: Any = self
+        while command is not STOP:
+            try:
+                command = pickle.loads(self._connection.recv_bytes())
+            except (EOFError, OSError):  # the main process closed its end
+                command = STOP
+            self._commands.put(command)
 
     def serve(self) -> None:
         while True:
-            if not (self._turns and self._credit) or self._connection.poll():
-                command = pickle.loads(self._connection.recv_bytes())
+            if not (self._turns and self._credit) or not self._commands.empty():
+                command = self._commands.get()
                 if command is STOP:
                     return
                 self._obey(command)
@@ -156,8 +169,11 @@ class _Worker:
             self._credit += command.items
             return
         self._epoch, self._credit = command.number, command.credit
-        for reader in self._readers.values():
-            reader.close()
+        for shard, reader in self._readers.items():
+            try:
+                reader.close()
+            except Exception as error:  # it has no place in the new epoch but at its beginning
+                self._send_error(shard, error)
         self._readers.clear()
         self._turns.clear()
         _seed_globals(derive_seed(command.seed, self._setup.worker.worker_id))
@@ -200,7 +216,13 @@ class _Worker:
             say_where(error, reader.chain, item)
             self._send_error(shard, error)
             return
-        self._send(Arrival(self._epoch, shard, parcel, reader.node_if_due()))
+        try:
+            message = pickle.dumps(Arrival(self._epoch, shard, parcel, reader.node_if_due()), protocol=5)
+        except Exception as error:
+            error.add_note("the state of the chain could not be taken")
+            self._send_error(shard, error)
+            return
+        self._connection.send_bytes(message)
         if descriptor is not None:
             send_parcel_descriptor(self._connection, descriptor)
         self._credit -= 1
@@ -223,8 +245,7 @@ class _Reader:
 
     def __init__(self, chain: Any, node: Node | None, skip: int) -> None:
         self.chain = chain
-        if node is not None:
-            hand_down(chain, node)
+        hand_down(chain, node)  # even none: an epoch that was given up may not have begun to go on from its own
         self._iterator = iter(chain)
         self.items: Iterator[Any] = islice(self._iterator, skip, None)
         self._pace = Pace() if can_capture(chain) else None
@@ -243,18 +264,17 @@ class _Reader:
 
 def _pickled_error(error: Exception) -> bytes:
     """An error as bytes, with its traceback as text; one that cannot be pickled, as a RuntimeError that tells of it."""
-    cause = RemoteTraceback("".join(traceback.format_tb(error.__traceback__)))
-    stand_in = RuntimeError(f"{type(error).__name__}: {error} (the error itself could not be pickled)")
-    for note in getattr(error, "__notes__", ()):
-        stand_in.add_note(note)
+    told = traceback.TracebackException.from_exception(error)
+    # Without the last lines, which say what the error itself will say.
+    cause = RemoteTraceback("".join([*told.format()][: -len([*told.format_exception_only()])]))
     # By value, for errors whose __init__ takes other arguments than they keep, which pickle would call it with.
-    by_value = _ErrorByValue(type(error), error.args, vars(error))
-    for sent in (error, by_value, stand_in):
+    for sent in (error, _ErrorByValue(type(error), error.args, vars(error))):
         with suppress(Exception):
             pickled = bytes(cloudpickle.dumps((sent, cause)))
             cloudpickle.loads(pickled)
             return pickled
-    raise AssertionError("a RuntimeError of text can be pickled")
+    stand_in = RuntimeError(f"{''.join(told.format_exception_only())}(the error itself could not be pickled)")
+    return bytes(cloudpickle.dumps((stand_in, cause)))
 
 
 class _ErrorByValue:

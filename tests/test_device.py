@@ -1,6 +1,6 @@
 """pin_memory and to_device: tensors move, the rest stays, order and state are kept."""
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
 import torch
@@ -22,6 +22,7 @@ def nested():
         "list": [torch.zeros(1), "text"],
         "sample": Sample(torch.ones(1), 3),
         "ordered": OrderedDict(x=torch.ones(1)),
+        "default": defaultdict(list, x=torch.ones(1)),
         "number": 5,
     }
 
@@ -32,6 +33,7 @@ def devices(item):
         item["list"][0].device.type,
         item["sample"].image.device.type,
         item["ordered"]["x"].device.type,
+        item["default"]["x"].device.type,
     }
 
 
@@ -41,6 +43,7 @@ def test_tensors_in_nested_containers_move_and_the_rest_stays():
     assert devices(moved) == {"meta"}
     assert (moved["list"][1], moved["sample"].label, moved["number"]) == ("text", 3, 5)
     assert (type(moved["sample"]), type(moved["ordered"])) == (Sample, OrderedDict)
+    assert moved["default"]["new"] == []
     assert devices(source) == {"cpu"}
 
 

@@ -84,3 +84,18 @@ def test_resuming(part):
         return dp
 
     assert_resumes_everywhere(sharded)
+
+
+def test_a_state_of_another_number_of_parts_is_refused():
+    def part(parts):
+        dp = numbers(range(20)).sharding_filter()
+        dp.apply_sharding(parts, 0)
+        return dp
+
+    dp = part(2)
+    next(running := iter(dp))
+    other = part(4)
+    other.load_state_dict(dp.state_dict())
+    with pytest.raises(ValueError, match="the state is that of one of 2 parts, and the chain is now read in 4"):
+        list(other)
+    assert list(running) == list(range(2, 20, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -87,6 +88,8 @@ class _Reader(Generic[T]):
         """End the thread, and wait until it has closed the source."""
         self._stopped = True
         self._room.release()
+        if self._thread is threading.current_thread() or sys.is_finalizing():
+            return  # collected by the thread itself, or the interpreter has ended it: there is nothing to wait for
         for pipe in walk(self._source):
             if isinstance(pipe, IterDataPipe):
                 pipe.interrupt()

@@ -48,7 +48,7 @@ class IterableWrapper(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         items = self._copied()
-        if isinstance(items, (list, tuple, range)):
+        if type(items) in (list, tuple, range):
             # The iterators of these know how many items are left, so counting them would be waste.
             items = items[self._start :] if self._start else items
             rest = iter(items)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +19,10 @@ _pin: Callable[[Any, Any], Any] = _untyped_pin
 def pin_memory_fn(data: T, device: str | torch.device | None = None) -> T:
     """Return data with its tensors in pinned memory; without an accelerator, the data as they are."""
     return _pin(data, device) if torch.accelerator.is_available() else data
+
+
+_WITH_STREAMS = ("cuda", "xpu")
+"""The accelerators on which torch can tell its allocator that a stream uses a tensor's memory."""
 
 
 @functional_datapipe("pin_memory")
@@ -95,7 +100,7 @@ class DeviceMover(IterDataPipe[T]):
         device = self.device or accelerator or torch.device("cpu")
         if device.type == "cpu":
             return iter(self.source)
-        if accelerator is not None and device.type == accelerator.type:
+        if accelerator is not None and device.type == accelerator.type and device.type in _WITH_STREAMS:
             return self._one_ahead(device)
         return (move(item, device) for item in self.source)
 
@@ -121,13 +126,14 @@ class DeviceMover(IterDataPipe[T]):
 
 def _start_copy(item: T, device: torch.device, side: torch.Stream) -> tuple[T, torch.Event]:
     """Start copying an item on a side stream; the event says when the copy is done."""
-    main = torch.accelerator.current_stream(device)
+    current, of_device = torch.accelerator.current_stream(), torch.accelerator.current_stream(device)
     torch.accelerator.set_stream(side)
     try:
         moved = move(pin_memory_fn(item), device, non_blocking=True)
         return moved, side.record_event()
     finally:
-        torch.accelerator.set_stream(main)
+        torch.accelerator.set_stream(of_device)
+        torch.accelerator.set_stream(current)  # which may be another device's, and makes that the current one again
 
 
 def _arrived(moved: T, copied: torch.Event, device: torch.device) -> T:
@@ -148,6 +154,10 @@ def move(item: Any, device: torch.device, non_blocking: bool = False) -> Any:
         return item.to(device)
     if isinstance(item, tuple) and hasattr(item, "_fields"):
         return type(item)(*(move(part, device, non_blocking) for part in item))
+    if isinstance(item, MutableMapping):
+        moved = copy.copy(item)  # which keeps what a defaultdict makes its values of
+        moved.update({key: move(part, device, non_blocking) for key, part in item.items()})
+        return moved
     if isinstance(item, Mapping):
         return type(item)({key: move(part, device, non_blocking) for key, part in item.items()})  # type: ignore[call-arg]
     if isinstance(item, (list, tuple)):

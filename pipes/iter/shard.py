@@ -54,9 +54,14 @@ class ShardingFilter(IterDataPipe[T]):
         self._begun = False
 
     def get_state(self) -> dict[str, Any]:
-        return {"begun": self._begun}
+        return {"begun": self._begun, "parts": self._part()[0]}
 
     def set_state(self, state: dict[str, Any]) -> None:
+        if state["parts"] != self._part()[0]:
+            raise ValueError(
+                f"the state is that of one of {state['parts']} parts, and the chain is now read in {self._part()[0]}: "
+                "what the parts left over cannot be told"
+            )
         self._begun = state["begun"]
 
     def __iter__(self) -> Iterator[T]:

@@ -42,7 +42,7 @@ def test_the_note_tells_the_path_that_an_item_came_from_further_up() -> None:
     dp = ps.iter.IterableWrapper([("a.txt", 1), ("b.txt", 2)]).map(lambda pair: pair[1] * 10).filter(len)
     with pytest.raises(TypeError) as caught:
         list(dp)
-    assert caught.value.__notes__ == ["penstock: raised in Filter(len), on 10, from 'a.txt'"]
+    assert caught.value.__notes__ == ["penstock: raised in Filter(len), on 10, last read upstream: 'a.txt'"]
 
 
 def test_the_note_is_about_the_item_that_failed_and_not_the_first() -> None:
@@ -127,3 +127,12 @@ def test_an_item_is_told_in_a_few_words(item: Any, words: str) -> None:
 
 def test_a_large_dict_is_cut_short() -> None:
     assert len(describe_item(dict.fromkeys(range(1000), "x" * 100))) < 500
+
+
+def test_what_cannot_be_shown_does_not_take_the_errors_place() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    dp = ps.iter.IterableWrapper([endless], deepcopy=False).map(fail)
+    with pytest.raises(LookupError) as caught:
+        list(dp)
+    assert caught.value.__notes__ == ["penstock: raised in Mapper"]

@@ -4,7 +4,9 @@ import gc
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
+import textwrap
 import threading
 import time
 import traceback
@@ -201,3 +203,80 @@ def test_keeping_every_item_of_an_epoch_keeps_them_right():
     with loader_over(lambda x: torch.full((100, 100), x), items=1500) as loader:
         kept = list(loader)
     assert [int(item[50, 50]) for item in kept] == list(range(1500))
+
+
+def test_a_worker_killed_between_epochs_is_one_error_and_the_next_epoch_has_new_workers():
+    with loader_over(abs) as loader:
+        list(loader)
+        os.kill(workers_alive()[0].pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="was killed by SIGKILL"):
+            list(loader)
+        assert list(loader) == list(range(10))
+
+
+def test_control_c_while_the_workers_start_ends_at_once():
+    script = """
+        import os, signal, threading, penstock as ps
+        dp = ps.iter.IterableWrapper(range(4)).sharding_filter()
+        loader = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2))
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            while True:
+                list(loader)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
+def raise_from(x):
+    try:
+        raise KeyError("the true reason")
+    except KeyError as error:
+        raise ValueError("what it led to") from error
+
+
+def test_what_an_error_came_from_is_told_too():
+    with loader_over(raise_from) as loader, pytest.raises(ValueError, match="what it led to") as caught:
+        list(loader)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "the true reason" in shown
+    assert shown.count("ValueError: what it led to") == 1
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise TypeError("no words")
+
+
+def raise_mute(x):
+    raise Mute
+
+
+def test_an_error_that_cannot_be_shown_keeps_its_type():
+    with loader_over(raise_mute) as loader, pytest.raises(Mute):
+        list(loader)
+
+
+class WrongState(ps.IterDataPipe):
+    holds_items = False
+
+    def __init__(self, source):
+        self.source = source
+
+    def __iter__(self):
+        return iter(self.source)
+
+    def get_state(self):
+        return {"lock": threading.Lock()}
+
+
+def test_a_state_that_cannot_be_taken_is_an_error_and_not_the_end_of_the_worker():
+    dp = WrongState(ps.iter.IterableWrapper(range(4)).sharding_filter())
+    loader = DataLoader2(dp, reading_service=MultiProcessingReadingService(2))
+    with loader, pytest.raises(TypeError, match="cannot pickle") as caught:
+        list(loader)
+    assert "the state of the chain could not be taken" in caught.value.__notes__

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -298,6 +299,81 @@ def test_states_of_loaders_and_of_chains_are_not_mixed_up():
 def test_wrong_arguments_of_a_loader_raise_at_construction(arguments, said):
     with pytest.raises(TypeError, match=said):
         DataLoader2(*arguments)
+
+
+def test_an_epoch_begun_after_one_that_was_resumed_and_given_up_is_whole():
+    def loader():
+        dp = numbers(12).shuffle().sharding_filter().map(lambda x: time.sleep(0.01) or x)
+        made = DataLoader2(dp, reading_service=MultiProcessingReadingService(3))
+        made.seed(2)
+        return made
+
+    with loader() as whole:
+        first, second = list(whole), list(whole)
+    with loader() as stopped:
+        running = iter(stopped)
+        assert [next(running) for _ in range(5)] == first[:5]
+        state = stopped.state_dict()
+    with loader() as resumed:
+        resumed.load_state_dict(state)
+        assert next(iter(resumed)) == first[5]
+        assert list(resumed) == second
+
+
+def test_loading_a_large_state_while_workers_are_sending_does_not_wait_for_ever():
+    dp = numbers(200_000).shuffle(buffer_size=100_000).sharding_filter().map(lambda x: bytes(30_000) + str(x).encode())
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(1)) as loader:
+        running = iter(loader)
+        first = next(running)
+        state = loader.state_dict()
+        second = next(running)
+        loader.load_state_dict(state)
+        assert first != second == next(iter(loader))
+
+
+def test_an_iterator_that_was_never_read_is_no_epoch():
+    with DataLoader2(numbers().shuffle()) as loader:
+        loader.seed(1)
+        iter(loader)
+        first = list(loader)
+        loader.seed(1)
+        assert list(loader) == first
+
+
+def test_the_number_of_parts_is_kept_from_one_epoch_to_another():
+    def loader(workers):
+        dp = numbers(10).shuffle().sharding_filter().batch(2)
+        return DataLoader2(dp, reading_service=MultiProcessingReadingService(workers))
+
+    with loader(3) as before:
+        before.seed(7)
+        list(before)
+        state = before.state_dict()
+        expected = list(before)
+    with loader(2) as after:
+        after.load_state_dict(json.loads(json.dumps(state)))
+        assert list(after) == expected
+
+
+class InProcess(ps.IterDataPipe):
+    def __init__(self, upstream):
+        self.upstream = upstream
+
+    def __iter__(self):
+        return ((os.getpid(), item) for item in self.upstream)
+
+
+def test_a_step_after_to_device_runs_in_the_main_process_whatever_it_calls_its_source():
+    dp = InProcess(numbers(4).sharding_filter().to_device("cpu"))
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
+        assert list(loader) == [(os.getpid(), item) for item in range(4)]
+
+
+def test_a_step_of_the_main_process_amid_a_zip_is_refused():
+    dp = numbers(4).sharding_filter().to_device("cpu").zip(numbers(4).sharding_filter())
+    loader = DataLoader2(dp, reading_service=MultiProcessingReadingService(2))
+    with pytest.raises(RuntimeError, match="DeviceMover belongs in the main process"):
+        next(iter(loader))
 
 
 SCRIPT = """
