@@ -47,11 +47,11 @@ class IterableWrapper(IterDataPipe[T]):
         self._start = state["position"]
 
     def __iter__(self) -> Iterator[T]:
-        items = self._copied()
+        items: Any = self._copied()
         if type(items) in (list, tuple, range):
             # The iterators of these know how many items are left, so counting them would be waste.
             items = items[self._start :] if self._start else items
-            rest = iter(items)
+            rest: Iterator[T] = iter(items)
             total = len(items)
             self._items_read = lambda: total - operator.length_hint(rest)
             return rest
