@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 from penstock import IterDataPipe
+from penstock.registry import Pace
 
 
 def passed_on(pipe: IterDataPipe[Any]) -> dict[str, Any]:
@@ -17,7 +19,16 @@ def passed_on(pipe: IterDataPipe[Any]) -> dict[str, Any]:
 
 
 def assert_resumes_everywhere(make: Callable[[], IterDataPipe[Any]], passes: int = 3) -> None:
-    """Check that a chain, stopped after any item of any pass, goes on as it would have: to the end of its last pass."""
+    """Check that a chain, stopped after any item of any pass, goes on as it would have: to the end of its last pass.
+
+    Both where snapshots of the sources are taken at every chance and where they are never taken.
+    """
+    for always_due in (True, False):
+        with mock.patch.object(Pace, "due", lambda self, due=always_due: due):
+            _assert_resumes(make, passes)
+
+
+def _assert_resumes(make: Callable[[], IterDataPipe[Any]], passes: int) -> None:
     uninterrupted = make()
     expected = [list(uninterrupted) for _ in range(passes)]
     for number, items in enumerate(expected):

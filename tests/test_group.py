@@ -127,11 +127,7 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
 
 
 @pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
-@pytest.mark.parametrize("always_due", [True, False])
-def test_resumes_after_every_item(
-    make: Callable[[], ps.IterDataPipe[Any]], always_due: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Pace, "due", lambda self: always_due)
+def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> None:
     assert_resumes_everywhere(make)
 
 
