@@ -17,7 +17,8 @@ _WIDTH = 100
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
 _short = reprlib.Repr()
-_short.maxother = _short.maxstring = 60
+_short.maxother = 60
+_short.maxstring = 120  # so that most paths and URLs stand as they are
 
 
 def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
