@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import itertools
 import pkgutil
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock import IterDataPipe
+from penstock.cli.demo import BUILT_IN
 from penstock.registry import operators
 from penstock.registry.examples import example_names, maker_of_example
 
@@ -63,3 +68,15 @@ def test_every_file_of_the_package_is_among_the_modules() -> None:
 def test_every_operator_says_what_comes_out_and_shows_it(cls: type) -> None:
     assert inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].endswith(".")
     assert type(maker_of_example(cls)()) is cls
+
+
+def test_the_code_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "_entries", dict(operators._entries))  # what it registers is gone afterwards
+    monkeypatch.setattr(IterDataPipe, "pairwise", None, raising=False)
+    chain, operator = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {"__name__": "__main__", "itertools": itertools}
+    exec(chain.replace("s3://bucket/digits", str(BUILT_IN)).replace("...\n", "break\n"), names)
+    assert names["images"].shape == (32, 1, 8, 8)
+    assert names["labels"].shape == (32,)
+    exec(operator, names)
+    assert list(names["ps"].iter.IterableWrapper("abc").pairwise()) == [("a", "b"), ("b", "c")]
