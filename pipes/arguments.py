@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..registry.torch_pipes import TorchIterDataPipe
 
-__all__ = ["expect_indices", "expect_pipes"]
+__all__ = ["expect_batching", "expect_indices", "expect_pipes"]
 
 
-def expect_pipes(operator: str, sources: Sequence[object], kind: type) -> None:
+def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
     """Raise ValueError where there are no sources, and TypeError where one is not of a kind of pipe."""
     if not sources:
-        raise ValueError(f"{operator} needs at least one source")
+        raise ValueError(f"{name} needs at least one source")
     for position, source in enumerate(sources):
         if not isinstance(source, kind):
             raise TypeError(
-                f"{operator} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}: "
+                f"{name} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}: "
                 "wrap it, as in IterableWrapper(items) or SequenceWrapper(items)"
             )
+
+
+def expect_batching(batch_size: int, wrapper_class: object) -> None:
+    """Raise TypeError or ValueError where there can be no batches of a size, or of a class."""
+    if operator.index(batch_size) < 1:
+        raise ValueError(f"batch_size must be at least 1, and is {batch_size}")
+    if not callable(wrapper_class):
+        raise TypeError(f"wrapper_class must make a batch out of a list, and is {wrapper_class!r:.100}")
 
 
 def expect_indices(indices: Iterable[Any]) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import penstock as ps
+import penstock.pipes.iter.device as device_family
 from resuming import assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -106,3 +107,29 @@ def test_batches_arrive_on_the_accelerator_in_order_and_whole():
 @needs_accelerator
 def test_resuming_on_the_accelerator_does_not_lose_the_item_that_was_copied_ahead():
     assert_resumes_everywhere(lambda: numbers(range(7)).to_device().map(lambda n: n))
+
+
+@pytest.fixture
+def pretended_accelerator(monkeypatch):
+    """An accelerator without streams: what is left is which item is pulled, copied and handed out when."""
+    copied = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch, "Stream", lambda device: "the side stream")
+    monkeypatch.setattr(device_family, "_start_copy", lambda item, device, side: (copied.append(item) or item, side))
+    monkeypatch.setattr(device_family, "_arrived", lambda moved, copy, device: moved)
+    return copied
+
+
+def test_one_item_is_copied_ahead_of_the_one_handed_out(pretended_accelerator):
+    running = iter(numbers(range(4)).to_device())
+    assert pretended_accelerator == []
+    for number, ahead in enumerate([[0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3]]):
+        assert next(running) == number
+        assert pretended_accelerator == ahead
+    assert list(running) == []
+
+
+@pytest.mark.usefixtures("pretended_accelerator")
+def test_a_state_goes_back_to_before_the_item_that_was_copied_ahead():
+    assert_resumes_everywhere(lambda: numbers(range(7)).shuffle(buffer_size=3).set_seed(1).to_device().map(str))

@@ -571,3 +571,8 @@ def test_nothing_is_read_at_construction() -> None:
         cls(source, double if cls is Mapper else 2)  # type: ignore[arg-type]
     for cls in (Zipper, Concater, Shuffler, ps.iter.MapToIterConverter):
         cls(source)
+
+
+def test_a_batch_of_a_class_that_cannot_be_called_is_refused_at_construction() -> None:
+    with pytest.raises(TypeError, match="wrapper_class must make a batch out of a list, and is 3"):
+        numbers(4).batch(2, wrapper_class=3)

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, IterDataPipe, functional_datapipe
+from ..arguments import expect_batching
 
 T = TypeVar("T")
 
@@ -34,10 +35,7 @@ class Batcher(IterDataPipe[DataChunk[T]]):
         drop_last: bool = False,
         wrapper_class: Callable[[list[T]], Any] = DataChunk,
     ) -> None:
-        if operator.index(batch_size) < 1:
-            raise ValueError(f"batch_size must be at least 1, and is {batch_size}")
-        if not callable(wrapper_class):
-            raise TypeError(f"wrapper_class must make a batch out of a list, and is {wrapper_class!r:.100}")
+        expect_batching(batch_size, wrapper_class)
         self.source = source
         self.batch_size = batch_size
         self.drop_last = drop_last

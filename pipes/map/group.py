@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, MapDataPipe, functional_datapipe
+from ..arguments import expect_batching
 from .index import from_start
 
 T = TypeVar("T")
@@ -31,8 +31,7 @@ class Batcher(MapDataPipe[Any]):
         drop_last: bool = False,
         wrapper_class: Callable[[list[T]], Any] = DataChunk,
     ) -> None:
-        if operator.index(batch_size) < 1:
-            raise ValueError(f"batch_size must be at least 1, and is {batch_size}")
+        expect_batching(batch_size, wrapper_class)
         self.source = source
         self.batch_size = batch_size
         self.drop_last = drop_last
