@@ -13,7 +13,7 @@ if not (_Path(__file__).parent / "registry").is_dir():
     __path__.append(str(_Path(__file__).parents[1]))
 
 from .pipes import iter, map
-from .registry import IterDataPipe, MapDataPipe, Seeded, check_operator, functional_datapipe
+from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, check_operator, functional_datapipe
 from .runner import (
     DataLoader2,
     InProcessReadingService,
@@ -28,7 +28,9 @@ __all__ = [
     "MapDataPipe",
     "MultiProcessingReadingService",
     "ReadingServiceInterface",
+    "Retry",
     "Seeded",
+    "Skip",
     "check_operator",
     "functional_datapipe",
     "iter",

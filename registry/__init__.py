@@ -1,6 +1,7 @@
 """The base classes of pipes, the registry of operators, and what they rest on."""
 
 from .base import IterDataPipe, MapDataPipe
+from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, operators
 from .graph import sources_of, walk
 from .iteration import close, replace_live_iterator, require_end
@@ -14,12 +15,16 @@ from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 __all__ = [
     "SHARDING_PRIORITIES",
     "DataChunk",
+    "Guard",
     "IterDataPipe",
     "MapDataPipe",
     "Node",
+    "OnError",
     "Operator",
     "Pace",
+    "Retry",
     "Seeded",
+    "Skip",
     "Tally",
     "Trail",
     "apply_sharding",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from torch.utils.data import get_worker_info
 
 from .display import show_chain
+from .errors import Guard
 from .functional import bases, find_method
-from .graph import sources_of
+from .graph import sources_of, walk
 from .iteration import Pass, begin_pass, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
 from .state import Node, node_before_pass, pack, take_seeds, unpack
@@ -157,6 +158,23 @@ class _Pipe:
         """
         return sum(1 for _ in self)
 
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Return what the steps of the chain that have an `on_error` counted in the last pass, by their names.
+
+        That is, for each: how many items were `skipped`, how many attempts were `retried`, and the `last_errors`.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip")
+        >>> list(dp)
+        [1, 3]
+        >>> dp.stats()["map"]["skipped"], dp.stats()["map"]["last_errors"]
+        (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
+        """
+        guarded = [pipe for pipe in walk(self) if isinstance(pipe, IterDataPipe) and not pipe.guard.raises]
+        names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
+        unique = [name if names.count(name) == 1 else f"{name} {names[at:].count(name)}" for at, name in enumerate(names)]
+        return {name: pipe.guard.stats for name, pipe in zip(unique, guarded, strict=True)}
+
     def show(self, n: int = 5) -> None:
         """Print the chain and its first `n` items, large ones in a few words.
 
@@ -206,6 +224,9 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
     in_main_process: ClassVar[bool] = False
     """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
 
+    guard: Guard = Guard("raise")
+    """What becomes of items that fail: an operator with `on_error` has one of its own."""
+
     _pass: Pass | None = None
     _handed_down: Node | None = None
 
@@ -231,6 +252,7 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: let a step that waits for something outside end soon."""
+        self.guard.give_up()
 
     # What a subclass may call
 

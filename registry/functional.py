@@ -22,7 +22,7 @@ C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
 PLUG_INS = "penstock.operators"
 
-TERMINAL = ("count", "show", "take", "take_all")
+TERMINAL = ("count", "show", "stats", "take", "take_all")
 """The methods that read a pipe at once; torch's own pipes have them too."""
 
 bases: dict[Kind, type] = {}

@@ -62,6 +62,8 @@ class Pass:
             else:
                 pipe.begin_random_pass()
         pipe.reset()
+        if not pipe.guard.raises:
+            pipe.guard.begin(node.get("skipped", 0))
         nodes = node.get("sources", [None] * len(self.sources))
         for source, source_node in zip(self.sources, nodes, strict=True):
             hand_down(source, source_node)
@@ -109,6 +111,8 @@ class Pass:
         node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
         if own:
             node["own"] = own
+        if pipe.guard.skipped:
+            node["skipped"] = pipe.guard.skipped
         if nodes:
             node["sources"] = nodes
         return node

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, Tally, functional_datapipe, require_end
+from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe, require_end
 from ..columns import Columns, check_function, taking_columns
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class Filter(IterDataPipe[T]):
 
     What counts is the truth of the result, as for the builtin `filter`, so NumPy's bools and tensors of one element
     serve as well. With `input_col`, an index or key or a list of them, `filter_fn` gets these columns of the item as
-    its arguments; the item is yielded whole.
+    its arguments; the item is yielded whole. `on_error` is what becomes of an item for which `filter_fn` raises.
 
     Raises TypeError for a `filter_fn` that cannot be called, and ValueError for one that cannot be called with so many
     columns.
@@ -34,19 +34,32 @@ class Filter(IterDataPipe[T]):
     holds_items = False
 
     def __init__(
-        self, source: IterDataPipe[T], filter_fn: Callable[..., Any], input_col: Columns | None = None
+        self,
+        source: IterDataPipe[T],
+        filter_fn: Callable[..., Any],
+        input_col: Columns | None = None,
+        *,
+        on_error: OnError = "raise",
     ) -> None:
         check_function("filter_fn", filter_fn, input_col)
         self.source = source
         self.filter_fn = filter_fn
         self.input_col = input_col
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[T]:
-        function = taking_columns(self.filter_fn, self.input_col)
+        function = self._tested(self.guard.wrap(taking_columns(self.filter_fn, self.input_col)))
         if isinstance(self.source, IterDataPipe):
             return filter(function, self.source)
         # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
         return (item for item in self.source if function(item))
+
+    def _tested(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        if not self.guard.skips:
+            return function
+        keep = self.guard.keep
+        return lambda item: keep(result := function(item)) and result
 
     def at_end(self) -> None:
         require_end(self.source)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torch.utils.data import default_collate
 
-from ...registry import IterDataPipe, functional_datapipe, require_end
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, require_end
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 
 T = TypeVar("T")
@@ -32,16 +32,21 @@ class OneToOne(IterDataPipe[R]):
         raise NotImplementedError(f"{type(self).__name__} must define _function")
 
     def __iter__(self) -> Iterator[R]:
-        function = self._function()
-        if isinstance(self.source, IterDataPipe):
-            return map(function, self.source)
+        function = self.guard.wrap(self._function())
         # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
-        return (function(item) for item in self.source)
+        results: Iterator[Any] = (
+            map(function, self.source)
+            if isinstance(self.source, IterDataPipe)
+            else (function(item) for item in self.source)
+        )
+        return filter(self.guard.keep, results) if self.guard.skips else results
 
     def at_end(self) -> None:
         require_end(self.source)
 
     def __len__(self) -> int:
+        if self.guard.skips:
+            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is not known")
         return len(self.source)
 
 
@@ -53,6 +58,8 @@ class Mapper(OneToOne[Any]):
     item is yielded with the result put in: at `output_col`, where -1 appends to a tuple or list; without `output_col`
     in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
     where their fields stay. The source's items are never changed, but copied.
+
+    `on_error` is what becomes of an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
     Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
     columns, or for an `output_col` without an `input_col`.
@@ -72,6 +79,8 @@ class Mapper(OneToOne[Any]):
         fn: Callable[..., Any],
         input_col: Columns | None = None,
         output_col: Hashable | list[Hashable] | None = None,
+        *,
+        on_error: OnError = "raise",
     ) -> None:
         check_function("fn", fn, input_col)
         if inspect.isgeneratorfunction(fn):
@@ -89,6 +98,8 @@ class Mapper(OneToOne[Any]):
         self.fn = fn
         self.input_col = input_col
         self.output_col = output_col
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         return replacing_columns(self.fn, self.input_col, self.output_col)
@@ -100,7 +111,8 @@ class Collator(OneToOne[Any]):
 
     `conversion` (or `collate_fn`, its other name) is a function of a batch. It may also be a dict from columns to
     functions: then the batch is a list of dicts or tuples, each function gets the list of its column's values, columns
-    that are not named go through `default_collate`, and a dict or tuple of the results is yielded.
+    that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` is what
+    becomes of a batch that fails.
 
     Raises what the function raises for a batch that cannot be collated: RuntimeError where shapes differ, TypeError
     where there is no tensor for a type.
@@ -118,6 +130,8 @@ class Collator(OneToOne[Any]):
         source: IterDataPipe[Any],
         conversion: Callable[..., Any] | Mapping[Any, Callable[..., Any]] = default_collate,
         collate_fn: Callable[..., Any] | None = None,
+        *,
+        on_error: OnError = "raise",
     ) -> None:
         if collate_fn is not None and conversion is not default_collate:
             raise ValueError("conversion and collate_fn are two names of one argument: give one of them")
@@ -131,6 +145,8 @@ class Collator(OneToOne[Any]):
         self.source = source
         self.conversion = conversion
         self.collate_fn = collate_fn
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
         if self.collate_fn is not None:
@@ -145,7 +161,8 @@ class FlatMapper(IterDataPipe[Any]):
     """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
     `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-    item as its arguments.
+    item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it had
+    given before the error is not taken back.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
     >>> dp.count()
@@ -159,15 +176,19 @@ class FlatMapper(IterDataPipe[Any]):
         source: IterDataPipe[Any],
         fn: Callable[..., Iterable[Any]] | None = None,
         input_col: Columns | None = None,
+        *,
+        on_error: OnError = "raise",
     ) -> None:
         if fn is not None:
             check_function("fn", fn, input_col)
         self.source = source
         self.fn = fn
         self.input_col = input_col
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        outputs_of = taking_columns(self.fn or _as_it_is, self.input_col)
+        outputs_of = self.guard.outputs(taking_columns(self.fn or _as_it_is, self.input_col))
         for item in self.source:
             yield from outputs_of(item)
             self.mark()
