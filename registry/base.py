@@ -172,7 +172,9 @@ class _Pipe:
         """
         guarded = [pipe for pipe in walk(self) if isinstance(pipe, IterDataPipe) and not pipe.guard.raises]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
-        unique = [name if names.count(name) == 1 else f"{name} {names[at:].count(name)}" for at, name in enumerate(names)]
+        unique = [
+            name if names.count(name) == 1 else f"{name} {names[at:].count(name)}" for at, name in enumerate(names)
+        ]
         return {name: pipe.guard.stats for name, pipe in zip(unique, guarded, strict=True)}
 
     def show(self, n: int = 5) -> None:

@@ -175,7 +175,7 @@ class Guard:
         if skip is None:
             raise error
         if skip.limit is not None and self.skipped >= skip.limit:
-            error.add_note(f"on_error: {self.skipped} items of this pass had been skipped before it, and that is the limit")
+            error.add_note(f"on_error: {self.skipped} items of this pass were skipped before it, and that is the limit")
             raise error
         if skip.handler is not None:
             skip.handler(error, result.item)

@@ -161,8 +161,8 @@ class FlatMapper(IterDataPipe[Any]):
     """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
     `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-    item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it had
-    given before the error is not taken back.
+    item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it
+    had given before the error is not taken back.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
     >>> dp.count()

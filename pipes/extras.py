@@ -1,0 +1,16 @@
+"""Optional libraries: imported when an operator that needs one is made, with an error that says how to get it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["require"]
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Return a module; raise ImportError that names the extra of penstock that installs it, where it is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f'{module} is needed for this: pip install "penstock[{extra}]"', name=module) from error

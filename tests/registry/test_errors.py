@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from resuming import assert_resumes_everywhere
+
+
+def numbers(on_error: Any, items: Any = ("1", "x", "3", "y", "5")) -> Any:
+    return ps.iter.IterableWrapper(items).map(int, on_error=on_error)
+
+
+class Flaky:
+    """Fail for each item as often as it says, and count the calls."""
+
+    def __init__(self, failures: int, error: type[Exception] = OSError) -> None:
+        self.failures = failures
+        self.error = error
+        self.calls: list[Any] = []
+
+    def __call__(self, item: Any) -> Any:
+        self.calls.append(item)
+        if self.calls.count(item) <= self.failures:
+            raise self.error(f"attempt {self.calls.count(item)}")
+        return item
+
+
+def test_an_error_is_raised_by_default_and_nothing_is_counted() -> None:
+    dp = numbers("raise")
+    with pytest.raises(ValueError, match="'x'"):
+        list(dp)
+    assert dp.stats() == {}
+
+
+def test_skipped_items_are_left_out_counted_and_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    dp = numbers("skip")
+    with caplog.at_level(logging.WARNING, logger="penstock"):
+        assert list(dp) == [1, 3, 5]
+    assert dp.stats()["map"]["skipped"] == 2
+    assert dp.stats()["map"]["last_errors"][1].endswith("'y', on 'y'")
+    assert [record.getMessage() for record in caplog.records] == [f"skipped: {dp.stats()['map']['last_errors'][0]}"]
+
+
+def test_each_pass_counts_anew() -> None:
+    dp = numbers("skip")
+    list(dp), list(dp)
+    assert dp.stats()["map"]["skipped"] == 2
+
+
+def test_the_error_after_the_limit_is_raised_and_says_so() -> None:
+    dp = numbers(ps.Skip(limit=1))
+    with pytest.raises(ValueError, match="'y'") as caught:
+        list(dp)
+    assert "1 items of this pass were skipped before it" in caught.value.__notes__[0]
+    assert "penstock: raised in Mapper" in caught.value.__notes__[1]
+
+
+def test_a_resumed_pass_knows_how_many_were_skipped_before() -> None:
+    dp = numbers(ps.Skip(limit=1))
+    iterator = iter(dp)
+    assert [next(iterator), next(iterator)] == [1, 3]
+    resumed = numbers(ps.Skip(limit=1))
+    resumed.load_state_dict(dp.state_dict())
+    with pytest.raises(ValueError, match="'y'"):
+        list(resumed)
+
+
+def test_other_errors_than_the_given_ones_are_raised() -> None:
+    with pytest.raises(ValueError, match="'x'"):
+        list(numbers(ps.Skip(errors=(OSError, KeyError))))
+
+
+def test_a_handler_gets_the_error_and_the_item_and_may_raise() -> None:
+    seen = []
+
+    def handler(error: Exception, item: str) -> None:
+        seen.append((type(error), item))
+        if item == "y":
+            raise RuntimeError("enough") from error
+
+    dp = numbers(handler)
+    with pytest.raises(RuntimeError, match="enough"):
+        list(dp)
+    assert seen == [(ValueError, "x"), (ValueError, "y")]
+
+
+def test_what_fails_is_tried_again_and_counted() -> None:
+    dp = ps.iter.IterableWrapper("ab").map(fn := Flaky(2), on_error=ps.Retry(2, backoff=0))
+    assert list(dp) == ["a", "b"]
+    assert fn.calls == ["a"] * 3 + ["b"] * 3
+    assert dp.stats()["map"]["retried"] == 4
+
+
+def test_what_fails_every_time_is_raised_as_it_is() -> None:
+    dp = ps.iter.IterableWrapper("ab").map(Flaky(3), on_error=ps.Retry(2, backoff=0))
+    with pytest.raises(OSError, match="attempt 3"):
+        list(dp)
+
+
+def test_what_fails_every_time_can_be_skipped() -> None:
+    fn = Flaky(2, ValueError)
+    dp = ps.iter.IterableWrapper("ab").map(fn, on_error=ps.Retry(1, backoff=0, then=ps.Skip(limit=5)))
+    assert list(dp) == []
+    assert dp.stats()["map"]["skipped"] == dp.stats()["map"]["retried"] == 2
+
+
+def test_only_the_given_errors_are_tried_again() -> None:
+    dp = ps.iter.IterableWrapper("a").map(fn := Flaky(1, KeyError), on_error=ps.Retry(3, backoff=0, errors=OSError))
+    with pytest.raises(KeyError):
+        list(dp)
+    assert fn.calls == ["a"]
+
+
+def test_a_wait_before_a_new_attempt_ends_when_the_pass_is_given_up() -> None:
+    failed = threading.Event()
+
+    def fail(_: Any) -> None:
+        failed.set()
+        raise OSError("not now")
+
+    dp = ps.iter.IterableWrapper("a").map(fail, on_error=ps.Retry(1000, backoff=1000))
+    prefetching = dp.prefetch(1)
+    iterator = iter(prefetching)
+    reader = threading.Thread(target=lambda: pytest.raises(OSError, next, iterator))
+    reader.start()
+    assert failed.wait(10)
+    dp.interrupt()
+    reader.join(10)
+    assert not reader.is_alive()
+
+
+def test_errors_of_the_source_are_not_the_operators_own() -> None:
+    dp = numbers("raise").map(str, on_error="skip").filter(bool, on_error="skip")
+    with pytest.raises(ValueError, match="'x'"):
+        list(dp)
+
+
+def test_a_filter_skips_what_cannot_be_tested() -> None:
+    dp = ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(lambda text: int(text) > 0, on_error="skip")
+    assert list(dp) == ["1", "3"]
+    assert dp.stats()["filter"]["skipped"] == 1
+
+
+def characters(text: str) -> Iterator[str]:
+    for character in text:
+        if character == "!":
+            raise ValueError(text)
+        yield character
+
+
+def test_outputs_before_an_error_are_kept_and_those_after_it_left_out() -> None:
+    dp = ps.iter.IterableWrapper(["ab", "c!d", "e"]).flatmap(characters, on_error="skip")
+    assert list(dp) == ["a", "b", "c", "e"]
+    assert dp.stats()["flatmap"]["skipped"] == 1
+
+
+def test_outputs_given_before_an_error_are_not_given_again_by_a_new_attempt() -> None:
+    fail = iter([False, True, False, False])
+
+    def twice(item: str) -> Iterator[str]:
+        for number in range(2):
+            if next(fail):
+                raise OSError
+            yield f"{item}{number}"
+
+    dp = ps.iter.IterableWrapper("a").flatmap(twice, on_error=ps.Retry(1, backoff=0))
+    assert list(dp) == ["a0", "a1"]
+
+
+def test_steps_of_one_name_are_numbered() -> None:
+    dp = numbers("skip").map(str, on_error="skip")
+    list(dp)
+    assert {name: counts["skipped"] for name, counts in dp.stats().items()} == {"map 2": 0, "map 1": 2}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numbers("skip"),
+        lambda: numbers(ps.Retry(1, backoff=0, then="skip")).batch(2),
+        lambda: ps.iter.IterableWrapper(["ab", "c!d", "!", "e"]).flatmap(characters, on_error="skip"),
+        lambda: ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(int, on_error="skip").prefetch(2),
+    ],
+)
+def test_chains_that_skip_resume_everywhere(make: Any) -> None:
+    assert_resumes_everywhere(make, passes=3)
+
+
+def test_len_is_not_known_where_items_may_be_left_out() -> None:
+    with pytest.raises(TypeError, match="leaves out items that fail"):
+        len(numbers("skip"))
+    assert len(numbers(ps.Retry(1))) == 5
+
+
+def test_a_pickled_chain_counts_from_nothing() -> None:
+    dp = numbers("skip")
+    list(dp)
+    copy = pickle.loads(pickle.dumps(dp))
+    assert copy.stats()["map"]["skipped"] == 0
+    assert list(copy) == [1, 3, 5]
+    assert copy.stats()["map"]["skipped"] == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: numbers("ignore"), ValueError, "on_error must be 'raise', 'skip'"),
+        (lambda: numbers(ValueError), ValueError, "on_error must be"),
+        (lambda: ps.Skip(limit=-1), ValueError, "limit must be at least 0"),
+        (lambda: ps.Skip(errors=KeyboardInterrupt), TypeError, "errors must be an exception type"),  # type: ignore[arg-type]
+        (lambda: ps.Skip(errors=()), TypeError, "errors must be an exception type"),
+        (lambda: ps.Skip(handler=1), TypeError, "handler must be a function"),  # type: ignore[arg-type]
+        (lambda: ps.Retry(0), ValueError, "times must be at least 1"),
+        (lambda: ps.Retry(1, backoff=-1), ValueError, "backoff must be seconds"),
+        (lambda: ps.Retry(1, then=ps.Retry(1)), ValueError, "then must be"),  # type: ignore[arg-type]
+        (lambda: ps.Retry(1, errors="OSError"), TypeError, "errors must be"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_on_error_is_an_error(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
