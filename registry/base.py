@@ -162,6 +162,7 @@ class _Pipe:
         """Return what the steps of the chain that have an `on_error` counted in the last pass, by their names.
 
         That is, for each: how many items were `skipped`, how many attempts were `retried`, and the `last_errors`.
+        Steps of one name are numbered, as in `"map 1"`, from the source on.
 
         >>> import penstock as ps
         >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip")
@@ -172,10 +173,11 @@ class _Pipe:
         """
         guarded = [pipe for pipe in walk(self) if isinstance(pipe, IterDataPipe) and not pipe.guard.raises]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
-        unique = [
-            name if names.count(name) == 1 else f"{name} {names[at:].count(name)}" for at, name in enumerate(names)
-        ]
-        return {name: pipe.guard.stats for name, pipe in zip(unique, guarded, strict=True)}
+        counts = {}
+        for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
+            number = f" {names[place:].count(name)}" if names.count(name) > 1 else ""
+            counts[name + number] = pipe.guard.stats
+        return counts
 
     def show(self, n: int = 5) -> None:
         """Print the chain and its first `n` items, large ones in a few words.

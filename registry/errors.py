@@ -29,8 +29,8 @@ _logger = logging.getLogger("penstock")
 class Skip:
     """What `on_error` can be: leave out the items that fail, and count them.
 
-    After `limit` items in one pass the next error is raised; with None there is no limit. Only errors of the given types
-    are skipped. `handler(error, item)` is called for each, and may raise.
+    After `limit` items in one pass the next error is raised; with None there is no limit. Only errors of the given
+    types are skipped. `handler(error, item)` is called for each, and may raise.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error=ps.Skip(limit=10, errors=ValueError))
@@ -57,8 +57,8 @@ class Skip:
 class Retry:
     """What `on_error` can be: try an item up to `times` more when it fails, and count that.
 
-    Before each new attempt a random time is waited, of up to `backoff` seconds before the first, and up to twice as long
-    before each one after it, but no more than a minute. Only errors of the given types are tried again. `then` is what
+    Before each new attempt a random time is waited, of up to `backoff` seconds before the first, and up to twice as
+    long before each one after it, but no more than a minute. Only errors of the given types are tried again. `then` is what
     `on_error` can be when all attempts have failed: `"raise"`, `"skip"`, a `Skip` or a handler.
 
     >>> import penstock as ps

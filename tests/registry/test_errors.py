@@ -125,14 +125,19 @@ def test_a_wait_before_a_new_attempt_ends_when_the_pass_is_given_up() -> None:
         raise OSError("not now")
 
     dp = ps.iter.IterableWrapper("a").map(fail, on_error=ps.Retry(1000, backoff=1000))
-    prefetching = dp.prefetch(1)
-    iterator = iter(prefetching)
-    reader = threading.Thread(target=lambda: pytest.raises(OSError, next, iterator))
+    ended = []
+
+    def read() -> None:
+        with pytest.raises(OSError, match="not now"):
+            next(iter(dp))
+        ended.append(True)
+
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     assert failed.wait(10)
     dp.interrupt()
     reader.join(10)
-    assert not reader.is_alive()
+    assert ended
 
 
 def test_errors_of_the_source_are_not_the_operators_own() -> None:
