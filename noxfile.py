@@ -39,10 +39,16 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of the installed wheel with mypy, strictly."""
-    install(session, ".[demo]", "mypy", "types-tqdm")
+    """Check the types of the installed wheel with mypy, strictly, and what mypy and pyright know of chains."""
+    install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm")
     session.chdir(session.create_tmp())
     session.run("mypy", "--strict", "-p", "penstock")
+    # Away from the tree, whose folder would stand for the package, as a user's files are.
+    shutil.copytree(ROOT / "tests" / "typing", "users", dirs_exist_ok=True)
+    session.chdir("users")
+    session.run("penstock", "stubs", "own_operators")
+    session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
+    session.run("pyright", ".")
 
 
 @nox.session

@@ -1,9 +1,10 @@
-"""The command line: `penstock demo`."""
+"""The command line: `penstock demo` and `penstock stubs`."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 __all__ = ["main"]
 
@@ -19,7 +20,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--workers", type=int, default=2, help="processes that read (default: 2)")
     demo.add_argument("--epochs", type=int, default=10, help="passes over the training shards (default: 10)")
     demo.add_argument("--device", help="where to train (default: the accelerator, or the CPU where there is none)")
+    stubs = commands.add_parser(
+        "stubs",
+        help="write typed stubs of your own operators, for type checkers and editors",
+        description="Write a stub that has the operators of packages as methods of all pipes. pyright and Pylance look "
+        "into the folder 'typings' by themselves; mypy does with the option mypy_path = \"typings\".",
+    )
+    stubs.add_argument("packages", metavar="PACKAGE", nargs="+", help="what to import for the operators")
+    stubs.add_argument("--output", metavar="FOLDER", type=Path, default=Path("typings"), help="(default: typings)")
     chosen = parser.parse_args(arguments)
+
+    if chosen.command == "stubs":
+        from .stubs import write_stubs
+
+        return write_stubs(chosen.packages, chosen.output)
 
     from .demo import run  # it needs the extra, which the other commands do not
 

@@ -32,19 +32,29 @@ __all__ = ["IterDataPipe", "MapDataPipe"]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+if TYPE_CHECKING:
+    from .methods import IterMethods, MapMethods
+else:
+
+    class IterMethods(Generic[T_co]):
+        """What type checkers know of the methods that operators enter."""
+
+    class MapMethods(Generic[T_co]):
+        """What type checkers know of the methods that operators enter."""
+
 
 class _Construction(type):
     """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = super().__call__(*args, **kwargs)
+    def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T:
+        made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
         source = vars(made).get("source", made)
         if made.functional_name is not None and not isinstance(source, (TorchIterDataPipe, TorchMapDataPipe)):
             raise TypeError(
                 f"{cls.__name__} reads from a pipe, and its source is of type {type(source).__name__}: "
                 "wrap it, as in IterableWrapper(items)"
             )
-        return made
+        return made  # type: ignore[no-any-return]
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -94,7 +104,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
     return __getitem__
 
 
-class _Pipe:
+class _Pipe(Generic[T_co]):
     """What iterable and map-style pipes have in common."""
 
     functional_name: ClassVar[str | None] = None
@@ -111,7 +121,7 @@ class _Pipe:
 
     if TYPE_CHECKING:
 
-        def __iter__(self) -> Iterator[Any]: ...
+        def __iter__(self) -> Iterator[T_co]: ...
 
     def __getattr__(self, name: str) -> Any:
         return find_method(self, name)
@@ -131,7 +141,7 @@ class _Pipe:
         left_behind = ("_pass", "_handed_down", *self.transient)
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
-    def take(self, n: int) -> list[Any]:
+    def take(self, n: int) -> list[T_co]:
         """Return the first `n` items.
 
         >>> import penstock as ps
@@ -140,7 +150,7 @@ class _Pipe:
         """
         return list(islice(self, n))
 
-    def take_all(self) -> list[Any]:
+    def take_all(self) -> list[T_co]:
         """Return all items as a list.
 
         >>> import penstock as ps
@@ -171,7 +181,8 @@ class _Pipe:
         >>> dp.stats()["map"]["skipped"], dp.stats()["map"]["last_errors"]
         (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
         """
-        guarded = [pipe for pipe in walk(self) if isinstance(pipe, IterDataPipe) and not pipe.guard.raises]
+        steps: Any = walk(self)  # type: ignore[arg-type]
+        guarded = [pipe for pipe in steps if isinstance(pipe, IterDataPipe) and not pipe.guard.raises]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
         counts = {}
         for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
@@ -193,7 +204,7 @@ class _Pipe:
             print(f"{number}: {describe_item(item)}")
 
 
-class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
+class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
     """A pipe that is read item by item; every iterable operator is a subclass.
 
     A subclass takes its source as an argument, keeps it as an attribute, and yields items from `__iter__`, which may
@@ -318,7 +329,7 @@ class IterDataPipe(_Pipe, TorchIterDataPipe[T_co], Generic[T_co], metaclass=_Ite
         return node or {}
 
 
-class MapDataPipe(_Pipe, TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
+class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
     """A pipe that is read by index or key; every map-style operator is a subclass.
 
     >>> import penstock as ps

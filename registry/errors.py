@@ -190,7 +190,7 @@ class Guard:
 
     def _outputs(self, function: Callable[[Any], Iterable[R]], item: Any) -> Iterator[R]:
         given = 0
-        outputs: Iterator[Any] | None = None
+        outputs: Iterator[R] | None = None
 
         def advance(item: Any) -> Any:
             nonlocal outputs
@@ -202,7 +202,7 @@ class Guard:
                 outputs = None
                 raise
 
-        attempt = self.wrap(advance)
+        attempt: Callable[[Any], Any] = self.wrap(advance)
         while (output := attempt(item)) is not _END and self.keep(output):
             given += 1
             yield output

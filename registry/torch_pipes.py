@@ -7,6 +7,7 @@ torch's maintainers have said that the module may go. Where it is gone, the same
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,16 +29,19 @@ __all__ = [
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-try:
-    from torch.utils.data.datapipes.datapipe import DataChunk
-    from torch.utils.data.datapipes.datapipe import IterDataPipe as TorchIterDataPipe
-    from torch.utils.data.datapipes.datapipe import MapDataPipe as TorchMapDataPipe
-    from torch.utils.data.datapipes.datapipe import _IterDataPipeSerializationWrapper as _LoaderWrapper
-    from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
-except ImportError:  # torch without DataPipes
-    _LoaderWrapper = None  # type: ignore[assignment,misc]
+_LoaderWrapper: Any = None
+if not TYPE_CHECKING:
+    with suppress(ImportError):  # torch without DataPipes
+        from torch.utils.data.datapipes.datapipe import DataChunk
+        from torch.utils.data.datapipes.datapipe import IterDataPipe as TorchIterDataPipe
+        from torch.utils.data.datapipes.datapipe import MapDataPipe as TorchMapDataPipe
+        from torch.utils.data.datapipes.datapipe import _IterDataPipeSerializationWrapper as _LoaderWrapper
+        from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 
-    class DataChunk(list[T]):  # type: ignore[no-redef]
+# Type checkers see these, too: torch's own are declared with the methods of torch's operators, which ours replace.
+if TYPE_CHECKING or _LoaderWrapper is None:
+
+    class DataChunk(list[T]):
         """A batch: a list that knows its items under the name torch gave them."""
 
         def __init__(self, items: Iterable[T]) -> None:
@@ -48,18 +52,26 @@ except ImportError:  # torch without DataPipes
             """Yield the items."""
             yield from self
 
-    class SHARDING_PRIORITIES(IntEnum):  # type: ignore[no-redef]  # noqa: N801
+    class SHARDING_PRIORITIES(IntEnum):  # noqa: N801
         """The levels at which a chain can be sharded."""
 
         DEFAULT = 1
         DISTRIBUTED = 2
         MULTIPROCESSING = 3
 
-    class TorchIterDataPipe(IterableDataset[T_co]):  # type: ignore[no-redef]
+    class TorchIterDataPipe(IterableDataset[T_co]):
         """The base that torch's IterDataPipe was."""
 
-    class TorchMapDataPipe(Dataset[T_co]):  # type: ignore[no-redef]
+        if TYPE_CHECKING:
+
+            def __getattr__(self, name: str) -> Any: ...
+
+    class TorchMapDataPipe(Dataset[T_co]):
         """The base that torch's MapDataPipe was."""
+
+        if TYPE_CHECKING:
+
+            def __getattr__(self, name: str) -> Any: ...
 
 
 if TYPE_CHECKING:
@@ -113,4 +125,4 @@ def torch_loads_as_they_are(kind: type) -> None:
     def __new__(cls: type, *pipe: Any) -> Any:  # noqa: N807
         return pipe[0] if pipe and isinstance(pipe[0], kind) else object.__new__(cls)
 
-    _LoaderWrapper.__new__ = staticmethod(__new__)  # type: ignore[method-assign]
+    _LoaderWrapper.__new__ = staticmethod(__new__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, require_end
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 
+P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -51,7 +52,7 @@ class OneToOne(IterDataPipe[R]):
 
 
 @functional_datapipe("map")
-class Mapper(OneToOne[Any]):
+class Mapper(OneToOne[R]):
     """Yield `fn(item)` for each item.
 
     With `input_col`, an index or key or a list of them, `fn` gets these columns of the item as its arguments, and the
@@ -72,6 +73,28 @@ class Mapper(OneToOne[Any]):
     >>> list(IterableWrapper([{"a": 1}]).map(str, input_col="a", output_col="b"))
     [{'a': 1, 'b': '1'}]
     """
+
+    @overload
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        fn: Callable[[T], R],
+        input_col: None = None,
+        output_col: None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Mapper[Any],
+        source: IterDataPipe[Any],
+        fn: Callable[..., Any],
+        input_col: Columns,
+        output_col: Hashable | list[Hashable] | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None: ...
 
     def __init__(
         self,
@@ -157,7 +180,7 @@ class Collator(OneToOne[Any]):
 
 
 @functional_datapipe("flatmap")
-class FlatMapper(IterDataPipe[Any]):
+class FlatMapper(IterDataPipe[R]):
     """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
     `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
@@ -170,6 +193,31 @@ class FlatMapper(IterDataPipe[Any]):
     >>> list(IterableWrapper([[1, 2], [], [3]]).flatmap())
     [1, 2, 3]
     """
+
+    @overload
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        fn: Callable[[T], Iterable[R]],
+        input_col: None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self, source: IterDataPipe[Iterable[R]], fn: None = None, input_col: None = None, *, on_error: OnError = "raise"
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: FlatMapper[Any],
+        source: IterDataPipe[Any],
+        fn: Callable[..., Iterable[Any]] | None,
+        input_col: Columns,
+        *,
+        on_error: OnError = "raise",
+    ) -> None: ...
 
     def __init__(
         self,
@@ -187,7 +235,7 @@ class FlatMapper(IterDataPipe[Any]):
         self.on_error = on_error
         self.guard = Guard(on_error)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[R]:
         outputs_of = self.guard.outputs(taking_columns(self.fn or _as_it_is, self.input_col))
         for item in self.source:
             yield from outputs_of(item)
@@ -211,7 +259,13 @@ class StreamMapper(IterDataPipe[R]):
     [1, 3, 5]
     """
 
-    def __init__(self, source: IterDataPipe[T], fn: Callable[..., Iterable[R]], *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        fn: Callable[Concatenate[Iterator[T], P], Iterable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
         if not callable(fn):
             raise TypeError(f"fn must be a generator function, and is {fn!r:.100}")
         self.source = source

@@ -1,0 +1,29 @@
+"""`penstock stubs`: write typed stubs of operators."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..registry.stubs import PLUGGED_IN, penstock_stubs, plugged_in_stubs
+
+__all__ = ["write_stubs"]
+
+
+def write_stubs(packages: list[str], output: Path) -> int:
+    """Write the stub of packages into a folder, or those of Penstock beside its modules; return the exit status."""
+    sys.path.insert(0, "")  # a project that is not installed is looked for here, as `python -m` does
+    try:
+        stubs = (
+            penstock_stubs()
+            if packages == ["penstock"]
+            else {output / PLUGGED_IN / "__init__.pyi": plugged_in_stubs(packages)}
+        )
+    except (ImportError, ValueError) as error:
+        print(f"penstock stubs: {error}", file=sys.stderr)
+        return 1
+    for file, text in stubs.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        print(f"wrote {file}")
+    return 0

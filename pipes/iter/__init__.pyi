@@ -1,0 +1,32 @@
+# Generated from the operators by `penstock stubs penstock`. Changes here are lost.
+
+from penstock.pipes.iter.ahead import Prefetcher as Prefetcher
+from penstock.pipes.iter.archive import TarArchiveLoader as TarArchiveLoader
+from penstock.pipes.iter.archive import ZipArchiveLoader as ZipArchiveLoader
+from penstock.pipes.iter.combine import Concater as Concater
+from penstock.pipes.iter.combine import Zipper as Zipper
+from penstock.pipes.iter.convert import MapToIterConverter as MapToIterConverter
+from penstock.pipes.iter.create import IterableWrapper as IterableWrapper
+from penstock.pipes.iter.decode import RoutedDecoder as RoutedDecoder
+from penstock.pipes.iter.device import DeviceMover as DeviceMover
+from penstock.pipes.iter.device import PinMemory as PinMemory
+from penstock.pipes.iter.files import FileLister as FileLister
+from penstock.pipes.iter.files import FileOpener as FileOpener
+from penstock.pipes.iter.files import StreamReader as StreamReader
+from penstock.pipes.iter.group import Batcher as Batcher
+from penstock.pipes.iter.group import UnBatcher as UnBatcher
+from penstock.pipes.iter.number import Enumerator as Enumerator
+from penstock.pipes.iter.number import LengthSetter as LengthSetter
+from penstock.pipes.iter.order import Shuffler as Shuffler
+from penstock.pipes.iter.repeat import Cycler as Cycler
+from penstock.pipes.iter.repeat import Repeater as Repeater
+from penstock.pipes.iter.select import Filter as Filter
+from penstock.pipes.iter.select import Header as Header
+from penstock.pipes.iter.shard import ShardingFilter as ShardingFilter
+from penstock.pipes.iter.storage import FSSpecFileLister as FSSpecFileLister
+from penstock.pipes.iter.storage import FSSpecFileOpener as FSSpecFileOpener
+from penstock.pipes.iter.transform import Collator as Collator
+from penstock.pipes.iter.transform import FlatMapper as FlatMapper
+from penstock.pipes.iter.transform import Mapper as Mapper
+from penstock.pipes.iter.transform import StreamMapper as StreamMapper
+from penstock.pipes.iter.webdataset import WebDataset as WebDataset
