@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any, TypeVar
 
-__all__ = ["APPEND", "Columns", "check_function", "replacing_columns", "taking_columns"]
+__all__ = ["APPEND", "Columns", "check_function", "listed", "replacing_columns", "taking_columns"]
 
 R = TypeVar("R")
 Columns = Hashable | list[Hashable] | tuple[Hashable, ...]
@@ -24,7 +24,7 @@ def check_function(name: str, fn: object, input_col: Columns | None) -> None:
     """
     if not callable(fn):
         raise TypeError(f"{name} must be a function or another callable, and is {fn!r:.100}")
-    arguments = 1 if input_col is None else len(_listed(input_col))
+    arguments = 1 if input_col is None else len(listed(input_col))
     if not arguments:
         raise ValueError("input_col names no column")
     try:
@@ -63,14 +63,15 @@ def replacing_columns(
     """
     if input_col is None:
         return fn
-    first, *others = _listed(input_col)
+    first, *others = listed(input_col)
     place, left_out = (first, others) if output_col is None else (output_col, [])
     take = taking_columns(fn, input_col)
     return lambda item: _with_column(item, place, take(item), left_out, append=output_col == APPEND)
 
 
-def _listed(input_col: Columns) -> list[Any]:
-    return [*input_col] if isinstance(input_col, (list, tuple)) else [input_col]
+def listed(columns: Columns) -> list[Any]:
+    """Return the columns, one or several, as a list."""
+    return [*columns] if isinstance(columns, (list, tuple)) else [columns]
 
 
 def _with_column(item: Any, place: Any, value: object, left_out: list[Any], append: bool) -> Any:

@@ -394,3 +394,47 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
 @pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
 def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> None:
     assert_resumes_everywhere(make)
+
+
+# what becomes of what cannot be decoded
+
+
+def test_files_that_cannot_be_decoded_are_skipped_counted_and_closed() -> None:
+    broken, after = io.BytesIO(b"no image"), io.BytesIO(b"2")
+    items = [("1.cls", b"1"), ("a.png", broken), ("2.cls", after), 3, ("3.cls", b"three")]
+    dp = IterableWrapper(items, deepcopy=False).routed_decode(on_error="skip")
+    assert list(dp) == [("1.cls", 1), ("2.cls", 2)]
+    assert broken.closed
+    assert after.closed
+    stats = dp.stats()["routed_decode"]
+    assert stats["skipped"] == 3
+    assert stats["last_errors"][0].endswith("on ('a.png', <BytesIO>)")
+    with pytest.raises(TypeError, match="its length is not known"):
+        len(dp)
+
+
+def test_only_so_many_and_only_errors_of_a_kind_are_skipped() -> None:
+    items = [("1.cls", b"one"), ("2.cls", b"2"), ("3.cls", b"three")]
+    dp = IterableWrapper(items).routed_decode(on_error=ps.Skip(limit=1, errors=ValueError))
+    with pytest.raises(ValueError, match="three"):
+        list(dp)
+    with pytest.raises(ValueError, match="one"):
+        list(IterableWrapper(items).routed_decode(on_error=ps.Skip(errors=OSError)))
+
+
+def test_a_sample_with_an_entry_that_cannot_be_decoded_is_left_out_whole() -> None:
+    unread = io.BytesIO(b"1")
+    samples = [{"__key__": "1", ".png": b"no image", ".cls": unread}, {"__key__": "2", ".cls": b"2"}]
+    dp = IterableWrapper(samples, deepcopy=False).routed_decode(on_error="skip")
+    assert list(dp) == [{"__key__": "2", ".cls": 2}]
+    assert unread.closed
+
+
+def test_what_was_read_of_a_stream_cannot_be_decoded_again() -> None:
+    with pytest.raises(ValueError, match="on_error cannot be a Retry here"):
+        IterableWrapper([]).routed_decode(on_error=ps.Retry(2))
+
+
+def test_resumes_after_every_item_where_some_are_skipped() -> None:
+    items = [(f"{n}.cls", str(n).encode() if n % 2 else b"x") for n in range(6)]
+    assert_resumes_everywhere(lambda: IterableWrapper(items).routed_decode(on_error="skip"))

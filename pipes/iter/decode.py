@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...registry import IterDataPipe, close, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ..columns import check_function
 from .transform import OneToOne
 
@@ -153,7 +153,8 @@ class RoutedDecoder(OneToOne[Any]):
     `"torchrgb8"`. Pickles are not among them: reading one runs whatever code its author put in.
 
     `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
-    `"__key__"` with the entry's key.
+    `"__key__"` with the entry's key. `on_error` is what becomes of a file or dict that cannot be read or decoded; it
+    cannot be a `Retry`.
 
     Raises what the handler raises, such as OSError for an image that is cut or UnicodeDecodeError for text that is
     none, and ImportError for an image where Pillow is not installed.
@@ -170,11 +171,14 @@ class RoutedDecoder(OneToOne[Any]):
         source: IterDataPipe[Any],
         *handlers: Handler | str,
         key_fn: Callable[[str], str] = extension_extract_fn,
+        on_error: OnError = "raise",
     ) -> None:
         check_function("key_fn", key_fn, None)
         self.source = source
         self.handlers = handlers
         self.key_fn = key_fn
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
         self._handlers: list[Handler] = []
         for handler in handlers or ("torch",):
             if isinstance(handler, str):

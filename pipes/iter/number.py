@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import operator
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping
+from itertools import starmap
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, Tally, functional_datapipe
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
-@functional_datapipe("enumerate")
-class Enumerator(IterDataPipe[tuple[int, T]]):
-    """Yield pairs of a running number, from `starting_index` on, and the item.
-
-    >>> dp = IterableWrapper("abc").enumerate(starting_index=1)
-    >>> list(dp)
-    [(1, 'a'), (2, 'b'), (3, 'c')]
-    """
+class _Numbering(IterDataPipe[R]):
+    """Yield each item with its running number: the base of the operators that do."""
 
     holds_items = False
     transient = ("_first", "_tally")
 
-    def __init__(self, source: IterDataPipe[T], starting_index: int = 0) -> None:
-        self.source = source
-        self.starting_index = operator.index(starting_index)
+    source: IterDataPipe[Any]
+    starting_index: int = 0
 
     def reset(self) -> None:
         self._first = self.starting_index
@@ -37,11 +33,60 @@ class Enumerator(IterDataPipe[tuple[int, T]]):
     def set_state(self, state: dict[str, Any]) -> None:
         self._first = state["next"]
 
-    def __iter__(self) -> Iterator[tuple[int, T]]:
+    def _numbered(self) -> Iterator[tuple[int, Any]]:
         return enumerate(self._tally.follow(self.source), self._first)
 
     def __len__(self) -> int:
         return len(self.source)
+
+
+@functional_datapipe("enumerate")
+class Enumerator(_Numbering[tuple[int, T]]):
+    """Yield pairs of a running number, from `starting_index` on, and the item.
+
+    >>> dp = IterableWrapper("abc").enumerate(starting_index=1)
+    >>> list(dp)
+    [(1, 'a'), (2, 'b'), (3, 'c')]
+    """
+
+    def __init__(self, source: IterDataPipe[T], starting_index: int = 0) -> None:
+        self.source = source
+        self.starting_index = operator.index(starting_index)
+
+    def __iter__(self) -> Iterator[tuple[int, T]]:
+        return self._numbered()
+
+
+@functional_datapipe("add_index")
+class IndexAdder(_Numbering[dict[Any, Any]]):
+    """Yield each dict with its running number, from 0 on, put in under the key `index_name`.
+
+    Out come copies: the source's dicts are left as they are. A value that a dict has there already is replaced.
+
+    Raises TypeError for an item that is not a dict.
+
+    >>> dp = IterableWrapper([{"text": "one"}, {"text": "two"}]).add_index()
+    >>> list(dp)
+    [{'text': 'one', 'index': 0}, {'text': 'two', 'index': 1}]
+    """
+
+    def __init__(self, source: IterDataPipe[Mapping[Any, Any]], index_name: Hashable = "index") -> None:
+        hash(index_name)
+        self.source = source
+        self.index_name = index_name
+
+    def __iter__(self) -> Iterator[dict[Any, Any]]:
+        return starmap(self._with_index, self._numbered())
+
+    def _with_index(self, index: int, item: Any) -> Any:
+        if not isinstance(item, (dict, MutableMapping)):
+            raise TypeError(
+                f"a number is put into a dict, and the item is of type {type(item).__name__}: "
+                "enumerate() gives pairs of a number and any item"
+            )
+        indexed = {**item} if type(item) is dict else copy.copy(item)
+        indexed[self.index_name] = index
+        return indexed
 
 
 @functional_datapipe("set_length")

@@ -1,0 +1,255 @@
+"""Fields of items, which are the places of a tuple or list and the keys of a dict: chosen, left out, rearranged."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import compress
+from typing import Any
+
+from ...registry import IterDataPipe, functional_datapipe
+from ..columns import Columns, listed
+from .transform import OneToOne
+
+
+@functional_datapipe("drop")
+class Dropper(OneToOne[Any]):
+    """Yield each item without some of its fields.
+
+    `indices` is an index (negative ones count from the end) of a tuple or list, or a key of a dict, or a list of them.
+    Tuples, lists and dicts come out, named tuples as plain ones. Fields that an item does not have are warned of.
+
+    Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
+
+    >>> dp = IterableWrapper([("a", 1, 2), ("b", 3, 4)]).drop(1)
+    >>> list(dp)
+    [('a', 2), ('b', 4)]
+    >>> list(IterableWrapper([{"text": "one", "id": 1, "url": "…"}]).drop(["id", "url"]))
+    [{'text': 'one'}]
+    """
+
+    def __init__(self, source: IterDataPipe[Any], indices: Columns) -> None:
+        _expect_fields("indices", indices)
+        self.source = source
+        self.indices = indices
+
+    def _function(self) -> Callable[[Any], Any]:
+        return _choosing(self.indices, keep=False)
+
+
+@functional_datapipe("slice")
+class Slicer(OneToOne[Any]):
+    """Yield some of the fields of each item: from `index` up to `stop`, or those that a list names.
+
+    With a number as `index`, a tuple or list is sliced as by `item[index:stop:step]`: without `stop`, to its end. Of
+    a dict, `index` is the key of the one field that stays. With a list of indices (negative ones count from the end)
+    or keys, those fields stay, in the order in which the item has them; `stop` and `step` have no meaning then. Tuples,
+    lists and dicts come out, named tuples as plain ones. Fields that an item does not have are warned of.
+
+    Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
+
+    >>> dp = IterableWrapper([("a", 1, 2), ("b", 3, 4)]).slice(0, 2)
+    >>> list(dp)
+    [('a', 1), ('b', 3)]
+    >>> list(IterableWrapper([{"text": "one", "id": 1, "url": "…"}]).slice(["text", "id"]))
+    [{'text': 'one', 'id': 1}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        index: Columns | None,
+        stop: int | None = None,
+        step: int | None = None,
+    ) -> None:
+        _expect_fields("index", index)
+        if isinstance(index, (list, tuple)) and (stop is not None or step is not None):
+            warnings.warn("stop and step have no meaning with a list of indices, and are not used", stacklevel=3)
+        self.source = source
+        self.index = index
+        self.stop = stop
+        self.step = step
+
+    def _function(self) -> Callable[[Any], Any]:
+        choose = _choosing(self.index, keep=True)
+        if isinstance(self.index, (list, tuple)):
+            return choose
+        cut: Any = slice(self.index, self.stop, self.step)
+        return lambda item: item[cut] if isinstance(item, (tuple, list)) else choose(item)
+
+
+@functional_datapipe("flatten")
+class Flattener(OneToOne[Any]):
+    """Yield each item with the fields of what is nested in it put in its place, one level deep.
+
+    In a tuple or list, these are tuples and lists; in a dict, dicts. `indices` is an index (negative ones count from
+    the end) or key, or a list of them, of those to be flattened; without it, all are. What is not nested stays as it
+    is. Where a dict gets a key twice, the first value stays, and that is warned of, as are fields that an item does
+    not have. Tuples, lists and dicts come out, named tuples as plain ones.
+
+    Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
+
+    >>> dp = IterableWrapper([(0, (1, 2), [3]), (4, (5, 6), [7])]).flatten()
+    >>> list(dp)
+    [(0, 1, 2, 3), (4, 5, 6, 7)]
+    >>> list(IterableWrapper([{"id": 1, "image": {"width": 2, "height": 3}}]).flatten("image"))
+    [{'id': 1, 'width': 2, 'height': 3}]
+    """
+
+    def __init__(self, source: IterDataPipe[Any], indices: Columns | None = None) -> None:
+        _expect_fields("indices", indices)
+        self.source = source
+        self.indices = indices
+
+    def _function(self) -> Callable[[Any], Any]:
+        names = None if self.indices is None else frozenset(listed(self.indices))
+
+        @lru_cache(maxsize=64)
+        def nested_in(length: int) -> list[bool]:
+            return [True] * length if names is None else _chosen_places(names, length)
+
+        def flatten(item: Any) -> Any:
+            if isinstance(item, (tuple, list)):
+                return _like(item, _flat_values(item, nested_in(len(item))))
+            _expect_dict(item)
+            if names is not None and not item.keys() >= names:
+                _warn_of_missing(names, item)
+            return _flat_dict(item, item if names is None else names)
+
+        return flatten
+
+
+@functional_datapipe("rows2columnar")
+class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
+    """Yield a dict of columns for each batch of rows: the list of the rows' values under each column's name.
+
+    A row is a dict, or a tuple or list whose values are the columns that `column_names` names in their order. Of
+    dicts, `column_names` are the keys that are taken; without it all are, and a column then has the values of those
+    rows that have it, so that columns may differ in length.
+
+    Raises KeyError for a dict that lacks one of `column_names`, ValueError for a tuple or list that has another number
+    of values, or where it has no `column_names`.
+
+    >>> dp = IterableWrapper([[{"a": 1, "b": 2}, {"a": 3, "b": 4}]]).rows2columnar()
+    >>> list(dp)
+    [{'a': [1, 3], 'b': [2, 4]}]
+    >>> list(IterableWrapper([[(1, 2), (3, 4)]]).rows2columnar(["a", "b"]))
+    [{'a': [1, 3], 'b': [2, 4]}]
+    """
+
+    def __init__(self, source: IterDataPipe[Any], column_names: Sequence[Hashable] | None = None) -> None:
+        if isinstance(column_names, str) or not isinstance(column_names, (Sequence, type(None))):
+            raise TypeError(f"column_names must be a list of names, and is {column_names!r:.100}")
+        if column_names and len({*column_names}) < len(column_names):
+            raise ValueError(f"column_names has a name twice: {column_names!r:.100}")
+        self.source = source
+        self.column_names = column_names
+
+    def _function(self) -> Callable[[Any], dict[Any, list[Any]]]:
+        return self._columns
+
+    def _columns(self, batch: Iterable[Any]) -> dict[Any, list[Any]]:
+        names = self.column_names or ()
+        rows = [row if type(row) is dict else _as_dict(row, names) for row in batch]
+        if not names:
+            columns: dict[Any, list[Any]] = {}
+            for row in rows:
+                for name, value in row.items():
+                    columns.setdefault(name, []).append(value)
+            return columns
+        try:
+            return {name: [row[name] for row in rows] for name in names}
+        except KeyError:
+            row = next(row for row in rows if not row.keys() >= {*names})
+            missing = ", ".join(repr(name) for name in names if name not in row)
+            raise KeyError(f"a row has no {missing}: it has {', '.join(map(repr, row))}") from None
+
+
+def _expect_fields(name: str, columns: Any) -> None:
+    """Raise TypeError unless each of the columns can be an index or a key."""
+    if any(isinstance(column, slice) or not isinstance(column, Hashable) for column in listed(columns)):
+        raise TypeError(f"{name} must be an index or key, or a list of them, and is {columns!r:.100}")
+
+
+def _expect_dict(item: object) -> None:
+    if not isinstance(item, (dict, Mapping)):
+        raise TypeError(f"fields are those of a tuple, list or dict, and the item is of type {type(item).__name__}")
+
+
+def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
+    """Return a function of an item that keeps the fields that are named, or all others."""
+    names = frozenset(listed(columns))
+
+    @lru_cache(maxsize=64)
+    def kept_of(length: int) -> list[bool]:
+        return [chosen is keep for chosen in _chosen_places(names, length)]
+
+    def choose(item: Any) -> Any:
+        if isinstance(item, (tuple, list)):
+            return _like(item, compress(item, kept_of(len(item))))
+        _expect_dict(item)
+        kept = {name: value for name, value in item.items() if (name in names) is keep}
+        if (len(kept) if keep else len(item) - len(kept)) < len(names):
+            _warn_of_missing(names, item)
+        return kept
+
+    return choose
+
+
+def _chosen_places(names: frozenset[Any], length: int) -> list[bool]:
+    """Say for each place of a tuple or list of a length whether it is one of those named; warn of those not there."""
+    chosen = [False] * length
+    for name in names:
+        try:
+            place = operator.index(name)
+        except TypeError:
+            raise TypeError(f"the fields of a tuple or list are numbered, and {name!r:.100} is no number") from None
+        if -length <= place < length:
+            chosen[place] = True
+        else:
+            warnings.warn(f"an item has {length} fields, and none is number {place}", stacklevel=2)
+    return chosen
+
+
+def _warn_of_missing(names: frozenset[Any], item: Mapping[Any, Any]) -> None:
+    missing = ", ".join(sorted(map(repr, names - item.keys())))
+    warnings.warn(f"an item lacks fields that were named: {missing:.200}", stacklevel=2)
+
+
+def _like(item: Any, values: Iterable[Any]) -> Any:
+    return tuple(values) if isinstance(item, tuple) else [*values]
+
+
+def _flat_values(item: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
+    flat: list[Any] = []
+    for place, value in enumerate(item):
+        if isinstance(value, (tuple, list)) and chosen[place]:
+            flat += value
+        else:
+            flat.append(value)
+    return flat
+
+
+def _flat_dict(item: Mapping[Any, Any], names: Any) -> dict[Any, Any]:
+    flat: dict[Any, Any] = {}
+    for name, value in item.items():
+        to_flatten = name in names and isinstance(value, (dict, Mapping))
+        for key, inner in value.items() if to_flatten else ((name, value),):
+            if flat.setdefault(key, inner) is not inner:
+                warnings.warn(f"flattened, an item has the key {key!r:.100} twice: the first one stays", stacklevel=2)
+    return flat
+
+
+def _as_dict(row: Any, names: Sequence[Hashable]) -> dict[Any, Any]:
+    """A row of any kind as a plain dict, in which looking for a column adds none."""
+    if isinstance(row, Mapping):
+        return {**row}
+    if not isinstance(row, (tuple, list)):
+        raise TypeError(f"a row must be a dict, tuple or list, and is of type {type(row).__name__}")
+    if not names:
+        raise ValueError(f"a row is a {type(row).__name__}, which does not name its values: give column_names")
+    if len(row) != len(names):
+        raise ValueError(f"a row has {len(row)} values, and column_names has {len(names)} names")
+    return dict(zip(names, row, strict=True))

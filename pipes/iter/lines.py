@@ -1,0 +1,198 @@
+"""Lines of text: read from streams, and put together into paragraphs."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import operator
+from collections.abc import Callable, Iterator
+from itertools import islice, repeat
+from typing import IO, Any
+
+from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, functional_datapipe
+from ..columns import check_function
+from ..streams import path_and_stream
+
+__all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
+
+
+class StreamParser(IterDataPipe[Any]):
+    """Yield the parts of one stream after another: the base of the operators that do."""
+
+    _line_ends = "\n"
+    """How bytes that are decoded are split into lines: what `open` is told by `newline`."""
+
+    def _set_up(
+        self,
+        source: IterDataPipe[tuple[str, IO[Any]]],
+        skip_lines: int,
+        decode: bool,
+        encoding: str,
+        errors: str,
+        return_path: bool,
+        on_error: OnError,
+    ) -> None:
+        if operator.index(skip_lines) < 0:
+            raise ValueError(f"skip_lines must be at least 0, and is {skip_lines}")
+        codecs.lookup(encoding)
+        codecs.lookup_error(errors)
+        self.source = source
+        self.skip_lines = skip_lines
+        self.decode = decode
+        self.encoding = encoding
+        self.errors = errors
+        self.return_path = return_path
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _parts(self, stream: IO[Any]) -> Iterator[Any]:
+        """Return an iterator over what is in a stream."""
+        raise NotImplementedError(f"{type(self).__name__} must define _parts")
+
+    def __iter__(self) -> Iterator[Any]:
+        opened = self.guard.wrap(self._open)
+        parts_of = self.guard.outputs(self._parts_of)
+        for item in self.source:
+            pair: Any = opened(item)
+            if not self.guard.keep(pair):
+                continue
+            try:
+                yield from parts_of(pair)
+            finally:
+                close(pair[1])
+            self.mark()
+
+    def _open(self, item: Any) -> tuple[Any, IO[Any]]:
+        """Return the path and the stream of an item: one of text, where bytes are to be decoded."""
+        path, stream = path_and_stream(item)
+        try:
+            if isinstance(stream.read(0), str) or not self.decode:
+                return path, stream
+            return path, io.TextIOWrapper(stream, self.encoding, self.errors, self._line_ends)
+        except Exception:
+            close(stream)
+            raise
+
+    def _parts_of(self, pair: tuple[Any, IO[Any]]) -> Iterator[Any]:
+        path, stream = pair
+        parts = self._parts(stream)
+        return zip(repeat(path), parts) if self.return_path else parts
+
+
+@functional_datapipe("readlines")
+class LineReader(StreamParser):
+    r"""Yield the path and the line for each line of each stream; with `return_path=False` the line alone.
+
+    Takes pairs of a path and a stream, which is closed when it was read. The first `skip_lines` of each stream are left
+    out. Lines come without the characters that end them, unless `strip_newline` is False. Of a stream of bytes, lines
+    are bytes; with `decode` they are text in the given `encoding`, and `errors` says what becomes of bytes that are
+    none, as for `bytes.decode`: with the default, `"ignore"`, they are left out. Bytes are split at `\n`, text where
+    the stream splits it. `on_error` is what becomes of a stream that cannot be read: where it is left out, the lines
+    before the failure are not taken back. It cannot be a `Retry`.
+
+    Raises LookupError for an encoding that there is not, and UnicodeDecodeError with `errors="strict"`.
+
+    >>> import io
+    >>> dp = IterableWrapper([("a.txt", io.StringIO("one\ntwo")), ("b.txt", io.StringIO("three\r\n"))]).readlines()
+    >>> list(dp)
+    [('a.txt', 'one'), ('a.txt', 'two'), ('b.txt', 'three')]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, IO[Any]]],
+        *,
+        skip_lines: int = 0,
+        strip_newline: bool = True,
+        decode: bool = False,
+        encoding: str = "utf-8",
+        errors: str = "ignore",
+        return_path: bool = True,
+        on_error: OnError = "raise",
+    ) -> None:
+        self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
+        self.strip_newline = strip_newline
+
+    def _parts(self, stream: IO[Any]) -> Iterator[Any]:
+        lines = islice(stream, self.skip_lines, None)
+        end: Any = "\r\n" if isinstance(stream.read(0), str) else b"\r\n"
+        # Functions and iterators written in C, so that a line costs little more than reading it.
+        return map(type(end).rstrip, lines, repeat(end)) if self.strip_newline else lines
+
+
+def join_lines(lines: list[str]) -> str:
+    """Return lines as one text, with a line feed between each two."""
+    return "\n".join(lines)
+
+
+@functional_datapipe("lines_to_paragraphs")
+class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
+    r"""Yield the path and the text of each paragraph: consecutive lines of one path, up to an empty line.
+
+    Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text out of the list of lines; by
+    default a line feed comes between them. `on_error` is what becomes of a paragraph for which `joiner` raises.
+
+    >>> lines = [("a.txt", "one"), ("a.txt", "two"), ("a.txt", ""), ("a.txt", "three"), ("b.txt", "four")]
+    >>> dp = IterableWrapper(lines).lines_to_paragraphs()
+    >>> list(dp)
+    [('a.txt', 'one\ntwo'), ('a.txt', 'three'), ('b.txt', 'four')]
+    """
+
+    holds_items = False
+    transient = ("_trail",)
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, Any]],
+        joiner: Callable[[list[Any]], Any] = join_lines,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("joiner", joiner, None)
+        self.source = source
+        self.joiner = joiner
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    # When a paragraph is handed out, the first line of the next may have been pulled: a state goes back to before it.
+
+    def reset(self) -> None:
+        self._next_line = 0  # the number, in the trail, of the first line not yet handed out
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
+        node, skip = self._trail.way_back()
+        return {"skip": skip}, [node]
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._next_line = state["skip"]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        self._trail = Trail(self.source, lambda: self._next_line)
+        join = self.guard.wrap(self.joiner)
+        for path, lines in self._paragraphs():
+            text = join(lines)
+            if self.guard.keep(text):
+                yield path, text
+
+    def _paragraphs(self) -> Iterator[tuple[str, list[Any]]]:
+        path: Any = None
+        lines: list[Any] = []
+        for number, item in islice(enumerate(self._trail), self._next_line, None):
+            line_path, line = _path_and_line(item)
+            if lines and (not line or line_path != path):
+                self._next_line = number
+                yield path, lines
+                lines = []
+            if line:
+                path = line_path
+                lines.append(line)
+        self._next_line = self._trail.pulled
+        if lines:
+            yield path, lines
+
+
+def _path_and_line(item: Any) -> tuple[Any, Any]:
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        raise TypeError(f"pairs of a path and a line are needed, and this is of type {type(item).__name__}")
+    path, line = item
+    return path, line

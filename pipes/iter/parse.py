@@ -1,0 +1,162 @@
+"""Streams of CSV and JSON made into rows and values."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import IO, Any
+
+from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ..streams import path_and_stream
+from .lines import StreamParser
+from .transform import OneToOne
+
+
+class _CSVReader(StreamParser):
+    """Yield the rows of one stream of CSV after another: the base of the operators that do."""
+
+    as_tuple = False
+    _line_ends = ""  # within quotes they stay as they are, which is what the csv module asks for
+
+    def _reader(self, lines: Iterable[str]) -> Any:
+        """Return a reader of the csv module, which iterates over the rows."""
+        raise NotImplementedError(f"{type(self).__name__} must define _reader")
+
+    def _parts(self, stream: IO[Any]) -> Iterator[Any]:
+        if not isinstance(stream.read(0), str):
+            raise TypeError("the stream is open as bytes, and with decode=False text is needed: open it with mode='r'")
+        rows = self._reader(islice(stream, self.skip_lines, None))
+        reader = getattr(rows, "reader", rows)  # that of a DictReader, which counts the line of an error as well
+        try:
+            yield from map(tuple, rows) if self.as_tuple else rows
+        except UnicodeError:
+            raise
+        except (csv.Error, ValueError) as error:  # the latter comes from quoting=csv.QUOTE_NONNUMERIC
+            raise type(error)(f"line {self.skip_lines + reader.line_num}: {error}") from None
+
+
+@functional_datapipe("parse_csv")
+class CSVParser(_CSVReader):
+    r"""Yield each row of each stream of CSV as a list of strings; with `as_tuple` as a tuple.
+
+    Takes pairs of a path and a stream, which is closed when it was read. With `return_path`, pairs of the path and the
+    row are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from the
+    given `encoding`, and `errors` says what becomes of bytes that are none, as for `bytes.decode`: with the default,
+    `"ignore"`, they are left out. With `decode=False` streams must be of text. `fmtparams` are arguments of
+    `csv.reader`, such as `delimiter`. `on_error` is what becomes of a stream that cannot be read: where it is left out,
+    the rows before the failure are not taken back. It cannot be a `Retry`.
+
+    Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an encoding that there is not, and
+    csv.Error, with the number of the line, for what is no CSV.
+
+    >>> import io
+    >>> dp = IterableWrapper([("a.csv", io.StringIO('id,text\n1,"one, two"\n'))]).parse_csv()
+    >>> list(dp)
+    [['id', 'text'], ['1', 'one, two']]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, IO[Any]]],
+        *,
+        skip_lines: int = 0,
+        decode: bool = True,
+        encoding: str = "utf-8",
+        errors: str = "ignore",
+        return_path: bool = False,
+        as_tuple: bool = False,
+        on_error: OnError = "raise",
+        **fmtparams: Any,
+    ) -> None:
+        self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
+        self.as_tuple = as_tuple
+        self.fmtparams = fmtparams
+        self._reader(())  # raises where fmtparams are wrong
+
+    def _reader(self, lines: Iterable[str]) -> Any:
+        return csv.reader(lines, **self.fmtparams)
+
+
+@functional_datapipe("parse_csv_as_dict")
+class CSVDictParser(_CSVReader):
+    r"""Yield each row of each stream of CSV as a dict, whose keys are the first row of the stream.
+
+    All is as for `parse_csv`, but that `fmtparams` are arguments of `csv.DictReader`: beside those of `csv.reader`,
+    `fieldnames`, the keys where the first row is one like the others; `restkey`, the key under which a row has the
+    values that it has too many, as a list; and `restval`, the value of those that it lacks. The latter two are None
+    where not given. Empty rows are left out.
+
+    >>> import io
+    >>> dp = IterableWrapper([("a.csv", io.StringIO("id,text\n1,one\n2,two\n"))]).parse_csv_as_dict()
+    >>> list(dp)
+    [{'id': '1', 'text': 'one'}, {'id': '2', 'text': 'two'}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, IO[Any]]],
+        *,
+        skip_lines: int = 0,
+        decode: bool = True,
+        encoding: str = "utf-8",
+        errors: str = "ignore",
+        return_path: bool = False,
+        on_error: OnError = "raise",
+        **fmtparams: Any,
+    ) -> None:
+        self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
+        if fmtparams.get("fieldnames") is not None:
+            fmtparams["fieldnames"] = [*fmtparams["fieldnames"]]  # an iterator would serve for one stream only
+        self.fmtparams = fmtparams
+        self._reader(())  # raises where fmtparams are wrong
+
+    def _reader(self, lines: Iterable[str]) -> Any:
+        return csv.DictReader(lines, **self.fmtparams)
+
+
+@functional_datapipe("parse_json_files")
+class JsonParser(OneToOne[tuple[str, Any]]):
+    """Yield the path of each stream and the value of the JSON document that it holds.
+
+    Takes pairs of a path and a stream of text or bytes, which is closed when it was read. `kwargs` are arguments of
+    `json.loads`, such as `parse_float`. A file with a document on each line (JSON lines) is no JSON document:
+    `.readlines(return_path=False).map(json.loads)` reads it. `on_error` is what becomes of a stream that cannot be read
+    or parsed; it cannot be a `Retry`.
+
+    Raises json.JSONDecodeError for what is no JSON document, and TypeError for `kwargs` that `json.loads` does not
+    know.
+
+    >>> import io
+    >>> files = [("a.json", io.StringIO('{"label": 3}')), ("b.json", io.BytesIO(b"[1, 2]"))]
+    >>> dp = IterableWrapper(files).parse_json_files()
+    >>> list(dp)
+    [('a.json', {'label': 3}), ('b.json', [1, 2])]
+    """
+
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[Any]]], *, on_error: OnError = "raise", **kwargs: Any
+    ) -> None:
+        decoder = kwargs.get("cls") or json.JSONDecoder
+        decoder(**{name: value for name, value in kwargs.items() if name != "cls"})  # raises where kwargs are wrong
+        self.source = source
+        self.kwargs = kwargs
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _function(self) -> Callable[[Any], tuple[str, Any]]:
+        return self._parse
+
+    def _parse(self, item: Any) -> tuple[str, Any]:
+        path, stream = path_and_stream(item)
+        try:
+            content = stream.read()
+        finally:
+            close(stream)
+        try:
+            return path, json.loads(content, **self.kwargs)
+        except json.JSONDecodeError as error:
+            if error.msg == "Extra data":
+                error.add_note("where each line is a document: .readlines(return_path=False).map(json.loads)")
+            raise

@@ -1,0 +1,256 @@
+"""Tables of Arrow: made of rows, and read from Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ...registry import Guard, IterDataPipe, Node, OnError, Trail, functional_datapipe
+from ..streams import checked_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+
+@functional_datapipe("dataframe")
+class DataFrameMaker(IterDataPipe["pa.Table"]):
+    """Yield a `pyarrow.Table` of each `dataframe_size` rows; the last may have fewer.
+
+    A row is a dict, or a tuple or list with a value for each column; anything else is the value of a single column.
+    `columns` names the columns. Without it they are those of `dtype`, or else the fields of named tuples, or all keys
+    of a table's dicts. A dict has null for a column that it lacks, and may have keys that are no columns. Values are
+    what `pyarrow.array` takes, dicts, lists and tuples of such included; tensors and arrays are numbers where they
+    have no dimension, and else lists, as deep as they have dimensions, of their own dtype.
+
+    `dtype` is a `pyarrow.Schema` or a struct type, or a type that all `columns` have; without it, each table has the
+    types that its own values have. `dtype_generator` is a function that returns it, called when a pass begins.
+    `device` has no meaning any more: tables are in main memory.
+
+    Raises ValueError for a row that has another number of values than there are columns, or where these have no names,
+    and what `pyarrow.array` raises for values that are not of a type, which is `pyarrow.ArrowInvalid`, a ValueError, or
+    TypeError.
+
+    >>> rows = [(0, "a"), (1, "b"), (2, "c")]
+    >>> dp = IterableWrapper(rows).dataframe(dataframe_size=2, columns=["id", "text"])
+    >>> [table.to_pydict() for table in dp]
+    [{'id': [0, 1], 'text': ['a', 'b']}, {'id': [2], 'text': ['c']}]
+    """
+
+    holds_items = False
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        dataframe_size: int = 1000,
+        dtype: pa.Schema | pa.DataType | None = None,
+        dtype_generator: Callable[[], pa.Schema | pa.DataType] | None = None,
+        columns: Sequence[str] | None = None,
+        device: str = "",
+    ) -> None:
+        if dataframe_size < 1:
+            raise ValueError(f"dataframe_size must be at least 1, and is {dataframe_size}")
+        if dtype_generator is not None and not callable(dtype_generator):
+            raise TypeError(f"dtype_generator must be a function without arguments, and is {dtype_generator!r:.100}")
+        _expect_names(columns)
+        _schema(dtype, columns)  # raises where they do not fit together
+        self.source = source
+        self.dataframe_size = dataframe_size
+        self.dtype = dtype
+        self.dtype_generator = dtype_generator
+        self.columns = columns
+        self.device = device
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        dtype = self.dtype if self.dtype_generator is None else self.dtype_generator()
+        schema = _schema(dtype, self.columns)
+        rows = iter(self.source)
+        while batch := list(islice(rows, self.dataframe_size)):
+            yield _table(batch, self.columns, schema)
+
+    def __len__(self) -> int:
+        return -(-len(self.source) // self.dataframe_size)
+
+
+@functional_datapipe("load_parquet_as_df")
+class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
+    """Yield a `pyarrow.Table` for each row group of each Parquet file.
+
+    Takes paths, or URLs of whatever fsspec speaks. `columns` names the columns to be read; without it they are those of
+    `dtype`, or else all. `dtype` is a `pyarrow.Schema` or a struct type to which tables are converted, or a type for
+    all `columns`. With `use_threads`, columns are decoded by several threads. `device` has no meaning any more: tables
+    are in main memory. `on_error` is what becomes of a file that cannot be opened and of a row group that cannot be
+    read.
+
+    Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, and
+    `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file, or values that are not of a type.
+
+    >>> import os, tempfile
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+    >>> pq.write_table(pa.table({"id": [0, 1, 2], "text": ["a", "b", "c"]}), path, row_group_size=2)
+    >>> dp = IterableWrapper([path]).load_parquet_as_df(columns=["id"])
+    >>> [table.to_pydict() for table in dp]
+    [{'id': [0, 1]}, {'id': [2]}]
+    """
+
+    holds_items = False
+    transient = ("_paths",)
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        dtype: pa.Schema | pa.DataType | None = None,
+        columns: Sequence[str] | None = None,
+        device: str = "",
+        use_threads: bool = False,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        _expect_names(columns)
+        self._schema = _schema(dtype, columns)
+        self._names = columns if self._schema is None else self._schema.names
+        self.source = source
+        self.dtype = dtype
+        self.columns = columns
+        self.device = device
+        self.use_threads = use_threads
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    # A state goes back to before the file that is open, and tells how many of its row groups are done with.
+
+    def reset(self) -> None:
+        self._file = self._row_group = 0
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
+        node, skip = self._paths.way_back()
+        return {"files": skip, "row_groups": self._row_group}, [node]
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._file, self._row_group = state["files"], state["row_groups"]
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        self._paths = Trail(self.source, lambda: self._file)
+        opened = self.guard.wrap(self._open)
+        for item in islice(self._paths, self._file, None):
+            file: Any = opened(item)
+            if self.guard.keep(file):
+                with file:
+                    yield from self._tables(item, file)
+            self._file += 1
+            self._row_group = 0
+
+    def _open(self, item: Any) -> pq.ParquetFile:
+        import fsspec  # type: ignore[import-untyped]  # these here, since importing them takes a while
+        import pyarrow.parquet as pq
+
+        file_system, path = fsspec.url_to_fs(checked_path(item))
+        file = pq.ParquetFile(path, filesystem=file_system)
+        if missing := _missing(file, self._names):  # pyarrow would leave them out in silence
+            names = file.schema_arrow.names
+            file.close()
+            raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {names}")
+        return file
+
+    def _tables(self, path: Any, file: pq.ParquetFile) -> Iterator[pa.Table]:
+        def read(place: tuple[Any, int]) -> pa.Table:
+            try:
+                table = file.read_row_group(place[1], columns=self._names, use_threads=self.use_threads)
+                return table if self._schema is None else table.cast(self._schema)
+            except Exception as error:
+                error.add_note(f"in row group {place[1]} of the file")
+                raise
+
+        read_group = self.guard.wrap(read)
+        for number in range(self._row_group, file.num_row_groups):
+            table: Any = read_group((path, number))
+            self._row_group += 1
+            if self.guard.keep(table):
+                yield table
+
+
+def _expect_names(columns: Sequence[str] | None) -> None:
+    """Raise TypeError unless columns are a list of names, ValueError where one is there twice."""
+    if columns is None:
+        return
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
+    if len({*columns}) < len(columns):
+        raise ValueError(f"columns has a name twice: {columns!r:.100}")
+
+
+def _schema(dtype: pa.Schema | pa.DataType | None, columns: Sequence[str] | None) -> pa.Schema | None:
+    """Return the schema of tables; ValueError where `dtype` has no type for one of the columns."""
+    if dtype is None:
+        return None
+    import pyarrow as pa
+
+    if isinstance(dtype, pa.StructType):
+        dtype = pa.schema([*dtype])
+    if isinstance(dtype, pa.DataType):
+        if columns is None:
+            raise ValueError(f"dtype is {dtype}, a type for all columns: name these in columns, or give a schema")
+        return pa.schema([(name, dtype) for name in columns])
+    if not isinstance(dtype, pa.Schema):
+        raise TypeError(f"dtype must be a pyarrow.Schema or a type of pyarrow, and is of type {type(dtype).__name__}")
+    if columns is None:
+        return dtype
+    if missing := [name for name in columns if name not in dtype.names]:
+        raise ValueError(f"dtype has no field {', '.join(map(repr, missing))}: its fields are {dtype.names}")
+    return pa.schema([dtype.field(name) for name in columns], dtype.metadata)
+
+
+def _missing(file: pq.ParquetFile, names: Sequence[str] | None) -> list[str]:
+    """Those of some names that no column of a file has, nor `.` and what is nested in one."""
+    paths = [file.schema.column(number).path + "." for number in range(len(file.schema))]
+    return [name for name in names or () if not any(path.startswith(name + ".") for path in paths)]
+
+
+def _table(rows: list[Any], columns: Sequence[str] | None, schema: pa.Schema | None) -> pa.Table:
+    import pyarrow as pa
+
+    names = columns if schema is None else schema.names
+    values = _columns_of(rows, names)
+    if schema is None:
+        return pa.table({name: pa.array(_for_arrow(column)) for name, column in values.items()})
+    arrays = [pa.array(_for_arrow(values[field.name]), field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _columns_of(rows: list[Any], names: Sequence[str] | None) -> dict[str, Sequence[Any]]:
+    """The values of rows by the names of their columns."""
+    if all(isinstance(row, (dict, Mapping)) for row in rows):
+        keys = dict.fromkeys(key for row in rows for key in row) if names is None else names
+        return {key: [row.get(key) for row in rows] for key in keys}
+    names = getattr(rows[0], "_fields", None) if names is None else names
+    if names is None:
+        raise ValueError(f"a row is of type {type(rows[0]).__name__}, which does not name its values: give columns")
+    values = [row if isinstance(row, (tuple, list)) else (row,) for row in rows]
+    if wrong := [len(row) for row in values if len(row) != len(names)]:
+        raise ValueError(f"a row has {wrong[0]} values, and there are {len(names)} columns: {', '.join(names)}")
+    return dict(zip(names, zip(*values, strict=True), strict=True))
+
+
+def _for_arrow(values: Sequence[Any]) -> Sequence[Any]:
+    """Values as pyarrow takes them."""
+    # Looked at by type, since what there is many of are values that stay as they are.
+    if not any(issubclass(kind, (torch.Tensor, np.ndarray, list, tuple, Mapping)) for kind in {*map(type, values)}):
+        return values
+    return [_value_for_arrow(value) for value in values]
+
+
+def _value_for_arrow(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):  # of which pyarrow takes those of one dimension
+        return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_value_for_arrow, value)]
+    if isinstance(value, (list, tuple)):
+        return _for_arrow(value)
+    if isinstance(value, Mapping):
+        return {key: _value_for_arrow(part) for key, part in value.items()}
+    return value

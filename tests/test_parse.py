@@ -1,0 +1,515 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data.datapipes.iter import FileOpener as TorchFileOpener
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+from penstock.pipes.iter import CSVDictParser, CSVParser, IterableWrapper, JsonParser, LineReader
+from resuming import assert_resumes_everywhere
+
+Stream = Callable[[str], Any]
+
+LINES = "a\nb\r\n\nc"
+TABLE = 'id,text\n1,"one\ntwo"\n2,"a ""b"", c"\n'
+ROWS = [["id", "text"], ["1", "one\ntwo"], ["2", 'a "b", c']]
+
+
+def as_bytes(content: str) -> io.BytesIO:
+    return io.BytesIO(content.encode())
+
+
+def streams(*contents: Any) -> Any:
+    """A pipe of streams `0`, `1`, …: of text, of bytes, or as they are."""
+    kinds: dict[type, Any] = {str: io.StringIO, bytes: io.BytesIO}
+    named = [(str(number), kinds.get(type(each), lambda each: each)(each)) for number, each in enumerate(contents)]
+    return IterableWrapper(named, deepcopy=False)
+
+
+class Failing(io.StringIO):
+    """A stream that fails after its first line."""
+
+    def __next__(self) -> str:
+        if self.tell():
+            raise OSError("the disk is gone")
+        return super().__next__()
+
+
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "readlines": lambda dp, **arguments: dp.readlines(**arguments),
+    "parse_csv": lambda dp, **arguments: dp.parse_csv(**arguments),
+    "parse_csv_as_dict": lambda dp, **arguments: dp.parse_csv_as_dict(fieldnames=["x"], **arguments),
+    "parse_json_files": lambda dp, **arguments: dp.parse_json_files(**arguments),
+}
+all_parsers = pytest.mark.parametrize("name", PARSERS)
+of_many_items = pytest.mark.parametrize("name", ["readlines", "parse_csv", "parse_csv_as_dict"])
+text_and_bytes = pytest.mark.parametrize("stream", [io.StringIO, as_bytes], ids=["text", "bytes"])
+
+
+# Lines
+
+
+def test_lines_come_with_their_path_and_without_their_ends() -> None:
+    expected = [("0", "a"), ("0", "b"), ("0", ""), ("0", "c"), ("2", "d")]
+    assert list(streams(LINES, "", "d\n").readlines()) == expected
+    as_they_are = [(path, line.encode()) for path, line in expected]
+    assert list(streams(LINES.encode(), b"", b"d\n").readlines()) == as_they_are
+    assert list(streams(LINES.encode(), b"", b"d\n").readlines(decode=True)) == expected
+
+
+@text_and_bytes
+def test_ends_of_lines_stay_where_they_are_not_to_be_stripped(stream: Stream) -> None:
+    dp = streams(stream(LINES)).readlines(strip_newline=False, decode=True, return_path=False)
+    assert list(dp) == ["a\n", "b\r\n", "\n", "c"]
+
+
+def test_of_a_line_only_its_end_is_stripped() -> None:
+    content = " a \t\n\x0cb\u2028\x85c\r\r\n"
+    for dp in (streams(content), streams(content.encode())):
+        assert list(dp.readlines(return_path=False, decode=True)) == [" a \t", "\x0cb\u2028\x85c"]
+
+
+@pytest.mark.parametrize("skip_lines", [0, 1, 3, 9])
+@text_and_bytes
+def test_the_first_lines_of_each_stream_are_skipped(stream: Stream, skip_lines: int) -> None:
+    lines = ["a", "b", "", "c"][skip_lines:]
+    dp = streams(stream(LINES), stream(LINES)).readlines(skip_lines=skip_lines, decode=True)
+    assert list(dp) == [(path, line) for path in "01" for line in lines]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_bytes_are_decoded_whatever_a_line_end_looks_like_in_them(encoding: str) -> None:
+    encoded = "Ċgrün\nzwei\r\n".replace("Ċ", "" if encoding == "latin-1" else "Ċ").encode(encoding)
+    [first, second] = streams(encoded).readlines(decode=True, encoding=encoding, return_path=False)
+    assert (first.removeprefix("Ċ"), second) == ("grün", "zwei")
+
+
+def test_a_byte_order_mark_is_stripped_at_the_beginning_only() -> None:
+    content = "a\n\ufeffb\n".encode("utf-8-sig")
+    assert list(streams(content).readlines(decode=True, encoding="utf-8-sig", return_path=False)) == ["a", "\ufeffb"]
+
+
+def test_errors_says_what_becomes_of_bytes_that_are_no_text() -> None:
+    def lines(**arguments: Any) -> list[str]:
+        return list(streams(b"a\xffb\nc").readlines(decode=True, return_path=False, **arguments))
+
+    assert lines() == ["ab", "c"]
+    assert lines(errors="replace") == ["a\ufffdb", "c"]
+    with pytest.raises(UnicodeDecodeError) as caught:
+        lines(errors="strict")
+    assert "on ('0', <BytesIO>)" in caught.value.__notes__[0]
+
+
+def test_streams_of_every_make_are_read(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as pack:
+        pack.writestr("a.txt", LINES)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(LINES.encode()))
+    (tmp_path / "a.txt").write_bytes(LINES.encode())
+    made: list[Callable[[], Any]] = [
+        partial(gzip.open, tmp_path / "a.gz"),
+        partial(gzip.open, tmp_path / "a.gz", "rt", newline=""),
+        partial(zipfile.ZipFile(packed).open, "a.txt"),
+        partial(open, tmp_path / "a.txt", "rb"),
+        partial(open, tmp_path / "a.txt", "rb", buffering=0),
+        partial(open, tmp_path / "a.txt", newline=""),
+    ]
+    for make in made:
+        dp = IterableWrapper([make], deepcopy=False).map(lambda make: ("path", make()))
+        dp = dp.readlines(decode=True, return_path=False)
+        assert list(dp) == ["a", "b", "", "c"]
+    for mode in ("r", "b"):
+        opened: Any = TorchFileOpener(TorchIterableWrapper([str(tmp_path / "a.txt")]), mode=mode)
+        assert list(LineReader(opened, decode=True, return_path=False)) == ["a", "b", "", "c"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(content=st.text(st.sampled_from("ab \r\n\u2028ü")), chosen=st.sampled_from(["utf-8", "utf-16", "utf-32"]))
+def test_lines_of_any_text_are_those_between_line_feeds(content: str, chosen: str) -> None:
+    expected = [line.rstrip("\r\n") for line in content.removesuffix("\n").split("\n")] if content else []
+    assert list(streams(content.encode(chosen)).readlines(decode=True, encoding=chosen, return_path=False)) == expected
+    assert list(streams(io.StringIO(content, newline="\n")).readlines(return_path=False)) == expected
+
+
+# CSV
+
+
+@text_and_bytes
+def test_rows_come_as_lists_tuples_or_with_their_path(stream: Stream) -> None:
+    assert list(streams(stream(TABLE)).parse_csv()) == ROWS
+    assert list(streams(stream(TABLE)).parse_csv(as_tuple=True)) == [tuple(row) for row in ROWS]
+    assert list(streams(stream(TABLE)).parse_csv(return_path=True)) == [("0", row) for row in ROWS]
+    assert list(streams(stream(TABLE)).parse_csv(return_path=True, as_tuple=True, skip_lines=3)) == [
+        ("0", ("2", 'a "b", c'))
+    ]
+    assert list(streams(stream(TABLE), stream("x\n\n"), stream("")).parse_csv()) == [*ROWS, ["x"], []]
+
+
+@text_and_bytes
+def test_rows_come_as_dicts_with_the_first_row_of_each_stream_as_keys(stream: Stream) -> None:
+    dp = streams(stream(TABLE), stream("x\n\n3\n"), stream("")).parse_csv_as_dict()
+    assert list(dp) == [{"id": "1", "text": "one\ntwo"}, {"id": "2", "text": 'a "b", c'}, {"x": "3"}]
+    with_path = streams(stream("note\n" + TABLE)).parse_csv_as_dict(return_path=True, skip_lines=1)
+    assert with_path.take(1) == [("0", {"id": "1", "text": "one\ntwo"})]
+
+
+def test_rows_that_are_too_long_or_short_for_a_dict() -> None:
+    dp = streams("a,b\n1\n1,2,3,4\n").parse_csv_as_dict()
+    assert list(dp) == [{"a": "1", "b": None}, {"a": "1", "b": "2", None: ["3", "4"]}]
+    dp = streams("1\n", "1,2,3\n").parse_csv_as_dict(fieldnames=iter("ab"), restkey="rest", restval="")
+    assert list(dp) == [{"a": "1", "b": ""}, {"a": "1", "b": "2", "rest": ["3"]}]
+
+
+def test_fmtparams_go_to_the_csv_module() -> None:
+    assert list(streams("a;'b;c'\n").parse_csv(delimiter=";", quotechar="'")) == [["a", "b;c"]]
+    assert list(streams("a\tb\n").parse_csv(dialect="excel-tab")) == [["a", "b"]]
+    assert list(streams('1.5,"a"\n').parse_csv(quoting=csv.QUOTE_NONNUMERIC)) == [[1.5, "a"]]
+    assert "delimiter=';'" in repr(streams("").parse_csv(delimiter=";"))
+
+
+@pytest.mark.parametrize("parser", [CSVParser, CSVDictParser])
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"delimeter": ";"}, TypeError),
+        ({"delimiter": "ab"}, TypeError),
+        ({"dialect": "lotus"}, csv.Error),
+        ({"quoting": 17}, TypeError),
+    ],
+)
+def test_wrong_fmtparams_raise_at_construction(parser: Any, arguments: Any, error: Any) -> None:
+    with pytest.raises(error):
+        parser(streams(""), **arguments)
+    with pytest.raises(TypeError, match="fieldnames"):
+        CSVParser(streams(""), fieldnames=["a"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_ends_of_lines_within_quotes_stay_as_they_are(end: str) -> None:
+    content = f'a,b{end}"one{end}two",3{end}'
+    assert list(streams(content.encode()).parse_csv()) == [["a", "b"], [f"one{end}two", "3"]]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
+    dp = streams(TABLE.encode("utf-8-sig")).parse_csv_as_dict(encoding="utf-8-sig")
+    assert [*dp.take(1)[0]] == ["id", "text"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.text(st.sampled_from('ab,;"\r\n\0 ü\u2028')), min_size=1)),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+)
+def test_what_the_csv_module_writes_is_read_back(rows: list[list[str]], encoding: str) -> None:
+    written = io.StringIO()
+    csv.writer(written).writerows(rows)
+    assert list(streams(written.getvalue().encode(encoding)).parse_csv(encoding=encoding)) == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "text"),
+    [
+        ('a,b\nc,"d', {"strict": True}, "line 2: unexpected end of data"),
+        ('x\n\na,b\nc,"d\n"e', {"strict": True, "skip_lines": 2}, "line 5: "),
+        ("a,b\n\n1" * 3 + "x" * 200_000, {}, "line 7: field larger than field limit"),
+        ('"a"\n1,b', {"quoting": csv.QUOTE_NONNUMERIC}, "line 2: could not convert string to float: 'b'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["parse_csv", "parse_csv_as_dict"])
+def test_an_error_in_csv_names_its_path_and_line(content: str, arguments: Any, text: str, name: str) -> None:
+    with pytest.raises((csv.Error, ValueError), match=text) as caught:
+        list(PARSERS[name](streams('"fine"\n' * 3, content), **arguments))
+    assert "on ('1', <StringIO>)" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("name", ["parse_csv", "parse_csv_as_dict"])
+def test_bytes_that_are_no_text_keep_their_error(name: str) -> None:
+    with pytest.raises(UnicodeDecodeError, match="can't decode byte 0xff") as caught:
+        list(PARSERS[name](streams(b"a,\xff\n"), errors="strict"))
+    assert "on ('0', <" in caught.value.__notes__[0]
+
+
+@of_many_items
+def test_bytes_that_are_not_to_be_decoded_are_no_csv(name: str) -> None:
+    if name == "readlines":
+        assert list(streams(b"a").readlines(decode=False)) == [("0", b"a")]
+        return
+    with pytest.raises(TypeError, match="the stream is open as bytes, and with decode=False text is needed"):
+        list(PARSERS[name](streams(b"a"), decode=False))
+
+
+@of_many_items
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"skip_lines": -1}, ValueError, "skip_lines must be at least 0, and is -1"),
+        ({"skip_lines": 1.5}, TypeError, "float"),
+        ({"encoding": "utf-9"}, LookupError, "unknown encoding: utf-9"),
+        ({"errors": "forgive"}, LookupError, "unknown error handler name 'forgive'"),
+    ],
+)
+def test_wrong_arguments_raise_at_construction(name: str, arguments: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        PARSERS[name](streams(""), **arguments)
+
+
+# JSON
+
+
+def test_documents_come_with_their_path() -> None:
+    dp = streams('{"a": [1, null]}', b"1.5", "[]".encode("utf-16"), b'\xef\xbb\xbf"bom"').parse_json_files()
+    assert list(dp) == [("0", {"a": [1, None]}), ("1", 1.5), ("2", []), ("3", "bom")]
+    assert len(streams("1", "2").parse_json_files()) == 2
+
+
+def test_kwargs_go_to_the_json_module() -> None:
+    class Decoder(json.JSONDecoder):
+        def decode(self, text: str) -> Any:  # type: ignore[override]
+            return f"decoded {text}"
+
+    assert list(streams("[1.5]").parse_json_files(parse_float=str)) == [("0", ["1.5"])]
+    assert list(streams("{}").parse_json_files(object_pairs_hook=list)) == [("0", [])]
+    assert list(streams("{}").parse_json_files(cls=Decoder)) == [("0", "decoded {}")]
+    with pytest.raises(TypeError, match="parse_flaot"):
+        JsonParser(streams(""), parse_flaot=str)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"a": 1} trailing', b"\xff\xfe\xfd"])
+def test_what_is_no_document_is_an_error_that_names_the_path(content: Any) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  JSONDecodeError or UnicodeDecodeError
+        list(streams("1", content).parse_json_files())
+    assert "on ('1', <" in "".join(caught.value.__notes__)
+
+
+def test_json_lines_are_told_how_they_are_read() -> None:
+    lines = '{"a": 1}\n{"a": 2}\n'
+    with pytest.raises(json.JSONDecodeError, match="Extra data") as caught:
+        list(streams(lines).parse_json_files())
+    assert any(".readlines(return_path=False).map(json.loads)" in note for note in caught.value.__notes__)
+    assert list(streams(lines).readlines(return_path=False).map(json.loads)) == [{"a": 1}, {"a": 2}]
+
+
+# Streams, errors and resuming
+
+
+@all_parsers
+@pytest.mark.parametrize("item", ["path", ("path",), ("path", "text"), ("path", None), 3])
+def test_what_is_no_pair_of_a_path_and_a_stream_is_an_error(name: str, item: Any) -> None:
+    with pytest.raises(TypeError, match="pairs of a path and a stream are needed"):
+        list(PARSERS[name](IterableWrapper([item])))
+
+
+@all_parsers
+@text_and_bytes
+def test_a_stream_is_closed_when_it_was_read_and_before_the_next(name: str, stream: Stream) -> None:
+    first, second = stream("1\n"), stream("2\n")
+    iterator = iter(PARSERS[name](streams(first, second)))
+    next(iterator)
+    next(iterator)
+    assert first.closed
+    list(iterator)
+    assert second.closed
+
+
+@of_many_items
+@pytest.mark.parametrize("end", ["closed", "dropped", "replaced"])
+@text_and_bytes
+def test_a_stream_is_closed_when_the_pass_is_given_up(name: str, end: str, stream: Stream) -> None:
+    opened = stream("1\n2\n")
+    dp = PARSERS[name](streams(opened))
+    iterator: Any = iter(dp)
+    next(iterator)
+    assert not opened.closed
+    if end == "closed":
+        iterator.close()
+    elif end == "dropped":
+        iterator = None
+    else:
+        iter(dp)
+    assert opened.closed
+
+
+@all_parsers
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_stream_that_fails_is_closed(name: str, on_error: Any) -> None:
+    class Broken(io.StringIO):
+        def __next__(self) -> str:
+            raise OSError("the disk is gone")
+
+        def read(self, size: int | None = -1) -> str:
+            if size:
+                raise OSError("the disk is gone")
+            return ""
+
+    stream, after = Broken("1\n"), io.StringIO("2\n")
+    dp = PARSERS[name](streams(stream, after), on_error=on_error)
+    if on_error == "raise":
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(dp)
+    else:
+        assert len(list(dp)) == 1
+        assert after.closed
+    assert stream.closed
+
+
+@of_many_items
+def test_a_stream_that_cannot_be_begun_is_closed(name: str) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError("no answer")
+
+    stream = Broken()
+    with pytest.raises(OSError, match="no answer") as caught:
+        list(PARSERS[name](streams(stream)))
+    assert "on ('0', <Broken>)" in caught.value.__notes__[0]
+    assert stream.closed
+
+
+def test_skipped_streams_keep_the_parts_before_the_failure_and_are_counted() -> None:
+    dp = streams(Failing("a\nb\n"), "c\n").readlines(on_error="skip")
+    assert list(dp) == [("0", "a"), ("1", "c")]
+    assert dp.stats()["readlines"] == {
+        "skipped": 1,
+        "retried": 0,
+        "last_errors": ["OSError: the disk is gone, on ('0', <Failing>)"],
+    }
+    dp = streams('a\n"b', "c\n").parse_csv(strict=True, on_error=ps.Skip(errors=csv.Error))
+    assert list(dp) == [["a"], ["c"]]
+    assert dp.stats()["parse_csv"]["last_errors"][0].startswith("Error: line 2: unexpected end of data, on ('0', ")
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(streams(Failing("a\nb\n")).readlines(on_error=ps.Skip(errors=csv.Error)))
+
+
+@all_parsers
+def test_items_that_are_no_streams_are_skipped_too(name: str) -> None:
+    source = IterableWrapper([3, ("path", io.StringIO("1\n"))])
+    dp = PARSERS[name](source, on_error="skip")
+    assert len(list(dp)) == 1
+    assert dp.stats()[name]["skipped"] == 1
+    with pytest.raises(TypeError, match="length"):
+        len(PARSERS["parse_json_files"](source, on_error="skip"))
+
+
+@all_parsers
+def test_what_was_read_of_a_stream_cannot_be_tried_again(name: str) -> None:
+    with pytest.raises(ValueError, match="on_error cannot be a Retry here"):
+        PARSERS[name](streams(""), on_error=ps.Retry(2))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@all_parsers
+def test_it_resumes_after_every_item(name: str, on_error: Any) -> None:
+    contents = ["1\n2\n3\n", "", "4\n5\n", "6"] if name != "parse_json_files" else ["1", "[2]", "3"]
+    if on_error == "skip":
+        contents.insert(1, "" if name == "parse_json_files" else '1\n"2')
+    arguments: Any = {"strict": True} if "csv" in name and on_error == "skip" else {}
+
+    def make() -> Any:
+        source = IterableWrapper([*enumerate(contents)]).map(io.StringIO, input_col=1)
+        return PARSERS[name](source, on_error=on_error, **arguments)
+
+    assert len(list(make())) >= 3
+    assert_resumes_everywhere(make)
+
+
+def test_resuming_opens_no_stream_that_was_read_before() -> None:
+    opened: list[str] = []
+
+    def open_one(name: str) -> tuple[str, io.StringIO]:
+        opened.append(name)
+        return name, io.StringIO("1\n2\n")
+
+    def make() -> Any:
+        return IterableWrapper("abc").map(open_one).readlines()
+
+    dp = make()
+    iterator = iter(dp)
+    for _ in range(3):
+        next(iterator)
+    state = dp.state_dict()
+    opened.clear()
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert list(resumed) == [("b", "2"), ("c", "1"), ("c", "2")]
+    assert opened == ["b", "c"]
+
+
+# Paragraphs
+
+
+def paragraphs(*lines: tuple[Any, Any], **arguments: Any) -> Any:
+    return IterableWrapper(lines).lines_to_paragraphs(**arguments)
+
+
+def test_a_paragraph_ends_at_an_empty_line_or_another_path() -> None:
+    lines = [("a", "1"), ("a", "2"), ("a", ""), ("a", "3"), ("b", "4"), ("b", ""), ("b", ""), ("c", ""), ("a", "5")]
+    assert list(paragraphs(*lines)) == [("a", "1\n2"), ("a", "3"), ("b", "4"), ("a", "5")]
+    assert list(paragraphs(("a", ""), ("a", ""))) == []
+    assert list(paragraphs((None, "1"), (None, "2"), ("", "3"))) == [(None, "1\n2"), ("", "3")]
+    assert list(paragraphs(("a", "1"), ("a", " "), ("a", "2"))) == [("a", "1\n \n2")]
+
+
+def test_a_joiner_gets_lists_of_its_own() -> None:
+    seen = list(paragraphs(("a", b"1"), ("a", b"2"), ("b", b"3"), joiner=lambda lines: lines))
+    assert seen == [("a", [b"1", b"2"]), ("b", [b"3"])]
+    assert list(paragraphs(("a", b"1"), ("a", b"2"), joiner=b" ".join)) == [("a", b"1 2")]
+
+
+def test_a_joiner_that_fails_is_handled_as_on_error_says() -> None:
+    lines = [("a", "1"), ("a", "2"), ("b", "3")]
+
+    def join(lines: list[str]) -> str:
+        if len(lines) > 1:
+            raise ValueError("too many lines")
+        return lines[0]
+
+    with pytest.raises(ValueError, match="too many lines"):
+        list(paragraphs(*lines, joiner=join))
+    dp = paragraphs(*lines, joiner=join, on_error="skip")
+    assert list(dp) == [("b", "3")]
+    assert dp.stats()["lines_to_paragraphs"]["last_errors"] == ["ValueError: too many lines, on ['1', '2']"]
+    attempts = iter([ValueError("not yet")])
+
+    def join_later(lines: list[str]) -> str:
+        for error in attempts:
+            raise error
+        return "".join(lines)
+
+    dp = paragraphs(*lines, joiner=join_later, on_error=ps.Retry(1, backoff=0))
+    assert list(dp) == [("a", "12"), ("b", "3")]
+
+
+@pytest.mark.parametrize("item", ["line", ("a", "1", 2), 3])
+def test_what_is_no_pair_of_a_path_and_a_line_is_an_error(item: Any) -> None:
+    with pytest.raises(TypeError, match="pairs of a path and a line are needed"):
+        list(paragraphs(item))
+
+
+def test_a_joiner_must_be_a_function() -> None:
+    with pytest.raises(TypeError, match="joiner must be a function"):
+        paragraphs(joiner=None)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_paragraphs_resume_after_every_one(on_error: Any) -> None:
+    def join(lines: list[str]) -> str:
+        if "x" in lines:
+            raise ValueError("no x")
+        return " ".join(lines)
+
+    lines = [("a", "1"), ("a", ""), ("a", "2"), ("a", "3"), ("b", "4"), ("c", "5"), ("c", ""), ("c", ""), ("c", "6")]
+    if on_error == "skip":
+        lines[5:5] = [("b", ""), ("b", "x"), ("b2", "x")]
+    assert_resumes_everywhere(lambda: paragraphs(*lines, joiner=join, on_error=on_error))
