@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import weakref
+import zlib
 from collections.abc import Mapping
 from typing import IO, Any
 
-__all__ = ["checked_path", "is_binary", "path_and_stream", "stream_over"]
+try:
+    from lzma import LZMAError
+except ImportError:  # Python can be built without it
+    LZMAError = EOFError  # type: ignore[misc,assignment]
+
+__all__ = [
+    "ClosedWhenDropped",
+    "can_seek",
+    "checked_path",
+    "expect_bytes",
+    "is_binary",
+    "is_damage",
+    "path_and_stream",
+    "stream_over",
+]
 
 
-class _ClosedWhenDropped(io.RawIOBase):
+class ClosedWhenDropped(io.RawIOBase):
     """The bytes of a file, which is closed, without a ResourceWarning, when nobody holds this any more."""
 
     def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object) -> None:
@@ -57,7 +73,7 @@ def stream_over(
 
     `owner` is kept for as long as the stream, for a file that is closed with what it was opened by.
     """
-    stream = io.BufferedReader(_ClosedWhenDropped(file, name, owner))
+    stream = io.BufferedReader(ClosedWhenDropped(file, name, owner))
     return stream if text is None else io.TextIOWrapper(stream, **text)
 
 
@@ -83,3 +99,20 @@ def path_and_stream(item: object) -> tuple[Any, Any]:
     if not hasattr(stream, "read"):
         raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
     return path, stream
+
+
+def expect_bytes(stream: IO[Any]) -> None:
+    """Raise TypeError where a stream is one of text."""
+    if isinstance(stream.read(0), str):
+        raise TypeError("the stream is open as text, and its bytes are needed: open it with mode='rb'")
+
+
+def can_seek(stream: IO[Any]) -> bool:
+    """Say whether a stream can go back to what was read."""
+    return hasattr(stream, "seekable") and stream.seekable()
+
+
+def is_damage(error: Exception) -> bool:
+    """Say whether an error is what a decompressor raises for data that are cut or corrupt."""
+    of_bz2 = type(error) is OSError and error.errno is None  # one from the system has a number
+    return of_bz2 or isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, LZMAError))

@@ -16,7 +16,8 @@ from torch.utils.data.datapipes.iter import FileOpener as TorchFileOpener
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.pipes.iter import FileLister, IterableWrapper, archive
+from penstock.pipes import members
+from penstock.pipes.iter import FileLister, IterableWrapper
 from resuming import assert_resumes_everywhere
 
 LONG = "folder/" + "n" * 120 + ".bin"
@@ -80,7 +81,7 @@ def contents(dp: Any) -> list[tuple[str, bytes]]:
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files be large from 101 bytes on."""
-    monkeypatch.setattr(archive, "_LARGE", 100)
+    monkeypatch.setattr(members, "LARGE", 100)
 
 
 both = pytest.mark.parametrize(("kind", "pack"), [("tar", tar), ("zip", zipped)], ids=["tar", "zip"])
@@ -294,7 +295,7 @@ def end_of_files(content: bytes) -> int:
 def test_a_cut_tar_raises_or_gives_all_its_files(
     name: str, large: int, way: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_LARGE", large)
+    monkeypatch.setattr(members, "LARGE", large)
     content = CUTS[name]
     step = 1 if len(content) < 3000 else 64  # a tar that is not compressed is laid out in blocks of 512
     for cut in sorted({near for at in range(0, len(content), step) for near in (at - 1, at, at + 1) if near >= 0}):
@@ -331,7 +332,7 @@ def test_a_compressed_tar_with_a_wrong_bit_raises_or_gives_all_its_files(compres
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("large", [16 * 2**20, 100], ids=["in memory", "large"])
 def test_a_file_in_a_zip_with_a_wrong_bit_raises(compression: int, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_LARGE", large)
+    monkeypatch.setattr(members, "LARGE", large)
     content, expected = zipped({"a": random.Random(1).randbytes(500)}, compression), random.Random(1).randbytes(500)
     raised = 0
     for at in range(30 + len("a"), 500):  # after the header of the file
@@ -414,7 +415,7 @@ def test_an_odd_name_is_none_that_leads_out(name: str) -> None:
 @pytest.mark.parametrize(
     ("item", "text"),
     [
-        (("pack", io.StringIO("text")), "the stream is open as text, and archives are bytes: open it with mode='rb'"),
+        (("pack", io.StringIO("text")), "the stream is open as text, and its bytes are needed: open it with mode='rb'"),
         (("pack", b"bytes"), "pairs of a path and a stream are needed, and with the path comes a bytes"),
         ("pack", "pairs of a path and a stream are needed, and this is of type str"),
         ((1, io.BytesIO(tar({"a": b""}))), "a path must be a string"),
@@ -494,3 +495,64 @@ def test_a_chain_that_holds_an_open_archive_can_be_pickled(kind: str, pack: Any)
     next(iterator)
     assert list(pickle.loads(pickle.dumps(dp))) == PATHS
     assert list(iterator) == PATHS[1:]
+
+
+# What becomes of an archive that fails
+
+
+@both
+@pytest.mark.parametrize("as_error", ["cut", "evil"])
+def test_what_is_left_of_an_archive_that_fails_can_be_left_out(
+    kind: str, pack: Any, as_error: str, tmp_path: Path
+) -> None:
+    good = pack({name: name.encode() for name in "ab"})
+    if as_error == "evil":
+        bad, before = pack({"x": b"x", "../up": b"evil", "y": b"y"}), [b"x"]
+    elif kind == "tar":
+        bad, before = good[:1024], [b"a"]
+    else:
+        bad, before = good[:-4], []
+    for name, content in {"0": good, "1": bad, "2": good, "3": bad, "4": b"no archive"}.items():
+        (tmp_path / name).write_bytes(content)
+
+    def make() -> Any:
+        opened = FileLister(str(tmp_path)).open_files("b")
+        loaded = opened.load_from_tar if kind == "tar" else opened.load_from_zip
+        return loaded(on_error="skip").read_from_stream()
+
+    dp = make()
+    assert [content for _, content in dp] == [b"a", b"b", *before, b"a", b"b", *before]
+    stats = dp.stats()[f"load_from_{kind}"]
+    assert stats["skipped"] == 3
+    assert f"'{tmp_path / '1'}'" in stats["last_errors"][0]
+    assert_resumes_everywhere(make, passes=2)
+
+
+@both
+def test_the_count_of_archives_that_failed_goes_on_where_it_stood(kind: str, pack: Any) -> None:
+    def make() -> Any:
+        contents = [pack({"a": b"a"}), b"no archive", pack({"b": b"b", "c": b"c"}), b"no archive"]
+        source: Any = IterableWrapper([("pack", io.BytesIO(content)) for content in contents])
+        loaded = source.load_from_tar if kind == "tar" else source.load_from_zip
+        return loaded(on_error=ps.Skip(limit=2)).read_from_stream()
+
+    dp = make()
+    assert [next(iterator := iter(dp))[1], next(iterator)[1]] == [b"a", b"b"]
+    resumed = make()
+    resumed.load_state_dict(dp.state_dict())
+    assert [content for _, content in resumed] == [b"c"]
+    assert resumed.stats()[f"load_from_{kind}"]["skipped"] == 2
+
+
+@both
+def test_an_archive_that_is_left_out_is_closed(kind: str, pack: Any) -> None:
+    streams = [io.BytesIO(b"no archive"), io.BytesIO(pack({"../up": b"evil"}))]
+    source: Any = IterableWrapper([("pack", stream) for stream in streams], deepcopy=False)
+    assert (source.load_from_tar if kind == "tar" else source.load_from_zip)(on_error="skip").count() == 0
+    assert [stream.closed for stream in streams] == [True, True]
+
+
+@both
+def test_what_was_read_of_an_archive_cannot_be_tried_again(kind: str, pack: Any) -> None:
+    with pytest.raises(ValueError, match="what was read of a stream cannot be read again"):
+        getattr(IterableWrapper([]), f"load_from_{kind}")(on_error=ps.Retry(2))

@@ -390,3 +390,105 @@ def test_a_long_stream_is_not_read_ahead() -> None:
     iterator = iter(IterableWrapper([("a", stream)], deepcopy=False).read_from_stream(chunk=10))
     next(iterator)
     assert stream.tell() == 10
+
+
+# What becomes of what fails
+
+
+def test_roots_that_cannot_be_listed_can_be_left_out(tree: Path) -> None:
+    roots = [str(tree / "sub"), str(tree / "nowhere"), str(tree / "sub" / "deep"), 3]
+
+    def make() -> ps.IterDataPipe[str]:
+        return IterableWrapper(roots).list_files(on_error="skip")
+
+    dp = make()
+    assert relative(dp, tree) == ["sub/a.txt", "sub/z.txt", "sub/deep/d.txt"]
+    assert dp.stats()["list_files"]["skipped"] == 2
+    assert "nowhere" in dp.stats()["list_files"]["last_errors"][0]
+    assert_resumes_everywhere(make)
+    assert_resumes_everywhere(lambda: FileLister(roots[:3], on_error="skip"))
+
+
+def test_a_root_is_listed_again_without_what_was_listed_before_the_error(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scandir, calls = os.scandir, []
+
+    def failing(path: Any) -> Any:
+        calls.append(str(path))
+        if str(path).endswith("deep") and calls.count(str(path)) < 3:
+            raise OSError(5, "the disk is slow", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    dp = FileLister(str(tree), recursive=True, on_error=ps.Retry(2, backoff=0))
+    expected = ["a.txt", "b.txt", "c.bin", "empty.txt", "sub/a.txt", "sub/z.txt", "sub/deep/d.txt"]
+    assert relative(dp, tree) == expected
+    assert dp.stats()["list_files"]["retried"] == 2
+
+
+def test_files_that_cannot_be_opened_can_be_left_out(tree: Path) -> None:
+    def make() -> ps.IterDataPipe[Any]:
+        paths = [str(tree / name) for name in ("a.txt", "nowhere", "sub", "b.txt")]
+        return IterableWrapper(paths).open_files(on_error=ps.Skip(errors=OSError)).read_from_stream()
+
+    dp = make()
+    assert [content for _, content in dp] == ["content of a.txt", "content of b.txt"]
+    assert dp.stats()["open_files"]["skipped"] == 2
+    assert_resumes_everywhere(make)
+    with pytest.raises(TypeError, match="leaves out items that fail"):
+        len(opened("a", on_error="skip"))
+
+
+def test_a_file_is_opened_again_until_it_is_there(tree: Path) -> None:
+    path = tree / "late.txt"
+    dp = opened(path, on_error=ps.Retry(5, backoff=0, errors=FileNotFoundError)).read_from_stream()
+    fileio, failures = io.FileIO, []
+
+    def late(name: str) -> io.FileIO:
+        if len(failures) == 2:
+            path.write_text("at last")
+        failures.append(name)
+        return fileio(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(io, "FileIO", late)
+        assert [content for _, content in dp] == ["at last"]
+    assert dp.stats()["open_files"] == {"skipped": 0, "retried": 2, "last_errors": []}
+
+
+class Failing(io.BytesIO):
+    """A stream that gives three bytes and fails, or at once."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size == -1 or self.tell() >= 3:
+            raise OSError("the disk is gone")
+        return super().read(size)
+
+
+@pytest.mark.parametrize(("chunk", "before"), [(None, []), (2, [b"ab", b"cd"])])
+def test_streams_that_cannot_be_read_can_be_left_out(chunk: int | None, before: list[bytes]) -> None:
+    broken = Failing(b"abcdefg")
+    source = [("a", io.BytesIO(b"x")), ("bad", broken), ("c", io.BytesIO(b"y"))]
+    dp = IterableWrapper(source, deepcopy=False).read_from_stream(chunk, on_error="skip")
+    assert [content for _, content in dp] == [b"x", *before, b"y"]
+    assert broken.closed
+    assert dp.stats()["read_from_stream"]["skipped"] == 1
+    with pytest.raises(TypeError, match="streams that fail are left out"):
+        len(IterableWrapper([]).read_from_stream(on_error="skip"))
+    with pytest.raises(ValueError, match="what was read of a stream cannot be read again"):
+        IterableWrapper([]).read_from_stream(on_error=ps.Retry(2))
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_reading_what_is_left_resumes(tree: Path, chunk: int | None) -> None:
+    (tree / "b.txt").write_bytes(b"content \xff")  # not UTF-8
+
+    def make() -> ps.IterDataPipe[Any]:
+        opened = FileLister(str(tree), "?.txt").open_files(encoding="utf-8")
+        return opened.read_from_stream(chunk, on_error="skip")
+
+    dp = make()
+    assert {Path(path).name for path, _ in dp} == {"a.txt"}
+    assert dp.stats()["read_from_stream"]["skipped"] == 1
+    assert_resumes_everywhere(make)

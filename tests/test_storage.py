@@ -377,3 +377,41 @@ def test_reading_from_s3_resumes(bucket: str) -> None:
         return FSSpecFileLister(bucket, "*.txt").open_files_by_fsspec("b").read_from_stream(chunk=2)
 
     assert_resumes_everywhere(make, passes=1)
+
+
+# What becomes of what fails
+
+
+def test_roots_and_files_that_fail_can_be_left_out(memory: str) -> None:
+    def listed() -> ps.IterDataPipe[Any]:
+        roots = [f"{memory}/sub", "memory://nowhere", f"{memory}/a.txt"]
+        return IterableWrapper(roots).list_files_by_fsspec(on_error="skip")
+
+    def read_all() -> ps.IterDataPipe[Any]:
+        urls = [f"{memory}/a.txt", f"{memory}/nowhere", f"{memory}/b.txt"]
+        return IterableWrapper(urls).open_files_by_fsspec("b", on_error="skip").read_from_stream()
+
+    dp = listed()
+    assert list(dp) == [f"{memory}/sub/d.txt", f"{memory}/a.txt"]
+    assert dp.stats()["list_files_by_fsspec"]["skipped"] == 1
+    assert_resumes_everywhere(listed)
+    dp = read_all()
+    assert [content for _, content in dp] == [b"one", b"two"]
+    assert dp.stats()["open_files_by_fsspec"]["skipped"] == 1
+    assert_resumes_everywhere(read_all)
+
+
+def test_a_file_is_opened_again_after_an_error(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, failures = MemoryFileSystem.open, []
+
+    def failing(self: Any, *arguments: Any, **named: Any) -> Any:
+        if len(failures) < 2:
+            failures.append(arguments)
+            raise TimeoutError("the network is slow")
+        return opening(self, *arguments, **named)
+
+    monkeypatch.setattr(MemoryFileSystem, "open", failing)
+    dp = IterableWrapper([f"{memory}/a.txt"]).open_files_by_fsspec("b", on_error=ps.Retry(2, backoff=0))
+    assert [stream.read() for _, stream in dp] == [b"one"]
+    assert dp.stats()["open_files_by_fsspec"]["retried"] == 2
+    assert "on_error" not in FSSpecFileOpener(IterableWrapper([]), on_error="skip").options

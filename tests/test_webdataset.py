@@ -135,3 +135,53 @@ def test_samples_of_a_tar_archive_are_read_and_decoded_late(tmp_path: pathlib.Pa
     decoded = list(IterableWrapper(samples, deepcopy=False).routed_decode())
     assert [(sample[".txt"], sample[".cls"]) for sample in decoded] == [("one", 1), ("two", 2)]
     assert [sample["__key__"] for sample in decoded] == [f"{path}/1", f"{path}/2"]
+
+
+BAD_FILES: list[Any] = [
+    ("t/1.x", b"1x"),
+    3,
+    ("t/1.y", b"1y"),
+    ("t/1.x", b"again"),
+    ("t/2.x", b"2x"),
+    ("t/2.x", b"again"),
+    (None, b""),
+    ("t/3.x", b"3x"),
+]
+
+
+def test_files_that_cannot_be_put_in_their_sample_can_be_left_out() -> None:
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper(BAD_FILES).webdataset(on_error="skip")
+
+    dp = make()
+    assert list(dp) == [
+        {"__key__": "t/1", ".x": b"1x", ".y": b"1y"},
+        {"__key__": "t/2", ".x": b"2x"},
+        {"__key__": "t/3", ".x": b"3x"},
+    ]
+    assert dp.stats()["webdataset"]["skipped"] == 4
+    assert "the sample 't/1' has two files '.x'" in dp.stats()["webdataset"]["last_errors"][1]
+    assert_resumes_everywhere(make)
+
+
+@pytest.mark.parametrize("due", [True, False])
+def test_the_count_of_files_that_were_left_out_goes_on_where_it_stood(
+    due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: due)
+    dp = IterableWrapper(BAD_FILES).webdataset(on_error="skip")
+    iterator = iter(dp)
+    for taken in (1, 2):
+        next(iterator)
+        resumed = IterableWrapper(BAD_FILES).webdataset(on_error="skip")
+        resumed.load_state_dict(dp.state_dict())
+        assert len(list(resumed)) == 3 - taken
+        assert resumed.stats()["webdataset"]["skipped"] == 4
+
+
+def test_the_stream_of_a_file_that_is_left_out_is_closed() -> None:
+    streams = [io.BytesIO(b""), io.BytesIO(b"")]
+    dp = IterableWrapper([("1.x", stream) for stream in streams], deepcopy=False).webdataset(on_error="skip")
+    [sample] = dp
+    assert [stream.closed for stream in streams] == [False, True]
+    assert sample[".x"] is streams[0]

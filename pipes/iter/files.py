@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any, NoReturn
 
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.torch_pipes import TorchIterDataPipe
 from ..streams import checked_path, is_binary, path_and_stream, stream_over
 from .transform import OneToOne
@@ -22,21 +22,24 @@ Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe
 class Lister(IterDataPipe[str]):
     """Yield the files under one root after another: the base of the operators that do."""
 
-    def __init__(self, root: Roots, masks: str | Sequence[str]) -> None:
+    def __init__(self, root: Roots, masks: str | Sequence[str], on_error: OnError) -> None:
         if not isinstance(root, (str, os.PathLike, TorchIterDataPipe)) and not _are(root, (str, os.PathLike)):
             raise TypeError(f"root must be a path, a list of paths or an iterable pipe of them, and is {root!r:.100}")
         if not isinstance(masks, str) and not _are(masks, str):
             raise TypeError(f"masks must be a pattern such as '*.tar' or a list of them, and is {masks!r:.100}")
         self.root = root
         self.masks = masks
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def _files_under(self, root: str) -> Iterator[str]:
         """Yield the files under a root that match the masks; raise OSError where there is no such root."""
         raise NotImplementedError(f"{type(self).__name__} must define _files_under")
 
     def __iter__(self) -> Iterator[str]:
+        files_under = self.guard.outputs(lambda root: self._files_under(checked_path(root)))
         for item in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
-            yield from self._files_under(checked_path(item))
+            yield from files_under(item)
             if isinstance(self.root, TorchIterDataPipe):  # a list has no place to go on from: it is begun again
                 self.mark()
 
@@ -49,7 +52,8 @@ class FileLister(Lister):
     shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
     Subfolders are entered with `recursive`, those that are symbolic links are not. Paths begin with the root as it was
     given, or are absolute with `abspath`. With `non_deterministic` the order is the file system's. `length` is what
-    `len` is to say; without it `len` raises TypeError.
+    `len` is to say; without it `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed:
+    where it is left out, the files listed before the error are not taken back.
 
     Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
     Resuming goes by position, and so needs the sorted order and the same files.
@@ -72,8 +76,9 @@ class FileLister(Lister):
         abspath: bool = False,
         non_deterministic: bool = False,
         length: int = -1,
+        on_error: OnError = "raise",
     ) -> None:
-        super().__init__(root, masks)
+        super().__init__(root, masks, on_error)
         self.recursive = recursive
         self.abspath = abspath
         self.non_deterministic = non_deterministic
@@ -106,7 +111,7 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
     A stream can be read for as long as somebody holds it, and is closed when it is dropped. `length` is what `len` is
-    to say; without it that is the length of the source.
+    to say; without it that is the length of the source. `on_error` is what becomes of a file that cannot be opened.
 
     Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -117,7 +122,13 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     """
 
     def __init__(
-        self, source: IterDataPipe[str], mode: str = "r", encoding: str | None = None, length: int = -1
+        self,
+        source: IterDataPipe[str],
+        mode: str = "r",
+        encoding: str | None = None,
+        length: int = -1,
+        *,
+        on_error: OnError = "raise",
     ) -> None:
         if is_binary(mode) and encoding is not None:
             raise ValueError(f"bytes have no encoding: leave out encoding={encoding!r}, or give mode='r'")
@@ -125,6 +136,8 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.mode = mode
         self.encoding = encoding
         self.length = check_length(length)
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open
@@ -143,7 +156,8 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
     Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of so many bytes (or characters),
-    each with the path; an empty stream has none. A stream is closed when it was read.
+    each with the path; an empty stream has none. A stream is closed when it was read. `on_error` is what becomes of a
+    stream that fails: where it is left out, the pieces before the failure are not taken back. It cannot be a `Retry`.
 
     >>> import io
     >>> dp = IterableWrapper([("alphabet", io.StringIO("abcde"))]).read_from_stream(chunk=2)
@@ -151,26 +165,36 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     [('alphabet', 'ab'), ('alphabet', 'cd'), ('alphabet', 'e')]
     """
 
-    def __init__(self, source: IterDataPipe[tuple[str, IO[Any]]], chunk: int | None = None) -> None:
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[Any]]], chunk: int | None = None, *, on_error: OnError = "raise"
+    ) -> None:
         if chunk is not None and chunk < 1:
             raise ValueError(f"chunk must be at least 1, and is {chunk}")
         self.source = source
         self.chunk = chunk
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
+        outputs_of = self.guard.outputs(self._whole if self.chunk is None else self._pieces)
         for item in self.source:
-            path, stream = path_and_stream(item)
-            if self.chunk is None:
-                with closing(stream):
-                    content = stream.read()
-                yield path, content
-            else:
-                with closing(stream):
-                    while content := stream.read(self.chunk):
-                        yield path, content
+            yield from outputs_of(item)
             self.mark()
 
+    def _whole(self, item: tuple[str, IO[Any]]) -> Iterable[tuple[str, Any]]:
+        path, stream = path_and_stream(item)
+        with closing(stream):
+            return [(path, stream.read())]
+
+    def _pieces(self, item: tuple[str, IO[Any]]) -> Iterator[tuple[str, Any]]:
+        path, stream = path_and_stream(item)
+        with closing(stream):
+            while content := stream.read(self.chunk):
+                yield path, content
+
     def __len__(self) -> int:
+        if self.guard.skips:
+            raise TypeError("streams that fail are left out, so how many items there are is not known")
         if self.chunk is not None:
             raise TypeError("how many pieces there are is not known before the streams were read")
         return len(self.source)

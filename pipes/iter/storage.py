@@ -6,15 +6,19 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ..extras import require
 from ..streams import checked_path, is_binary, stream_over
 from .files import Lister, Roots, matches
 from .transform import OneToOne
 
 __all__ = ["FSSpecFileLister", "FSSpecFileOpener"]
 
-_EXTRAS = {"gs": "gcs", "gcs": "gcs", "az": "azure", "abfs": "azure", "abfss": "azure", "adl": "azure"}
-"""The extra of this package that installs what a protocol needs."""
+_NEEDED = {
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl"), ("adlfs", "azure")),
+}
+"""What a protocol needs: a module, and the extra of this package that installs it."""
 
 _OF_TEXT = ("encoding", "errors", "newline")
 
@@ -26,8 +30,9 @@ class FSSpecFileLister(Lister):
     `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
     Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
     in it is matched against the whole URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
-    `zip://::data.zip`) included; a local path without `file://` gives absolute paths. Further arguments are options of
-    the file system, such as `anon=True`; without them credentials and endpoints come from the environment.
+    `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` is what becomes of a
+    root that cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them
+    credentials and endpoints come from the environment.
 
     Raises FileNotFoundError for a root that there is not, and ImportError where the package for a protocol is missing.
     Resuming goes by position, and so needs the same files.
@@ -42,8 +47,10 @@ class FSSpecFileLister(Lister):
     ['memory://shelf/a.txt', 'memory://shelf/b.txt']
     """
 
-    def __init__(self, root: Roots, masks: str | Sequence[str] = "", **kwargs: Any) -> None:
-        super().__init__(root, masks)
+    def __init__(
+        self, root: Roots, masks: str | Sequence[str] = "", *, on_error: OnError = "raise", **kwargs: Any
+    ) -> None:
+        super().__init__(root, masks, on_error)
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def _files_under(self, root: str) -> Iterator[str]:
@@ -64,9 +71,9 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     """Yield the URL and the stream of each file.
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-    file, such as `encoding` or `compression`. Further arguments are options of the file system, such as `anon=True`;
-    without them credentials and endpoints come from the environment. A stream can be read for as long as somebody holds
-    it, and is closed when it is dropped.
+    file, such as `encoding` or `compression`. `on_error` is what becomes of a file that cannot be opened. Further
+    arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
+    environment. A stream can be read for as long as somebody holds it, and is closed when it is dropped.
 
     Raises FileNotFoundError for a file that there is not, and ImportError where the package for a protocol is missing.
 
@@ -83,12 +90,15 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         mode: str = "r",
         *,
         kwargs_for_open: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
         is_binary(mode)
         self.source = source
         self.mode = mode
         self.kwargs_for_open = kwargs_for_open
+        self.on_error = on_error
+        self.guard = Guard(on_error)
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
@@ -111,12 +121,12 @@ def _locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
     try:
         file_system, path = fsspec.url_to_fs(url, **options)
-    except ImportError as error:
-        protocols = [link.partition("://")[0] for link in url.split("::")]
-        extra = next((_EXTRAS[protocol] for protocol in protocols if protocol in _EXTRAS), None)
-        if extra is None:
-            raise
-        raise ImportError(f'{error}: pip install "penstock[{extra}]"') from error
+    except ImportError:
+        for link in url.split("::"):
+            protocol = link.partition("://")[0]
+            if protocol in _NEEDED:
+                require(*_NEEDED[protocol])
+        raise
     return file_system, path
 
 

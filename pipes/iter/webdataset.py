@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ...registry import IterDataPipe, Node, Trail, close, functional_datapipe
+from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, functional_datapipe
 
 
 @functional_datapipe("webdataset")
@@ -17,7 +17,8 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     From pairs of a path and a stream (or bytes, or anything else), as `load_from_tar` yields them. In the dict,
     `"__key__"` is the path up to that dot, with forward slashes, and what follows, dot included, such as `".seg.png"`,
     is the key of the stream. Files whose name has no dot, or begins with one, are metadata by convention: they are
-    closed and left out.
+    closed and left out. `on_error` is what becomes of a file that cannot be put in its sample: where the file is left
+    out, the sample has its other ones. It cannot be a `Retry`.
 
     Raises ValueError for a file that the sample has already.
 
@@ -29,8 +30,10 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     holds_items = False
     transient = ("_trail",)
 
-    def __init__(self, source: IterDataPipe[tuple[str, Any]]) -> None:
+    def __init__(self, source: IterDataPipe[tuple[str, Any]], *, on_error: OnError = "raise") -> None:
         self.source = source
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
 
     # When a sample is handed out, the first file of the next one has been pulled: a state goes back to before it.
 
@@ -46,27 +49,43 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         self._trail = Trail(self.source, lambda: self._next_sample)
-        files = enumerate(self._trail)
-        for _, (_, data) in islice(files, self._next_sample):
-            close(data)
+        items = iter(self._trail)
+        for behind in islice(items, self._next_sample):
+            _drop(behind)
         sample: dict[str, Any] = {}
-        for number, item in files:
-            path, data = item
-            key, suffix = _split(path)
+
+        def read(item: tuple[str, Any]) -> tuple[str, str, Any]:
+            key, suffix, data = self._read(item)
+            if suffix in sample and key == sample["__key__"]:
+                _drop(item)
+                raise ValueError(f"the sample {key!r} has two files {suffix!r}: {item[0]!r} is the second")
+            return key, suffix, data
+
+        files: Iterator[Any] = map(self.guard.wrap(read), items)
+        for key, suffix, data in filter(self.guard.keep, files) if self.guard.skips else files:
             if not suffix:
                 close(data)
                 continue
             if sample and key != sample["__key__"]:
-                self._next_sample = number
+                self._next_sample = self._trail.pulled - 1
                 yield sample
                 sample = {}
-            if suffix in sample:
-                raise ValueError(f"the sample {key!r} has two files {suffix!r}: {path!r} is the second")
             sample["__key__"] = key
             sample[suffix] = data
         self._next_sample = self._trail.pulled
         if sample:
             yield sample
+
+    def _read(self, item: tuple[str, Any]) -> tuple[str, str, Any]:
+        """Return the key of a file's sample, that of the file in it, if any, and the file's data."""
+        path, data = item
+        return *_split(path), data
+
+
+def _drop(item: object) -> None:
+    """Close the streams of an item that is left out, whatever it is."""
+    for part in item if isinstance(item, (tuple, list)) else ():
+        close(part)
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[str, str]:

@@ -1,0 +1,164 @@
+"""Compressed streams made into what was compressed."""
+
+from __future__ import annotations
+
+import enum
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable
+from typing import IO, Any, ClassVar
+
+from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ..compression import KINDS, START, decompressed, kind_of
+from ..streams import can_seek, checked_path, expect_bytes, path_and_stream, stream_over
+from .files import check_length
+from .transform import OneToOne
+
+__all__ = ["CompressionType"]
+
+
+class CompressionType(enum.StrEnum):
+    """What `file_type` of `decompress` can be."""
+
+    GZIP = "gzip"
+    LZMA = "lzma"
+    TAR = "tar"
+    ZIP = "zip"
+    BZIP2 = "bz2"
+    ZSTD = "zstd"
+
+
+def _open_tar(stream: IO[bytes]) -> tarfile.TarFile:
+    return tarfile.open(fileobj=stream, mode="r:*") if can_seek(stream) else tarfile.open(fileobj=stream, mode="r|*")
+
+
+_ARCHIVES: dict[str | None, Callable[[IO[bytes]], Any]] = {"tar": _open_tar, "zip": zipfile.ZipFile}
+
+
+@functional_datapipe("decompress")
+class Decompressor(OneToOne[tuple[str, Any]]):
+    """Yield the path and the decompressed stream of each compressed stream.
+
+    Takes pairs of a path and a stream of bytes. `file_type` is `"gzip"`, `"bz2"`, `"lzma"` (which is xz as well),
+    `"zstd"`, or a `CompressionType`. Without it, each file's first bytes tell, and where they do not, the ending of its
+    name; a tar or zip that is not compressed comes out as it is. So `.decompress().load_from_tar()` reads tars whether
+    and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
+    read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
+    `load_from_tar` and `load_from_zip` give the files in them. A stream can seek where the compressed one can: back by
+    decompressing again. It is closed when it is dropped, and the compressed one with it.
+
+    `on_error` is what becomes of a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
+    shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
+
+    Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is
+    compressed, TypeError for a stream of text, and ImportError where zstd needs a package that is not installed.
+
+    >>> import gzip, io
+    >>> dp = IterableWrapper([("a.txt.gz", io.BytesIO(gzip.compress(b"one")))]).decompress()
+    >>> [(path, stream.read()) for path, stream in dp]
+    [('a.txt.gz', b'one')]
+    """
+
+    types: ClassVar[type[CompressionType]] = CompressionType
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, IO[bytes]]],
+        file_type: str | CompressionType | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        if file_type is not None:
+            if not isinstance(file_type, str) or file_type.lower() not in KINDS:
+                raise ValueError(f"file_type must be one of {', '.join(KINDS)}, or None, and is {file_type!r:.100}")
+            file_type = file_type.lower()
+            if new_decompressor := KINDS[file_type].new_decompressor:
+                new_decompressor()  # which says what to install where something is missing
+        self.source = source
+        self.file_type = file_type
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _function(self) -> Callable[[Any], tuple[str, Any]]:
+        return self._open
+
+    def _open(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:
+        path, stream = path_and_stream(item)
+        name = checked_path(path)
+        try:
+            expect_bytes(stream)
+            if self.file_type in _ARCHIVES:
+                return name, _ARCHIVES[self.file_type](stream)
+            if self.file_type is None and not hasattr(stream, "peek"):
+                stream = stream_over(stream, name, None)
+            new_decompressor = KINDS[self.file_type or kind_of(name, stream.peek(START))].new_decompressor
+            return name, decompressed(stream, name, new_decompressor) if new_decompressor else stream
+        except Exception:
+            close(stream)
+            raise
+
+
+@functional_datapipe("extract")
+class Extractor(Decompressor):
+    """Yield the path and the decompressed stream of each compressed stream: another name of `decompress`; prefer that.
+
+    >>> import bz2, io
+    >>> dp = IterableWrapper([("a.txt.bz2", io.BytesIO(bz2.compress(b"one")))]).extract()
+    >>> [(path, stream.read()) for path, stream in dp]
+    [('a.txt.bz2', b'one')]
+    """
+
+
+class _SuffixLoader(Decompressor):
+    """Decompress files of one type, and take the ending that tells it off their paths: the base of the loaders."""
+
+    kind: ClassVar[str]
+    suffix: ClassVar[str]
+
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int = -1, *, on_error: OnError = "raise"
+    ) -> None:
+        super().__init__(source, self.kind, on_error=on_error)
+        self.length = check_length(length)
+
+    def _open(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:
+        path, stream = super()._open(item)
+        return path.removesuffix(self.suffix), stream
+
+    def __len__(self) -> int:
+        return self.length if self.length >= 0 else super().__len__()
+
+
+@functional_datapipe("load_from_bz2")
+class Bz2FileLoader(_SuffixLoader):
+    """Yield the path without `.bz2` and the decompressed stream of each stream: `decompress("bz2")` with shorter paths.
+
+    `decompress`, which all compressions share, is to be preferred where the paths do not matter. `length` is what `len`
+    is to say; without it that is the length of the source. Raises what `decompress` raises, and so does its stream.
+
+    >>> import bz2, io
+    >>> dp = IterableWrapper([("a.txt.bz2", io.BytesIO(bz2.compress(b"one")))]).load_from_bz2()
+    >>> [(path, stream.read()) for path, stream in dp]
+    [('a.txt', b'one')]
+    """
+
+    kind = "bz2"
+    suffix = ".bz2"
+
+
+@functional_datapipe("load_from_xz")
+class XzFileLoader(_SuffixLoader):
+    """Yield the path without `.xz` and the decompressed stream of each stream: `decompress("lzma")` with shorter paths.
+
+    `decompress`, which all compressions share, is to be preferred where the paths do not matter. `length` is what `len`
+    is to say; without it that is the length of the source. Raises what `decompress` raises, and so does its stream.
+
+    >>> import io, lzma
+    >>> dp = IterableWrapper([("fizz.xz", io.BytesIO(lzma.compress(b"one")))]).load_from_xz()
+    >>> [(path, stream.read()) for path, stream in dp]
+    [('fizz', b'one')]
+    """
+
+    kind = "lzma"
+    suffix = ".xz"

@@ -1,0 +1,97 @@
+"""Contents that are checked against the digests expected of them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ..digest import check_digest, check_hash_type
+from ..members import LARGE
+from ..streams import can_seek, checked_path, expect_bytes, stream_over
+from .transform import OneToOne
+
+
+@functional_datapipe("check_hash")
+class HashChecker(OneToOne[tuple[str, Any]]):
+    """Yield the path and the content of each file whose content has the digest that is expected of it.
+
+    Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
+    paths to digests in hexadecimal, and `hash_type` is the name of a hash of hashlib's, such as `"sha256"` or `"md5"`.
+    A stream is read, and with `rewind` it comes out where it stood before: of one that cannot seek a copy comes out, in
+    memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` is what
+    becomes of a file that fails; it cannot be a `Retry`.
+
+    Raises RuntimeError for a content with another digest, and for a path that `hash_dict` does not have, TypeError for
+    a stream of text, and ValueError for a hash that there is not.
+
+    >>> import hashlib
+    >>> dp = IterableWrapper([("a.txt", b"one")]).check_hash({"a.txt": hashlib.sha256(b"one").hexdigest()})
+    >>> list(dp)
+    [('a.txt', b'one')]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[str, Any]],
+        hash_dict: Mapping[str, str],
+        hash_type: str = "sha256",
+        rewind: bool = True,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        if not isinstance(hash_dict, Mapping):
+            raise TypeError(f"hash_dict must map paths to their digests, and is {hash_dict!r:.100}")
+        self.source = source
+        self.hash_dict = hash_dict
+        self.hash_type = check_hash_type(hash_type)
+        self.rewind = rewind
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _function(self) -> Callable[[Any], tuple[str, Any]]:
+        return self._checked
+
+    def _checked(self, item: tuple[str, Any]) -> tuple[str, Any]:
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise TypeError(f"pairs of a path and a content are needed, and this is of type {type(item).__name__}")
+        path, content = item
+        name = checked_path(path)
+        try:
+            if name not in self.hash_dict:
+                raise RuntimeError(f"hash_dict has no digest for {name!r}, only for {len(self.hash_dict)} other paths")
+            expected = self.hash_dict[name]
+            if isinstance(content, (str, bytes, bytearray, memoryview)):
+                check_digest(name, content, expected, self.hash_type)
+                return path, content
+            if not hasattr(content, "read"):
+                raise TypeError(f"a content must be a stream, bytes or text, and is of type {type(content).__name__}")
+            return path, self._checked_stream(name, content, expected)
+        except Exception:
+            close(content)
+            raise
+
+    def _checked_stream(self, name: str, stream: IO[bytes], expected: str) -> IO[bytes]:
+        expect_bytes(stream)
+        if not self.rewind:
+            check_digest(name, stream, expected, self.hash_type)
+        elif can_seek(stream):
+            start = stream.tell()
+            check_digest(name, stream, expected, self.hash_type)
+            stream.seek(start)
+        else:
+            copy: Any = tempfile.SpooledTemporaryFile(max_size=LARGE)  # noqa: SIM115  the stream over it closes it
+            copied = stream_over(copy, name, None)
+            check_digest(name, _copying(stream, copy), expected, self.hash_type)
+            close(stream)
+            copied.seek(0)
+            return copied
+        return stream
+
+
+def _copying(stream: IO[bytes], copy: IO[bytes]) -> Iterator[bytes]:
+    """Yield a stream piece by piece, each when it was written to a copy."""
+    while piece := stream.read(2**20):
+        copy.write(piece)
+        yield piece

@@ -1,0 +1,92 @@
+"""RAR archives: one file in, the files that it holds out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import IO, Any
+
+from ...registry import IterDataPipe, OnError, functional_datapipe
+from ..extras import require
+from ..members import Member, seekable
+from .archive import ArchiveLoader
+
+_WITHOUT_END = 20
+"""The version of RAR up to which archives have no end mark."""
+
+
+@functional_datapipe("load_from_rar")
+class RarArchiveLoader(ArchiveLoader):
+    """Yield the path and the stream of each file in RAR archives.
+
+    Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
+    is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
+    its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
+    raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+    Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
+    7-Zip or bsdtar.
+
+    `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+    failure are not taken back. It cannot be a `Retry`.
+
+    Raises rarfile.BadRarFile for an archive that is cut or corrupt, rarfile.RarCannotExec for a compressed file where
+    there is no program to unpack it, RuntimeError for an archive that is encrypted or one volume of several,
+    ValueError for a file whose name is absolute or leads out of the archive by `..`, TypeError for a stream of text,
+    and ImportError without the extra `rar`.
+
+    >>> import base64, io
+    >>> packed = base64.b64decode(
+    ...     "UmFyIRoHAM+QcwAADQAAAAAAAAAI93QAgCUAAwAAAAMAAAAD8YZsegAAIQAdMAUApIEAAGEudHh0b25lxD17AEAHAA=="
+    ... )
+    >>> dp = IterableWrapper([("pack.rar", io.BytesIO(packed))]).load_from_rar()
+    >>> [(path, stream.read()) for path, stream in dp]
+    [('pack.rar/a.txt', b'one')]
+    """
+
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[bytes]]], *, length: int = -1, on_error: OnError = "raise"
+    ) -> None:
+        self.damaged = require("rarfile", "rar").BadRarFile
+        super().__init__(source, length, on_error)
+
+    def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
+        rarfile = require("rarfile", "rar")
+        headers: list[Any] = []
+        try:
+            archive = opened.enter_context(
+                # Strict, or what is cut or corrupt would pass for the end of the archive.
+                rarfile.RarFile(seekable(stream, opened), part_only=True, info_callback=headers.append, errors="strict")
+            )
+        except rarfile.NotRarFile as error:
+            raise rarfile.BadRarFile("this is no RAR archive") from error
+        entries = archive.infolist()
+        if archive.needs_password() and not entries:
+            raise RuntimeError("the names in the archive are encrypted, and no password can be given")
+        if any(_is_part(rarfile, header) for header in headers):
+            raise RuntimeError("the archive is one volume of several, which can only be unpacked together")
+        ended = headers and headers[-1].type == rarfile.RAR_BLOCK_ENDARC
+        if not ended and any(entry.extract_version > _WITHOUT_END for entry in entries):
+            raise rarfile.BadRarFile("the archive is cut: it has no end mark")
+        for entry in entries:
+            if entry.needs_password():
+                raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
+            if entry.is_file():
+                yield Member(entry.filename, entry.file_size, partial(_open, rarfile, archive, entry))
+
+
+def _is_part(rarfile: Any, header: Any) -> bool:
+    """Say whether a header belongs to a volume of several."""
+    if header.type == rarfile.RAR_BLOCK_FILE:
+        return bool(header.flags & (rarfile.RAR_FILE_SPLIT_BEFORE | rarfile.RAR_FILE_SPLIT_AFTER))
+    return bool(header.type == rarfile.RAR_BLOCK_ENDARC and header.flags & rarfile.RAR_ENDARC_NEXT_VOLUME)
+
+
+def _open(rarfile: Any, archive: Any, entry: Any) -> Any:
+    try:
+        return archive.open(entry)
+    except rarfile.RarCannotExec as error:
+        raise rarfile.RarCannotExec(
+            f"{entry.filename!r} is compressed, and there is no program here that unpacks it: install unrar, unar, "
+            "7-Zip or bsdtar"
+        ) from error

@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import bz2
+import gc
+import gzip
+import io
+import lzma
+import pickle
+import random
+import sys
+import tarfile
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.pipes import compression
+from penstock.pipes.iter import FileLister, IterableWrapper
+from penstock.pipes.iter.decompress import CompressionType
+from resuming import assert_resumes_everywhere
+
+CONTENT = random.Random(0).randbytes(400_000) + bytes(400_000)
+PACKERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "bz2": bz2.compress, "lzma": lzma.compress}
+SUFFIXES = {"gzip": ".gz", "bz2": ".bz2", "lzma": ".xz", "zstd": ".zst"}
+
+
+class Forwards(io.RawIOBase):
+    """A stream of bytes that cannot seek, as that of a pipe, and gives few bytes at a time."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(memoryview(buffer)[:1000])
+
+
+each = pytest.mark.parametrize("kind", PACKERS)
+ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
+
+
+def packed(kind: str, content: bytes = CONTENT) -> bytes:
+    return PACKERS[kind](content)
+
+
+def opened(name: str, content: bytes, way: Callable[[bytes], Any] = io.BytesIO) -> Any:
+    return IterableWrapper([(name, way(content))], deepcopy=False)
+
+
+def tar() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as pack:
+        for name in ("a", "b"):
+            header = tarfile.TarInfo(name)
+            header.size = 1
+            pack.addfile(header, io.BytesIO(name.encode()))
+    return buffer.getvalue()
+
+
+def zipped() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as pack:
+        pack.writestr("a", "a")
+    return buffer.getvalue()
+
+
+# What comes out
+
+
+@each
+@ways
+def test_a_type_that_is_given_is_decompressed_whatever_the_name(kind: str, way: Any) -> None:
+    for file_type in (kind, kind.upper(), CompressionType(kind)):
+        [(path, stream)] = opened("name", packed(kind), way).decompress(file_type)
+        assert (path, stream.read()) == ("name", CONTENT)
+
+
+@each
+@pytest.mark.parametrize("name", ["file", "file.txt", "file.zip", "file.tar"])
+@ways
+def test_the_first_bytes_tell_the_type_before_the_name_does(kind: str, name: str, way: Any) -> None:
+    [(path, stream)] = opened(name, packed(kind), way).decompress()
+    assert (path, stream.read()) == (name, CONTENT)
+
+
+@pytest.mark.parametrize("suffix", [".lzma", ".LZMA", ".xz"])
+def test_where_the_first_bytes_do_not_tell_the_type_the_name_does(suffix: str) -> None:
+    old = lzma.compress(b"one", format=lzma.FORMAT_ALONE)  # begins with nothing that marks it
+    assert opened(f"file{suffix}", old).decompress().read_from_stream().take_all() == [(f"file{suffix}", b"one")]
+
+
+@ways
+@pytest.mark.parametrize("name", ["text", "a.gz/text", "gz", "file.rar"])
+def test_a_type_that_cannot_be_told_is_an_error(name: str, way: Any) -> None:
+    with pytest.raises(RuntimeError, match="say it with the argument file_type"):
+        list(opened(name, b"BZh is how a bzip2 begins", way).decompress())
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bz2", "lzma", None])
+@ways
+def test_tars_are_loaded_whether_and_however_they_are_compressed(kind: str | None, way: Any) -> None:
+    content = tar() if kind is None else packed(kind, tar())
+    loaded = opened("pack", content, way).decompress().load_from_tar()
+    assert [(path, stream.read()) for path, stream in loaded] == [("pack/a", b"a"), ("pack/b", b"b")]
+
+
+@ways
+def test_a_zip_is_loaded_from_what_comes_out(way: Any) -> None:
+    for name, content in [("pack", zipped()), ("pack.zip.gz", gzip.compress(zipped()))]:
+        loaded = opened(name, content, way).decompress().load_from_zip()
+        assert [(path, stream.read()) for path, stream in loaded] == [(f"{name}/a", b"a")]
+
+
+@ways
+@pytest.mark.parametrize("content", [tar(), gzip.compress(tar())], ids=["tar", "tar.gz"])
+def test_a_tar_that_is_asked_for_comes_out_open(content: bytes, way: Any) -> None:
+    [(path, pack)] = opened("pack", content, way).decompress("tar")
+    assert path == "pack"
+    assert isinstance(pack, tarfile.TarFile)
+    assert [pack.extractfile(member).read() for member in pack] == [b"a", b"b"]  # type: ignore[union-attr]
+
+
+def test_a_zip_that_is_asked_for_comes_out_open() -> None:
+    [(_, pack)] = opened("pack", zipped()).extract("zip")
+    assert isinstance(pack, zipfile.ZipFile)
+    assert pack.read("a") == b"a"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("fizz.xz", "fizz"), ("a/xz.xz", "a/xz"), ("x.xz.xz", "x.xz"), ("fizz", "fizz"), ("b.bz2", "b.bz2")],
+)
+def test_xz_takes_its_ending_and_no_letter_more_off_the_path(name: str, expected: str) -> None:
+    dp = opened(name, packed("lzma", b"one")).load_from_xz().read_from_stream()
+    assert list(dp) == [(expected, b"one")]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("jazz2.bz2", "jazz2"), ("a/b2.bz2", "a/b2"), ("b.bz2", "b"), ("blitz", "blitz"), ("b.xz", "b.xz")],
+)
+def test_bz2_takes_its_ending_and_no_letter_more_off_the_path(name: str, expected: str) -> None:
+    dp = opened(name, packed("bz2", b"one")).load_from_bz2().read_from_stream()
+    assert list(dp) == [(expected, b"one")]
+
+
+@pytest.mark.parametrize("load", ["load_from_xz", "load_from_bz2"])
+def test_len_is_what_was_promised_and_else_that_of_the_source(load: str) -> None:
+    source = IterableWrapper([1, 2])
+    assert len(getattr(source, load)()) == 2
+    assert len(getattr(source, load)(5)) == 5
+    assert len(source.decompress()) == len(source.extract()) == 2
+    with pytest.raises(ValueError, match="length must be"):
+        getattr(source, load)(length=-2)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself has zstd")
+def test_zstd_says_what_to_install_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    with pytest.raises(ImportError, match=r'pip install "penstock\[zstd\]"'):
+        IterableWrapper([]).decompress("zstd")
+    with pytest.raises(ImportError, match=r'pip install "penstock\[zstd\]"'):
+        list(opened("a.zst", b"\x28\xb5\x2f\xfd").decompress().read_from_stream())
+
+
+def test_zstd_is_decompressed() -> None:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        zstd = pytest.importorskip("backports.zstd")
+    content = zstd.compress(CONTENT[:1000]) + zstd.compress(CONTENT[1000:])
+    for file_type in ("zstd", None):
+        [(_, stream)] = opened("file", content).decompress(file_type)
+        assert stream.read() == CONTENT
+        assert stream.seek(999) == 999
+        assert stream.read(2) == CONTENT[999:1001]
+
+
+# The streams
+
+
+@each
+@ways
+@pytest.mark.parametrize("padding", [b"", bytes(4), bytes(300_000)])
+def test_several_parts_one_after_another_are_read_as_one(kind: str, way: Any, padding: bytes) -> None:
+    parts = [b"one", b"", CONTENT, b"end"]
+    content = padding.join(packed(kind, part) for part in parts) + padding
+    [(_, stream)] = opened("file", content, way).decompress()
+    assert stream.read() == b"".join(parts)
+
+
+@each
+def test_a_stream_is_a_file_that_seeks_in_what_was_compressed(kind: str) -> None:
+    buffer = io.BytesIO(b"before" + packed(kind))
+    buffer.seek(6)
+    [(_, stream)] = IterableWrapper([("file", buffer)], deepcopy=False).decompress(kind)
+    assert stream.name == "file"
+    assert stream.seekable()
+    assert stream.read(10) == CONTENT[:10]
+    assert stream.seek(300_000) == stream.tell() == 300_000
+    assert stream.read(10) == CONTENT[300_000:300_010]
+    assert stream.seek(-5, io.SEEK_CUR) == 300_005
+    assert stream.read(5) == CONTENT[300_005:300_010]
+    assert stream.seek(-3, io.SEEK_END) == len(CONTENT) - 3
+    assert stream.read() == CONTENT[-3:]
+    assert stream.seek(len(CONTENT) + 5) == len(CONTENT)
+    assert stream.seek(0) == 0
+    assert stream.read() == CONTENT
+    with pytest.raises(ValueError, match="there is no position -1|negative seek"):
+        stream.seek(-1)
+
+
+@each
+def test_a_stream_over_one_that_cannot_seek_cannot_either(kind: str) -> None:
+    [(_, stream)] = opened("file", packed(kind), Forwards).decompress()
+    assert not stream.seekable()
+    with pytest.raises(io.UnsupportedOperation):
+        stream.seek(0)
+
+
+def test_lines_are_read_and_numpy_does_not_read_the_compressed_file(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "lines.gz", "wb") as file:
+        file.write(b"one\ntwo\n")
+    with gzip.open(tmp_path / "numbers.npy.gz", "wb") as file:
+        np.save(file, np.arange(1000))
+    dp = FileLister(str(tmp_path)).open_files("b").decompress()
+    (_, lines), (_, numbers) = dp
+    assert list(lines) == [b"one\n", b"two\n"]
+    np.testing.assert_array_equal(np.load(numbers), np.arange(1000))
+
+
+def test_what_is_highly_compressed_is_decompressed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    decompress = compression._Gunzip.decompress
+
+    def recording(self: Any, data: bytes, max_length: int) -> bytes:
+        sizes.append(len(content := decompress(self, data, max_length)))
+        return content
+
+    monkeypatch.setattr(compression._Gunzip, "decompress", recording)
+    [(_, stream)] = opened("file", gzip.compress(bytes(10**7))).decompress()
+    assert stream.read(10) == bytes(10)
+    assert sum(sizes) == compression._CHUNK
+    assert stream.read() == bytes(10**7 - 10)
+    assert max(sizes) == compression._CHUNK
+
+
+def test_a_stream_is_closed_when_it_is_dropped_or_closed_and_nothing_warns(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(b"content"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _, stream in FileLister(str(tmp_path)).open_files("b").decompress():
+            stream.read(1)
+        del stream
+        gc.collect()
+    assert caught == []
+    inner = io.BytesIO(gzip.compress(b"content"))
+    [(_, stream)] = IterableWrapper([("file", inner)], deepcopy=False).decompress()
+    stream.close()
+    assert inner.closed
+
+
+# What is cut or corrupt
+
+
+@each
+@ways
+def test_a_cut_stream_raises_an_error_that_names_its_path(kind: str, way: Any) -> None:
+    content = packed(kind, b"a few words")
+    for cut in range(len(content)):
+        [(_, stream)] = opened("data/file", content[:cut], way).decompress(kind)
+        with pytest.raises(OSError, match="'data/file' is cut or corrupt"):
+            stream.read()
+
+
+@each
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_wrong_bit_raises_or_changes_nothing(kind: str, parts: int) -> None:
+    plain = random.Random(1).randbytes(40)
+    part = packed(kind, plain)
+    content, raised = bytearray(part * parts), 0
+    for at in range(len(content)):
+        content[at] ^= 4
+        [(_, stream)] = opened("file", bytes(content)).decompress(kind)
+        try:
+            found: Any = stream.read()
+        except OSError as error:
+            found = str(error)
+            raised += 1
+        assert found == plain * parts or "'file' is cut or corrupt" in found, f"at byte {at}"
+        content[at] ^= 4
+    assert raised > 0.8 * len(content)
+
+
+@each
+def test_what_follows_the_end_and_is_no_further_part_is_an_error(kind: str) -> None:
+    [(_, stream)] = opened("file", packed(kind, b"one") + b"garbage").decompress()
+    with pytest.raises(OSError, match="'file' is cut or corrupt"):
+        stream.read()
+
+
+def test_an_error_of_the_compressed_stream_passes_as_it_is() -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell():
+                raise TimeoutError("the network is gone")
+            return super().read(10 if size else 0)
+
+    [(_, stream)] = IterableWrapper([("file", Broken(packed("gzip")))], deepcopy=False).decompress("gzip")
+    with pytest.raises(TimeoutError, match="the network is gone"):
+        stream.read()
+
+
+def test_a_cut_tar_in_a_compressed_stream_is_an_error_of_the_tar() -> None:
+    content = gzip.compress(tar())
+    for cut in range(20, len(content), 7):
+        with pytest.raises(tarfile.ReadError):
+            opened("pack", content[:cut]).decompress().load_from_tar().count()
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (("a", io.StringIO("text")), "the stream is open as text, and its bytes are needed"),
+        (("a", b"bytes"), "with the path comes a bytes"),
+        ("a", "pairs of a path and a stream are needed"),
+        ((1, io.BytesIO(b"")), "a path must be a string"),
+    ],
+)
+def test_what_is_no_pair_of_path_and_stream_of_bytes_is_an_error(item: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        list(IterableWrapper([item]).decompress())
+
+
+@pytest.mark.parametrize("file_type", ["xz", "gz", "", 3, b"gzip"])
+def test_a_type_that_there_is_not_is_an_error_at_construction(file_type: Any) -> None:
+    with pytest.raises(ValueError, match="file_type must be one of gzip, bz2, lzma, zstd, zip, tar"):
+        IterableWrapper([]).decompress(file_type)
+
+
+# Resuming, and what is left out
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for number, kind in enumerate([*PACKERS, "gzip"]):
+        (tmp_path / f"{number}{SUFFIXES[kind]}").write_bytes(packed(kind, f"content {number}".encode() * 3))
+    return tmp_path
+
+
+@pytest.mark.parametrize("chunk", [None, 7])
+def test_decompressing_resumes(files: Path, chunk: int | None) -> None:
+    assert_resumes_everywhere(
+        lambda: FileLister(str(files)).open_files("b").decompress().read_from_stream(chunk), passes=2
+    )
+
+
+def test_a_chain_that_holds_compressed_streams_can_be_pickled(files: Path) -> None:
+    dp = FileLister(str(files)).open_files("b").decompress().read_from_stream(chunk=5)
+    iterator = iter(dp)
+    next(iterator)
+    assert list(pickle.loads(pickle.dumps(dp))) == list(dp)
+
+
+def test_what_cannot_be_told_or_read_can_be_left_out(files: Path) -> None:
+    (files / "1 unknown").write_bytes(b"text")
+    content = (files / "1.bz2").read_bytes()
+    (files / "1 cut.bz2").write_bytes(content[: len(content) // 2])
+
+    def make() -> Any:
+        opened = FileLister(str(files)).open_files("b").decompress(on_error="skip")
+        return opened.read_from_stream(on_error="skip")
+
+    dp = make()
+    assert [content for _, content in dp] == [f"content {number}".encode() * 3 for number in range(4)]
+    assert {name: counts["skipped"] for name, counts in dp.stats().items()} == {"decompress": 1, "read_from_stream": 1}
+    assert_resumes_everywhere(make, passes=2)
+
+
+@pytest.mark.parametrize("make", ["decompress", "extract", "load_from_xz", "load_from_bz2"])
+def test_what_was_read_of_a_stream_cannot_be_tried_again(make: str) -> None:
+    from penstock import Retry
+
+    with pytest.raises(ValueError, match="what was read of a stream cannot be read again"):
+        getattr(IterableWrapper([]), make)(on_error=Retry(2))
+
+
+def test_every_compression_is_one_that_file_type_can_be() -> None:
+    assert {*CompressionType} == {*compression.KINDS}

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import gc
+import hashlib
+import io
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.pipes import digest
+from penstock.pipes.iter import FileLister, IterableWrapper
+from resuming import assert_resumes_everywhere
+
+
+class Forwards(io.RawIOBase):
+    """A stream of bytes that cannot seek, as that of a pipe."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(buffer)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def checked(content: Any, digest: str, *arguments: Any, **named: Any) -> Any:
+    source = IterableWrapper([("a.txt", content)], deepcopy=False)
+    [(path, found)] = source.check_hash({"a.txt": digest}, *arguments, **named)
+    assert path == "a.txt"
+    return found
+
+
+@pytest.mark.parametrize("content", [b"one", bytearray(b"one"), memoryview(b"one"), "one", b"", "für"])
+def test_bytes_and_text_come_out_as_they_are(content: Any) -> None:
+    expected = sha256(content.encode() if isinstance(content, str) else content)
+    assert checked(content, expected) is content
+    assert checked(content, expected.upper()) is content
+
+
+@pytest.mark.parametrize("hash_type", ["sha256", "md5", "sha1", "blake2b"])
+def test_the_hash_is_the_one_that_was_named(hash_type: str) -> None:
+    assert checked(b"one", hashlib.new(hash_type, b"one").hexdigest(), hash_type) == b"one"
+
+
+def test_a_stream_comes_out_where_it_stood_or_at_its_end() -> None:
+    stream = io.BytesIO(b"head and rest")
+    stream.read(4)
+    assert checked(stream, sha256(b" and rest")) is stream
+    assert stream.read() == b" and rest"
+    assert checked(io.BytesIO(b"one"), sha256(b"one"), rewind=False).read() == b""
+
+
+@pytest.mark.parametrize("size", [0, 3, 3 * 2**20])
+def test_of_a_stream_that_cannot_seek_a_copy_comes_out(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.pipes.iter.hash.LARGE", 2**20)
+    content = os.urandom(size)
+    stream = Forwards(content)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        copy = checked(stream, sha256(content))
+        assert stream.closed
+        assert copy.read() == content
+        del copy
+        gc.collect()
+    assert caught == []
+    assert checked(Forwards(content), sha256(content), rewind=False).read() == b""
+
+
+@pytest.mark.parametrize("make", [lambda: b"two", lambda: io.BytesIO(b"two"), lambda: Forwards(b"two")])
+def test_another_digest_is_an_error_that_names_path_and_both_digests(make: Any) -> None:
+    content = make()
+    with pytest.raises(RuntimeError) as caught:
+        checked(content, sha256(b"one"))
+    assert str(caught.value) == (
+        f"'a.txt' has the sha256 digest {sha256(b'two')}, and {sha256(b'one')} was expected of it"
+    )
+    assert getattr(content, "closed", True), "a stream that is not handed out is closed"
+
+
+def test_a_path_without_a_digest_is_an_error() -> None:
+    dp = IterableWrapper([("a.txt", b"one")]).check_hash({"b.txt": "", "c.txt": ""})
+    with pytest.raises(RuntimeError, match=r"hash_dict has no digest for 'a.txt', only for 2 other paths"):
+        list(dp)
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (("a.txt", io.StringIO("one")), "the stream is open as text, and its bytes are needed"),
+        (("a.txt", 3), "a content must be a stream, bytes or text, and is of type int"),
+        (("a.txt",), "pairs of a path and a content are needed"),
+        (b"one", "pairs of a path and a content are needed"),
+        ((3, b"one"), "a path must be a string"),
+    ],
+)
+def test_what_is_no_pair_of_path_and_content_is_an_error(item: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        list(IterableWrapper([item]).check_hash({"a.txt": ""}))
+
+
+@pytest.mark.parametrize("hash_type", ["sha257", "", None, "shake_128"])
+def test_a_hash_that_there_is_not_is_an_error_at_construction(hash_type: Any) -> None:
+    with pytest.raises(ValueError, match="hash_type must be the name of a hash with digests of a fixed length"):
+        IterableWrapper([]).check_hash({}, hash_type)
+
+
+def test_a_hash_dict_that_is_none_is_an_error_at_construction() -> None:
+    with pytest.raises(TypeError, match="hash_dict must map paths to their digests"):
+        IterableWrapper([]).check_hash([("a.txt", "")])
+
+
+def test_files_that_fail_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
+    digests = {}
+    for name in ("a", "bad", "c", "unknown"):
+        path = tmp_path / name
+        path.write_bytes(name.encode())
+        if name != "unknown":
+            digests[str(path)] = sha256(name.encode())
+    (tmp_path / "bad").write_bytes(b"damaged")
+
+    def make() -> Any:
+        opened = FileLister(str(tmp_path)).open_files("b")
+        return opened.check_hash(digests, on_error="skip").read_from_stream()
+
+    dp = make()
+    assert [content for _, content in dp] == [b"a", b"c"]
+    assert dp.stats()["check_hash"]["skipped"] == 2
+    assert_resumes_everywhere(make, passes=2)
+    with pytest.raises(TypeError):
+        len(IterableWrapper([]).check_hash({}, on_error="skip"))
+
+
+def test_len_is_that_of_the_source() -> None:
+    assert len(IterableWrapper("ab").check_hash({})) == 2
+
+
+@pytest.mark.parametrize("content", [b"a" * 3_000_000, "ä" * 10])
+def test_a_digest_is_the_same_of_content_stream_and_pieces(content: Any) -> None:
+    plain = content if isinstance(content, bytes) else content.encode()
+    stream: Any = io.BytesIO(content) if isinstance(content, bytes) else io.StringIO(content)
+    for way in (content, stream, [content[:5], content[5:]]):
+        assert digest.digest_of(way) == sha256(plain)
+    assert not stream.closed

@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from penstock.pipes.iter import FileLister, IterableWrapper
+from resuming import assert_resumes_everywhere
+
+pytest.importorskip("google_crc32c")
+pytest.importorskip("google.protobuf")
+
+
+# Records, laid out by hand
+
+
+def framed(*records: bytes) -> bytes:
+    return b"".join(_with_checksum(struct.pack("<Q", len(record))) + _with_checksum(record) for record in records)
+
+
+def _with_checksum(content: bytes) -> bytes:
+    crc = crc32c(content)
+    return content + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32)
+
+
+def crc32c(content: bytes) -> int:
+    """Castagnoli's, bit by bit."""
+    crc = 2**32 - 1
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 2**32 - 1
+
+
+def field(number: int, content: bytes | str) -> bytes:
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(value: int) -> bytes:
+    value %= 2**64
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def feature(values: list[Any]) -> bytes:
+    if not values or isinstance(values[0], bytes):
+        return field(1, b"".join(field(1, value) for value in values))
+    if isinstance(values[0], float):
+        return field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+    return field(3, field(1, b"".join(map(varint, values))))
+
+
+def features(values: dict[str, list[Any]]) -> bytes:
+    return b"".join(field(1, field(1, name) + field(2, feature(each))) for name, each in values.items())
+
+
+def example(**values: list[Any]) -> bytes:
+    return field(1, features(values))
+
+
+def sequence_example(context: dict[str, list[Any]], **lists: list[list[Any]]) -> bytes:
+    steps = {name: b"".join(field(1, feature(step)) for step in each) for name, each in lists.items()}
+    return field(1, features(context)) + field(
+        2, b"".join(field(1, field(1, name) + field(2, each)) for name, each in steps.items())
+    )
+
+
+EXAMPLE = example(i=[1, 2, 3, 4], f=[1.5, 2.0], b=[b"x", b"yz"], one=[-7])
+SEQUENCE = sequence_example({"c": [5]}, n=[[1, 2], [3, 4]], b=[[b"a"], [b"b", b"c"]], ragged=[[1.0], [2.0, 3.0]])
+
+
+def load(content: bytes, *arguments: Any, **named: Any) -> Any:
+    return IterableWrapper([("a.tfrecord", io.BytesIO(content))]).load_from_tfrecord(*arguments, **named)
+
+
+def plain(value: Any) -> Any:
+    """Return a value with its tensors as lists, each with its dtype."""
+    if isinstance(value, torch.Tensor):
+        return (str(value.dtype).removeprefix("torch."), value.tolist())
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+def only(record: bytes, spec: Any = None) -> dict[str, Any]:
+    [found] = load(framed(record), spec)
+    result: dict[str, Any] = plain(found)
+    return result
+
+
+# What comes out
+
+
+def test_a_file_is_read_byte_for_byte_as_the_format_defines_it() -> None:
+    file = bytes.fromhex(
+        "1100000000000000"  # the length, 17
+        "9d6db52e"  # its checksum
+        "0a0f"  # Example.features
+        "0a0d"  # Features.feature, a pair
+        "0a0178"  # its key, "x"
+        "1208"  # its value, a Feature
+        "1206"  # Feature.float_list
+        "0a04"  # FloatList.value, packed
+        "0000003f"  # 0.5
+        "7beb4d2f"  # the checksum
+    )
+    assert plain(load(file).take_all()) == [{"x": ("float32", [0.5])}]
+    assert crc32c(b"123456789") == 0xE3069283  # as RFC 3720 has it: what the other tests write is right
+
+
+def test_without_a_spec_all_features_come_out_by_their_names() -> None:
+    assert only(EXAMPLE) == {
+        "b": [b"x", b"yz"],
+        "f": ("float32", [1.5, 2.0]),
+        "i": ("int64", [1, 2, 3, 4]),
+        "one": ("int64", [-7]),
+    }
+    assert [*load(framed(EXAMPLE)).take(1)[0]] == ["b", "f", "i", "one"]
+
+
+def test_feature_lists_come_out_as_lists_of_their_steps() -> None:
+    assert only(SEQUENCE) == {
+        "b": [[b"a"], [b"b", b"c"]],
+        "c": ("int64", [5]),
+        "n": [("int64", [1, 2]), ("int64", [3, 4])],
+        "ragged": [("float32", [1.0]), ("float32", [2.0, 3.0])],
+    }
+
+
+def test_numbers_that_are_not_packed_are_read_too() -> None:
+    unpacked = field(3, varint(1 << 3) + varint(3) + varint(1 << 3) + varint(7))
+    record = field(1, field(1, field(1, "n") + field(2, unpacked)))
+    assert only(record) == {"n": ("int64", [3, 7])}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "expected"),
+    [
+        ("i", ((2, 2), torch.int64), ("int64", [[1, 2], [3, 4]])),
+        ("i", ((2, -1), torch.int32), ("int32", [[1, 2], [3, 4]])),
+        ("i", ([4], torch.float32), ("float32", [1.0, 2.0, 3.0, 4.0])),
+        ("i", (None, torch.uint8), ("uint8", [1, 2, 3, 4])),
+        ("i", ((4, 1), None), ("int64", [[1], [2], [3], [4]])),
+        ("i", (None, None), ("int64", [1, 2, 3, 4])),
+        ("i", None, ("int64", [1, 2, 3, 4])),
+        ("one", ((), torch.int64), ("int64", -7)),
+        ("f", ((2,), torch.int32), ("int32", [1, 2])),
+        ("b", None, [b"x", b"yz"]),
+        ("b", (None, None), [b"x", b"yz"]),
+        ("b", ((-1,), None), [b"x", b"yz"]),
+        ("b", ((2, 1), None), [[b"x"], [b"yz"]]),
+    ],
+)
+def test_a_spec_gives_the_shape_and_the_dtype(name: str, asked: Any, expected: Any) -> None:
+    assert only(EXAMPLE, {name: asked}) == {name: expected}
+
+
+def test_one_value_of_bytes_with_an_empty_shape_comes_out_itself() -> None:
+    assert only(example(b=[b"x"]), {"b": ((), None)}) == {"b": b"x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "expected"),
+    [
+        ("n", ((-1, 2), torch.int32), ("int32", [[1, 2], [3, 4]])),
+        ("n", (None, torch.int32), ("int32", [[1, 2], [3, 4]])),
+        ("n", ((4,), None), ("int64", [1, 2, 3, 4])),
+        ("n", None, [("int64", [1, 2]), ("int64", [3, 4])]),
+        ("ragged", ((-1,), torch.float64), ("float64", [1.0, 2.0, 3.0])),
+        ("b", ((-1,), None), [b"a", b"b", b"c"]),
+        ("b", (None, None), [[b"a"], [b"b", b"c"]]),
+        ("c", ((), torch.int32), ("int32", 5)),
+    ],
+)
+def test_a_spec_gives_the_shape_and_the_dtype_of_all_steps(name: str, asked: Any, expected: Any) -> None:
+    assert only(SEQUENCE, {name: asked}) == {name: expected}
+
+
+def test_names_come_in_the_order_of_the_spec() -> None:
+    [found] = load(framed(EXAMPLE), {"one": None, "b": None})
+    assert [*found] == ["one", "b"]
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (b"", {}),
+        (example(b=[]), {"b": []}),
+        (field(1, field(1, field(1, "n") + field(2, b""))), {"n": []}),
+        (field(1, field(1, field(1, "n") + field(2, field(3, b"")))), {"n": ("int64", [])}),
+        (sequence_example({}, n=[]), {"n": []}),
+    ],
+)
+def test_what_is_empty_comes_out_empty(record: bytes, expected: Any) -> None:
+    assert only(record) == expected
+    assert list(load(b"")) == []
+
+
+def test_a_name_in_context_and_feature_lists_needs_a_spec() -> None:
+    record = sequence_example({"k": [5]}, k=[[1]])
+    with pytest.raises(RuntimeError, match="record 0 has 'k' both in its context and in its feature lists"):
+        only(record)
+    assert only(record, {"k": None}) == {"k": ("int64", [5])}
+
+
+def test_compressed_files_are_read_behind_decompress() -> None:
+    source = IterableWrapper([("a.gz", io.BytesIO(gzip.compress(framed(EXAMPLE, EXAMPLE))))])
+    assert source.decompress().load_from_tfrecord().count() == 2
+
+
+def test_a_stream_that_gives_few_bytes_at_a_time_is_read() -> None:
+    class Slow(io.RawIOBase):
+        content = io.BytesIO(framed(EXAMPLE, SEQUENCE))
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            return self.content.readinto(memoryview(buffer)[:5])
+
+    assert IterableWrapper([("a", Slow())], deepcopy=False).load_from_tfrecord().count() == 2
+
+
+# What is cut or corrupt, or not what the spec asks for
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_a_cut_file_is_an_error_that_names_the_record_and_the_path(records: int) -> None:
+    one = framed(EXAMPLE)
+    for cut in range(1, len(one)):
+        dp = load(one * (records - 1) + one[:cut])
+        iterator = iter(dp)
+        for _ in range(records - 1):
+            next(iterator)
+        with pytest.raises(RuntimeError, match=f"the file is cut: it ends in record {records - 1}") as caught:
+            next(iterator)
+        assert "a.tfrecord" in "".join(caught.value.__notes__)
+
+
+def test_every_wrong_bit_is_an_error() -> None:
+    content = bytearray(framed(EXAMPLE, SEQUENCE))
+    for at in range(len(content)):
+        content[at] ^= 4
+        with pytest.raises(RuntimeError, match=r"record [01] (has another|is corrupt: it has another) checksum"):
+            load(bytes(content)).count()
+        content[at] ^= 4
+
+
+def test_what_is_no_example_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="record 1 is no Example or SequenceExample"):
+        load(framed(EXAMPLE, b"\xff\xff")).count()
+
+
+@pytest.mark.parametrize(
+    ("record", "spec", "error", "text"),
+    [
+        (EXAMPLE, {"x": None}, RuntimeError, "feature 'x' of record 0: there is none: the features are ['b', 'f', 'i'"),
+        (EXAMPLE, {"i": ((3,), None)}, RuntimeError, "feature 'i' of record 0: it has 4 values, and its spec asks for"),
+        (EXAMPLE, {"b": ((), None)}, RuntimeError, "feature 'b' of record 0: it has 2 values, and its spec asks for"),
+        (EXAMPLE, {"b": ((2,), torch.uint8)}, TypeError, "feature 'b' of record 0: it holds bytes, and its spec asks"),
+        (SEQUENCE, {"n": ((2,), None)}, RuntimeError, "feature 'n' of record 0: it has 4 values, and its spec asks"),
+        (SEQUENCE, {"ragged": (None, torch.int8)}, RuntimeError, "feature 'ragged' of record 0: stack expects"),
+    ],
+)
+def test_what_does_not_fit_the_spec_is_an_error_that_names_it(record: bytes, spec: Any, error: Any, text: str) -> None:
+    with pytest.raises(error) as caught:
+        load(framed(record), spec).count()
+    assert str(caught.value).startswith(text)
+    assert "a.tfrecord" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "text"),
+    [
+        (3, TypeError, "spec must map names of features"),
+        ({"a": torch.int64}, TypeError, "the spec of 'a' must be a shape and a dtype, or None"),
+        ({"a": (3,)}, TypeError, "the spec of 'a' must be a shape and a dtype"),
+        ({"a": ((3,), int)}, TypeError, "the dtype in the spec of 'a' must be one of torch's"),
+        ({"a": ((-1, -1), None)}, ValueError, "in the shape in the spec of 'a' one dimension may be -1"),
+        ({"a": ((-2,), None)}, ValueError, "in the shape in the spec of 'a'"),
+    ],
+)
+def test_a_wrong_spec_is_an_error_at_construction(spec: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        load(b"", spec)
+
+
+@pytest.mark.parametrize("stream", [io.StringIO("text"), b"bytes"])
+def test_what_is_no_stream_of_bytes_is_an_error(stream: Any) -> None:
+    with pytest.raises(TypeError, match="the stream is open as text|with the path comes a bytes"):
+        list(IterableWrapper([("a", stream)]).load_from_tfrecord())
+
+
+@pytest.mark.parametrize("module", ["google.protobuf", "google_crc32c"])
+def test_without_a_library_the_error_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r'pip install "penstock\[tfrecord\]"'):
+        load(b"")
+
+
+# Length, resuming, and what is left out
+
+
+def test_len_is_what_was_promised_and_else_unknown() -> None:
+    assert len(load(b"", length=4)) == 4
+    with pytest.raises(TypeError, match="argument length"):
+        len(load(b""))
+
+
+@pytest.mark.parametrize("taken", [1, 9])
+def test_a_file_is_closed_at_its_end_and_when_reading_is_given_up(taken: int) -> None:
+    stream = io.BytesIO(framed(EXAMPLE, EXAMPLE, EXAMPLE))
+    iterator = iter(IterableWrapper([("a", stream)], deepcopy=False).load_from_tfrecord())
+    assert len([item for item, _ in zip(iterator, range(taken), strict=False)]) == min(taken, 3)
+    iterator.close()  # type: ignore[attr-defined]
+    assert stream.closed
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    for number in range(3):
+        records = [example(n=[10 * number + place]) for place in range(3 - number % 2)]
+        (tmp_path / f"{number}").write_bytes(framed(*records))
+    (tmp_path / "1 empty").write_bytes(b"")
+    return tmp_path
+
+
+def numbers(folder: Path, **arguments: Any) -> Any:
+    loaded = FileLister(str(folder)).open_files("b").load_from_tfrecord({"n": ((), None)}, **arguments)
+    return loaded.map(lambda found: int(found["n"]))
+
+
+def test_reading_records_resumes(shards: Path) -> None:
+    assert list(numbers(shards)) == [0, 1, 2, 10, 11, 20, 21, 22]
+    assert_resumes_everywhere(lambda: numbers(shards), passes=2)
+
+
+def test_a_record_that_fails_can_be_left_out_and_after_a_corrupt_length_the_rest_of_the_file(shards: Path) -> None:
+    good = framed(example(n=[13]))
+    torn = framed(example(n=[14]))
+    (shards / "1 mixed").write_bytes(
+        good + good[:-1] + b"x" + framed(example(m=[1])) + framed(b"\xff") + good + torn[:9] + b"xxx" + torn[12:] + good
+    )
+
+    def make() -> Any:
+        return numbers(shards, on_error="skip")
+
+    dp = make()
+    assert list(dp) == [0, 1, 2, 10, 11, 13, 13, 20, 21, 22]
+    stats = dp.stats()["load_from_tfrecord"]
+    assert stats["skipped"] == 4
+    assert "'n' of record 2" in stats["last_errors"][1]
+    assert "1 mixed', 2, " in stats["last_errors"][1]
+    assert_resumes_everywhere(make, passes=2)
+
+
+def test_the_count_of_what_was_left_out_goes_on_where_it_stood(shards: Path) -> None:
+    good = framed(example(n=[13]))
+    (shards / "1 mixed").write_bytes(good + framed(b"\xff") + good)
+    dp = numbers(shards, on_error="skip")
+    iterator = iter(dp)
+    for _ in range(7):  # past what is left out
+        next(iterator)
+    resumed = numbers(shards, on_error="skip")
+    resumed.load_state_dict(dp.state_dict())
+    assert list(resumed) == [20, 21, 22]
+    assert resumed.stats()["load_from_tfrecord"]["skipped"] == 1
+
+
+def test_a_chain_that_holds_an_open_file_can_be_pickled() -> None:
+    dp = load(framed(EXAMPLE, EXAMPLE), {"i": ((4,), torch.int32)})
+    iterator = iter(dp)
+    next(iterator)
+    assert pickle.loads(pickle.dumps(dp)).count() == 2
