@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import cloudpickle
@@ -10,7 +11,16 @@ import pytest
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.pipes.iter import Concater, Enumerator, IterableWrapper, LengthSetter, Zipper
+from penstock.pipes.iter import (
+    Concater,
+    Enumerator,
+    IterableWrapper,
+    LengthSetter,
+    Multiplexer,
+    MultiplexerLongest,
+    Zipper,
+    ZipperLongest,
+)
 from resuming import assert_resumes_everywhere, passed_on
 
 
@@ -59,6 +69,18 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "concat of concats": lambda: numbers(2).concat(shuffled(2).concat(numbers(2)), one_pipe_three_times()),
     "concat of zips": lambda: numbers(2).zip(shuffled(3)).concat(shuffled(2).zip(numbers(4))),
     "concat, then shuffle": lambda: one_pipe_three_times().shuffle(buffer_size=4).set_seed(1),
+    "zip_longest": lambda: numbers(2).zip_longest(shuffled(4), numbers(0), fill_value=-1),
+    "zip_longest of torch's": lambda: numbers(1).zip_longest(TorchIterableWrapper("abc")),
+    "mux": lambda: numbers(3).mux(shuffled(5, 10), numbers(4, 20)),
+    "mux, last the shortest": lambda: shuffled(5).mux(numbers(2, 10)),
+    "mux of a one-to-many": lambda: numbers(4).flatmap(lambda n: [n] * n).mux(shuffled(4)),
+    "mux of torch's": lambda: numbers(3).mux(TorchIterableWrapper("abcd")),
+    "mux of the branches of a fork": lambda: Multiplexer(*shuffled(5).fork(2)),
+    "mux_longest of the branches of a fork": lambda: MultiplexerLongest(*shuffled(5).fork(2), numbers(2)),
+    "mux_longest": lambda: numbers(2).mux_longest(shuffled(5, 10), numbers(0), numbers(3, 20)),
+    "mux_longest, last the longest": lambda: numbers(1).mux_longest(numbers(1, 10), shuffled(4, 20)),
+    "mux_longest of torch's": lambda: numbers(1).mux_longest(TorchIterableWrapper("abc")),
+    "mux_longest of mux": lambda: numbers(2).mux(shuffled(3)).mux_longest(shuffled(2)).shuffle().set_seed(1),
     "enumerate": lambda: shuffled(4).enumerate(10),
     "enumerate of torch's": lambda: TorchIterableWrapper("abc").enumerate(),
     "enumerate of enumerate": lambda: one_pipe_three_times().enumerate().enumerate(-2),
@@ -118,19 +140,58 @@ def test_zip_stops_at_the_shortest() -> None:
     assert list(Zipper(numbers(2))) == [(0,), (1,)]
 
 
+def test_zip_longest_fills_the_places_of_what_is_exhausted() -> None:
+    assert list(numbers(1).zip_longest(IterableWrapper("ab"))) == [(0, "a"), (None, "b")]
+    assert list(numbers(2).zip_longest(numbers(0), fill_value=7)) == [(0, 7), (1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "shortest", "longest"),
+    [
+        ([2, 2], [0, 10, 1, 11], [0, 10, 1, 11]),
+        ([3, 1, 2], [0, 10, 20], [0, 10, 20, 1, 21, 2]),
+        ([1, 3, 2], [0, 10, 20], [0, 10, 20, 11, 21, 12]),
+        ([3, 2], [0, 10, 1, 11], [0, 10, 1, 11, 2]),
+        ([0, 2, 1], [], [10, 20, 11]),
+        ([2], [0, 1], [0, 1]),
+        ([0, 0], [], []),
+    ],
+)
+def test_mux_gives_whole_rounds_and_mux_longest_all(
+    lengths: list[int], shortest: list[int], longest: list[int]
+) -> None:
+    sources = [numbers(length, 10 * place) for place, length in enumerate(lengths)]
+    assert list(Multiplexer(*sources)) == shortest
+    assert len(Multiplexer(*sources)) == len(shortest)
+    assert list(MultiplexerLongest(*sources)) == longest
+    assert len(MultiplexerLongest(*sources)) == len(longest)
+
+
+def test_mux_longest_reads_no_further_than_it_is_asked() -> None:
+    pulled: list[int] = []
+    iterator = iter(numbers(5).map(lambda x: pulled.append(x) or x).mux_longest(numbers(5)))
+    assert [next(iterator) for _ in range(3)] == [0, 0, 1]
+    assert pulled == [0, 1]
+
+
+def test_mux_longest_of_endless_sources_takes_turns_for_ever() -> None:
+    dp = numbers(2).cycle().mux_longest(numbers(1, 10), numbers(1, 20).cycle())
+    assert list(islice(dp, 9)) == [0, 10, 20, 1, 20, 0, 20, 1, 20]
+
+
 def test_zip_of_a_pipe_with_itself_says_to_fork_it() -> None:
     dp = numbers(3)
     with pytest.raises(RuntimeError, match=r"replaced by a newer one.*fork it or build the chain twice"):
         list(dp.zip(dp))
 
 
-@pytest.mark.parametrize("cls", [Zipper, Concater])
+@pytest.mark.parametrize("cls", [Zipper, ZipperLongest, Concater, Multiplexer, MultiplexerLongest])
 def test_without_sources_is_a_value_error(cls: Any) -> None:
     with pytest.raises(ValueError, match=f"{cls.__name__} needs at least one source"):
         cls()
 
 
-@pytest.mark.parametrize("method", ["zip", "concat"])
+@pytest.mark.parametrize("method", ["zip", "zip_longest", "concat", "mux", "mux_longest"])
 @pytest.mark.parametrize(
     ("wrong", "named"), [([1, 2], "list"), (ps.map.SequenceWrapper("ab"), "SequenceWrapper")], ids=["list", "map-style"]
 )
@@ -151,6 +212,7 @@ def test_concat_reads_the_same_pipe_again_each_time_it_stands() -> None:
 
 def test_lengths() -> None:
     assert len(numbers(3).zip(numbers(2))) == 2
+    assert len(numbers(3).zip_longest(numbers(2))) == 3
     assert len(numbers(3).concat(numbers(2))) == 5
     assert len(numbers(3).enumerate()) == 3
     assert len(numbers(3).filter(bool).set_length(2)) == 2
@@ -160,10 +222,13 @@ def test_lengths() -> None:
     "dp",
     [
         numbers(3).zip(numbers(3).filter(bool)),
+        numbers(3).zip_longest(numbers(3).filter(bool)),
         numbers(3).concat(numbers(3).filter(bool)),
+        numbers(3).mux(numbers(3).filter(bool)),
+        numbers(3).mux_longest(numbers(3).filter(bool)),
         numbers(3).filter(bool).enumerate(),
     ],
-    ids=["zip", "concat", "enumerate"],
+    ids=["zip", "zip_longest", "concat", "mux", "mux_longest", "enumerate"],
 )
 def test_the_length_is_a_type_error_where_a_source_has_none(dp: Any) -> None:
     with pytest.raises(TypeError):
@@ -203,6 +268,9 @@ def test_an_error_in_a_source_names_that_source_and_its_item() -> None:
 
     for dp in (
         numbers(4).zip(numbers(4).map(fail_on_two)),
+        numbers(4).zip_longest(numbers(4).map(fail_on_two)),
+        numbers(4).mux(numbers(4).map(fail_on_two)),
+        numbers(4).mux_longest(numbers(4).map(fail_on_two)),
         numbers(4, 5).concat(numbers(4).map(fail_on_two)),
         numbers(4).map(fail_on_two).enumerate(),
         numbers(4).map(fail_on_two).set_length(4),
@@ -218,10 +286,13 @@ def test_an_error_in_a_source_names_that_source_and_its_item() -> None:
     "combined",
     [
         lambda a, b: a.zip(b),
+        lambda a, b: a.zip_longest(b),
         lambda a, b: a.concat(b),
+        lambda a, b: a.mux(b),
+        lambda a, b: a.mux_longest(b),
         lambda a, b: a.enumerate().zip(b.set_length(9)),
     ],
-    ids=["zip", "concat", "enumerate and set_length"],
+    ids=["zip", "zip_longest", "concat", "mux", "mux_longest", "enumerate and set_length"],
 )
 @pytest.mark.parametrize("items", [1, 7])
 def test_an_abandoned_iterator_closes_its_sources(combined: Any, items: int) -> None:
@@ -232,7 +303,7 @@ def test_an_abandoned_iterator_closes_its_sources(combined: Any, items: int) -> 
             break
     iterator.close()
     assert a.closed
-    assert b.closed == (b._pass is not None), "what was begun is closed"
+    assert b.closed == (b._pass is not None and b._pass.begun), "what was begun is closed"
 
 
 def test_an_error_leaves_no_source_open() -> None:
@@ -248,6 +319,6 @@ def test_nothing_is_pulled_at_construction() -> None:
         yield
 
     source = IterableWrapper(explode())
-    for cls in (Zipper, Concater, Enumerator):
+    for cls in (Zipper, ZipperLongest, Concater, Multiplexer, MultiplexerLongest, Enumerator):
         cls(source)
     LengthSetter(source, 1)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -10,8 +11,8 @@ import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.pipes.iter import Batcher, IterableWrapper, UnBatcher
-from penstock.registry import DataChunk, Pace
+from penstock.pipes.iter import Batcher, Grouper, IterableWrapper, UnBatcher
+from penstock.registry import DataChunk, Pace, state
 from resuming import assert_resumes_everywhere
 
 # batch
@@ -109,6 +110,119 @@ def test_unbatch_refuses_a_level_that_is_none(level: Any, error: type[Exception]
         IterableWrapper([[1]]).unbatch(level)
 
 
+# groupby
+
+
+def by_three(x: int) -> int:
+    return x % 3
+
+
+def itself(x: Any) -> Any:
+    return x
+
+
+FILES = ["a.png", "b.png", "a.json", "b.json", "a.jpg", "c.json"]
+UNEVEN = [0, 1, 1, 2, 2, 2, 0, 0, 1, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("items", "key", "arguments", "expected"),
+    [
+        (range(10), by_three, {}, [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]),
+        (range(10), by_three, {"group_size": 2}, [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]]),
+        (range(10), by_three, {"group_size": 2, "drop_remaining": True}, [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]]),
+        (range(5), by_three, {"buffer_size": 3}, [[0], [1], [2], [3], [4]]),
+        (range(3), by_three, {"buffer_size": 1}, [[0], [1], [2]]),
+        (range(10), by_three, {"buffer_size": 4}, [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]]),
+        (
+            range(10),
+            by_three,
+            {"buffer_size": 4, "group_size": 3, "guaranteed_group_size": 2},
+            [[0, 3], [1, 4], [2, 5], [6, 9], [7], [8]],
+        ),
+        (range(10), by_three, {"buffer_size": 3, "group_size": 2, "drop_remaining": True}, [[8], [9]]),
+        (
+            FILES,
+            lambda path: path[0],
+            {"buffer_size": 3, "group_size": 3, "guaranteed_group_size": 2},
+            [["a.png", "a.json"], ["b.png", "b.json"], ["a.jpg"], ["c.json"]],
+        ),
+        (UNEVEN, itself, {"buffer_size": 2}, [[0], [1, 1], [2, 2], [2], [0, 0], [1], [5], [6], [7]]),
+        (UNEVEN, itself, {"buffer_size": 4}, [[1, 1], [2, 2, 2], [0, 0, 0], [1], [5], [6], [7]]),
+        (
+            UNEVEN,
+            itself,
+            {"buffer_size": 4, "group_size": 4, "guaranteed_group_size": 2, "drop_remaining": True},
+            [[1, 1], [2, 2, 2], [0, 0, 0], [5], [6], [7]],
+        ),
+        ([], itself, {}, []),
+    ],
+)
+def test_groupby_holds_items_until_a_group_is_full_or_the_buffer_is(
+    items: Any, key: Any, arguments: Any, expected: list[Any]
+) -> None:
+    source = IterableWrapper(items)
+    assert list(source.groupby(key, **arguments)) == expected
+    with_keys = list(source.groupby(key, keep_key=True, **arguments))
+    assert with_keys == [(key(group[0]), group) for group in expected]
+
+
+def test_a_group_is_a_data_chunk_that_can_be_pickled() -> None:
+    [group] = IterableWrapper([1, 1]).groupby(itself)
+    assert type(group) is DataChunk
+    assert list(pickle.loads(pickle.dumps(group)).raw_iterator()) == [1, 1]
+
+
+@pytest.mark.parametrize("guaranteed", [None, 2])
+def test_a_full_buffer_with_only_small_groups_is_an_error_that_says_what_to_do(guaranteed: int | None) -> None:
+    dp = IterableWrapper(range(9)).groupby(by_three, buffer_size=3, group_size=2, guaranteed_group_size=guaranteed)
+    message = (
+        "3 items are held, and the largest group, that of the key 0, has 1 of them, fewer than guaranteed_group_size"
+    )
+    with pytest.raises(RuntimeError, match=f"{message}, 2: give a larger buffer_size") as caught:
+        list(dp)
+    assert "on 2" in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"buffer_size": 0}, ValueError, "buffer_size must be at least 1, and is 0"),
+        ({"group_size": 0}, ValueError, "group_size must be from 1 to buffer_size, 10000, and is 0"),
+        ({"group_size": 5, "buffer_size": 3}, ValueError, "group_size must be from 1 to buffer_size, 3, and is 5"),
+        ({"guaranteed_group_size": 2}, ValueError, "guaranteed_group_size must be from 1 to group_size, None"),
+        ({"guaranteed_group_size": 3, "group_size": 2}, ValueError, "from 1 to group_size, 2, and is 3"),
+        ({"guaranteed_group_size": 0, "group_size": 2}, ValueError, "from 1 to group_size, 2, and is 0"),
+        ({"group_size": 2.5}, TypeError, "float"),
+        ({"on_error": "ignore"}, ValueError, "on_error must be"),
+    ],
+)
+def test_groupby_refuses_wrong_arguments_at_construction(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        IterableWrapper([1]).groupby(itself, **arguments)
+
+
+def test_a_key_that_cannot_be_is_an_error_with_the_item() -> None:
+    with pytest.raises(TypeError, match="unhashable") as caught:
+        list(IterableWrapper([1]).groupby(lambda x: [x]))
+    assert "on 1" in "\n".join(caught.value.__notes__)
+
+
+def test_items_whose_key_fails_can_be_skipped_and_are_counted() -> None:
+    dp = IterableWrapper([1, "x", 2, 1]).groupby(int, on_error="skip")
+    assert list(dp) == [[1, 1], [2]]
+    assert dp.stats()["groupby"]["skipped"] == 1
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        list(IterableWrapper([1, "x"]).groupby(int))
+    assert "on 'x'" in "\n".join(caught.value.__notes__)
+
+
+def test_a_state_of_groupby_holds_numbers_and_no_items() -> None:
+    dp = IterableWrapper(["secret", "b", "b"]).groupby(itself, group_size=2)
+    assert next(iter(dp)) == ["b", "b"]
+    assert "secret" not in json.dumps(dp.state_dict())
+
+
 # resuming
 
 
@@ -122,12 +236,55 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "unbatch, 2 levels": lambda: IterableWrapper(NESTED).unbatch(2),
     "unbatch, all levels": lambda: IterableWrapper(NESTED).unbatch(-1),
     "unbatch of torch's": lambda: UnBatcher(TorchIterableWrapper(NESTED)),
+    "groupby": lambda: IterableWrapper(UNEVEN).groupby(itself, group_size=2),
+    "groupby, all at the end": lambda: IterableWrapper(range(7)).groupby(by_three, keep_key=True),
+    "groupby, small buffer": lambda: (
+        IterableWrapper(UNEVEN).shuffle(buffer_size=4).set_seed(1).groupby(itself, buffer_size=3)
+    ),
+    "groupby, dropping": lambda: IterableWrapper(UNEVEN).groupby(
+        itself, buffer_size=4, group_size=4, guaranteed_group_size=2, drop_remaining=True
+    ),
+    "groupby, skipping": lambda: IterableWrapper([0, "x", 1, 0, "y", 0, 1, 2]).groupby(
+        int, group_size=2, on_error="skip"
+    ),
+    "groupby of one-to-many": lambda: IterableWrapper([3, 4, 5]).flatmap(range).groupby(by_three, group_size=3),
+    "groupby of torch's": lambda: Grouper(TorchIterableWrapper(UNEVEN), itself, buffer_size=4),
+    "groupby, then shuffle": lambda: IterableWrapper(UNEVEN).groupby(itself, buffer_size=4).shuffle().set_seed(1),
     "batch, then unbatch": lambda: IterableWrapper(range(7)).shuffle().set_seed(1).batch(3).unbatch().batch(2),
 }
 
 
 @pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
 def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> None:
+    assert_resumes_everywhere(make)
+
+
+def test_groups_handed_from_chain_to_chain_come_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: True)
+
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper(UNEVEN * 2).groupby(itself, buffer_size=9, group_size=2, drop_remaining=True)
+
+    expected, dp, seen = list(make()), make(), []
+    for _ in expected:
+        seen += islice(dp, 1)
+        state, dp = json.loads(json.dumps(dp.state_dict())), make()
+        dp.load_state_dict(state)
+    assert seen == expected
+
+
+def test_a_group_that_is_never_full_lets_no_snapshots_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_MOST_SNAPSHOTS", 4)
+    monkeypatch.setattr(Pace, "due", lambda self: True)
+    seen = []
+
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper([9, *range(40)]).groupby(lambda x: x % 9 + x // 9, group_size=2)
+
+    dp = make()
+    for _ in dp:
+        seen.append(len(dp._trail._snapshots))
+    assert 3 <= max(seen) <= 4
     assert_resumes_everywhere(make)
 
 

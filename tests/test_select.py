@@ -97,6 +97,18 @@ def test_header_yields_the_first_items_and_pulls_no_more(limit: int, expected: l
     assert len(dp) == len(expected)
 
 
+def test_header_of_a_shuffled_source_gives_others_in_each_pass_and_never_one_twice() -> None:
+    dp = IterableWrapper(range(100)).shuffle().set_seed(0).header(5)
+    passes = [list(dp) for _ in range(20)]
+    assert all(len({*items}) == 5 for items in passes)
+    assert len({item for items in passes for item in items}) > 50
+
+
+def test_header_of_a_shuffled_source_is_the_beginning_of_the_shuffled_one() -> None:
+    dp = IterableWrapper(range(100)).shuffle(buffer_size=7)
+    assert list(dp.set_seed(3).header(6)) == list(dp.set_seed(3))[:6]
+
+
 def test_header_has_a_limit_of_ten_or_none() -> None:
     assert len(list(IterableWrapper(range(20)).header())) == 10
     assert list(IterableWrapper(range(20)).header(None)) == list(range(20))
@@ -123,6 +135,8 @@ CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
     "filter of torch's": lambda: Filter(TorchIterableWrapper(range(7)), odd),
     "header": lambda: IterableWrapper(range(7)).header(4),
     "header longer than its source": lambda: IterableWrapper(range(3)).header(4),
+    "header of shuffled": lambda: IterableWrapper(range(9)).shuffle(buffer_size=4).set_seed(0).header(4),
+    "header of shuffled and cycled": lambda: IterableWrapper(range(3)).shuffle().set_seed(0).cycle().header(7),
     "header of a header": lambda: IterableWrapper(range(9)).header(6).filter(odd).header(2),
     "header of torch's": lambda: Header(TorchIterableWrapper(range(7)), 4),
     "header of one-to-many": lambda: IterableWrapper([3, 3]).flatmap(range).header(5),

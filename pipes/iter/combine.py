@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, cycle, islice, zip_longest
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, Node, capture, functional_datapipe
+from ...registry import IterDataPipe, Node, Tally, capture, functional_datapipe
 from ...registry.state import node_before_pass
 from ...registry.torch_pipes import TorchIterDataPipe
 from ..arguments import expect_pipes
@@ -37,6 +37,100 @@ class Zipper(IterDataPipe[tuple[Any, ...]]):
 
     def __len__(self) -> int:
         return min(map(len, self.sources))
+
+
+@functional_datapipe("zip_longest")
+class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
+    """Yield tuples of one item from each source, until the longest is exhausted.
+
+    In the places of the sources that are exhausted before stands `fill_value`.
+
+    >>> dp = IterableWrapper("abc").zip_longest(IterableWrapper(range(2)), fill_value=-1)
+    >>> list(dp)
+    [('a', 0), ('b', 1), ('c', -1)]
+    """
+
+    holds_items = False
+
+    def __init__(self, *sources: IterDataPipe[Any], fill_value: Any = None) -> None:
+        expect_pipes("ZipperLongest", sources, TorchIterDataPipe)
+        self.sources = sources
+        self.fill_value = fill_value
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip_longest(*self.sources, fillvalue=self.fill_value)
+
+    def __len__(self) -> int:
+        return max(map(len, self.sources))
+
+
+@functional_datapipe("mux")
+class Multiplexer(IterDataPipe[T]):
+    """Yield one item from each source in turn, until the shortest is exhausted.
+
+    Only whole rounds are yielded: what the sources before the shortest gave in the last round is dropped.
+    `mux_longest` goes on with the others; `mix` draws whose turn it is, by weights.
+
+    >>> dp = IterableWrapper("abc").mux(IterableWrapper("xy"))
+    >>> list(dp)
+    ['a', 'x', 'b', 'y']
+    """
+
+    def __init__(self, *sources: IterDataPipe[T]) -> None:
+        expect_pipes("Multiplexer", sources, TorchIterDataPipe)
+        self.sources = sources
+
+    def __iter__(self) -> Iterator[T]:
+        for item in zip(*self.sources, strict=False):
+            yield from item
+            self.mark()
+
+    def __len__(self) -> int:
+        return len(self.sources) * min(map(len, self.sources))
+
+
+@functional_datapipe("mux_longest")
+class MultiplexerLongest(IterDataPipe[T]):
+    """Yield one item from each source in turn, passing over those that are exhausted, until all are.
+
+    >>> dp = IterableWrapper("abc").mux_longest(IterableWrapper("x"))
+    >>> list(dp)
+    ['a', 'x', 'b', 'c']
+    """
+
+    holds_items = False
+    transient = ("_left", "_turn", "_turns_taken")
+
+    def __init__(self, *sources: IterDataPipe[T]) -> None:
+        expect_pipes("MultiplexerLongest", sources, TorchIterDataPipe)
+        self.sources = sources
+
+    def reset(self) -> None:
+        self._left = [*range(len(self.sources))]  # which sources are not exhausted
+        self._turn = 0  # which of those is the first in the present stretch
+        self._turns_taken = Tally()
+
+    def get_state(self) -> dict[str, Any]:
+        return {"left": [*self._left], "turn": self._turn + self._turns_taken.items}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._left, self._turn = [*state["left"]], state["turn"]
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._stretches())
+
+    def __len__(self) -> int:
+        return sum(map(len, self.sources))
+
+    def _stretches(self) -> Iterator[Iterator[T]]:
+        """Yield, for each number of sources that are left, the items until one of them is exhausted."""
+        readers = [iter(source) for source in self.sources]
+        while self._left:
+            turns = islice(cycle([readers[source] for source in self._left]), self._turn % len(self._left), None)
+            yield map(next, self._turns_taken.follow(turns))
+            last = (self._turn + self._turns_taken.items - 1) % len(self._left)
+            del self._left[last]
+            self._turn, self._turns_taken = last, Tally()
 
 
 @functional_datapipe("concat")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, Tally, functional_datapipe
+import torch
+from torch.utils.data import SequentialSampler
+
+from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe
 
 T = TypeVar("T")
 
@@ -69,3 +73,71 @@ class IterableWrapper(IterDataPipe[T]):
             return copy.deepcopy(self.iterable)
         except Exception:  # what copying raises is up to the class: generators, open files and locks cannot be copied
             return self.iterable
+
+
+@functional_datapipe(None)
+class Sampler(Seeded, IterDataPipe[Any]):
+    """Yield what one of torch's samplers draws for a source with a length: for most, the indices of its items.
+
+    The source itself is not read; for one that is read by index, `.map(source.__getitem__)` fetches the items.
+    `sampler` is a class. It is called with the source, if the first of its parameters is `data_source` or `dataset`,
+    then with `sampler_args` and `sampler_kwargs`. One that takes a `generator`, as those that draw at random do, gets
+    one for each pass, so that `set_seed` governs the order and a pass can be run again. Where `sampler_kwargs` have a
+    generator, or the sampler draws without, a resumed pass goes on in another order.
+
+    Raises TypeError for a source without a length, or arguments that the sampler does not take.
+
+    >>> from torch.utils.data import RandomSampler
+    >>> dp = Sampler(["a", "b", "c"], RandomSampler).set_seed(0)
+    >>> sorted(dp)
+    [0, 1, 2]
+    """
+
+    holds_items = False
+    payload = ("source",)
+    transient = ("_before", "_tally")
+
+    def __init__(
+        self,
+        source: Sized,
+        sampler: Callable[..., Iterable[Any]] = SequentialSampler,
+        sampler_args: Sequence[Any] | None = None,
+        sampler_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(source, Sized):
+            raise TypeError(f"Sampler needs a source with a length, and {type(source).__name__} has none")
+        self.source = source
+        self.sampler = sampler
+        self.sampler_args = sampler_args
+        self.sampler_kwargs = sampler_kwargs
+        args, kwargs = self._arguments()
+        inspect.signature(sampler).bind(*args, **kwargs)
+
+    def reset(self) -> None:
+        self._before = 0
+        self._tally = Tally()
+
+    def get_state(self) -> dict[str, Any]:
+        return {"position": self._before + self._tally.items}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._before = state["position"]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._tally.follow(islice(self._sampler(), self._before, None))
+
+    def __len__(self) -> int:
+        return len(self._sampler())  # type: ignore[arg-type]
+
+    def _sampler(self) -> Iterable[Any]:
+        args, kwargs = self._arguments()
+        return self.sampler(*args, **kwargs) if len(self.source) else ()  # torch's refuse to sample nothing
+
+    def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        names = [*inspect.signature(self.sampler).parameters]
+        args, kwargs = [*(self.sampler_args or ())], {**(self.sampler_kwargs or {})}
+        if names[:1] in (["data_source"], ["dataset"]):
+            args.insert(0, self.source)
+        if "generator" in names[len(args) :]:
+            kwargs.setdefault("generator", torch.Generator().manual_seed(self.pass_seed))
+        return args, kwargs

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from ...registry import DataChunk, IterDataPipe, functional_datapipe
+from ...registry import DataChunk, Guard, IterDataPipe, OnError, functional_datapipe
 from ..arguments import expect_batching
+from ..columns import check_function
+from ..holding import Holder
 
 T = TypeVar("T")
 
@@ -87,3 +89,95 @@ class UnBatcher(IterDataPipe[Any]):
         raise IndexError(
             f"unbatch_level {self.unbatch_level} is deeper than the batch, which has a {type(item).__name__} there"
         )
+
+
+@functional_datapipe("groupby")
+class Grouper(Holder[Any]):
+    """Yield lists of the items that have the same key, which `group_key_fn` makes of each.
+
+    Items need not come in the order of their keys: they are held, and a group comes out
+
+    - as soon as it has `group_size` items, where that is given;
+    - when `buffer_size` items are held: then the largest group, the first of several, if it has at least
+      `guaranteed_group_size` items, which is `group_size` where it is not given, and 1 where neither is. With
+      `drop_remaining` one that has fewer is dropped;
+    - at the end of the source, whatever its size.
+
+    The groups of the end are in the order of their first items. With `keep_key` pairs of the key and the list are
+    yielded. `on_error` is what becomes of an item for which `group_key_fn` raises.
+
+    Raises RuntimeError where the largest group has fewer than `guaranteed_group_size` items when the buffer is full.
+
+    >>> files = IterableWrapper(["a.png", "b.png", "a.json", "b.json", "c.png"])
+    >>> dp = files.groupby(lambda path: path[0], buffer_size=4, group_size=2)
+    >>> list(dp)
+    [['a.png', 'a.json'], ['b.png', 'b.json'], ['c.png']]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        group_key_fn: Callable[[T], Hashable],
+        *,
+        keep_key: bool = False,
+        buffer_size: int = 10000,
+        group_size: int | None = None,
+        guaranteed_group_size: int | None = None,
+        drop_remaining: bool = False,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("group_key_fn", group_key_fn, None)
+        if operator.index(buffer_size) < 1:
+            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        if group_size is not None and not 1 <= operator.index(group_size) <= buffer_size:
+            raise ValueError(f"group_size must be from 1 to buffer_size, {buffer_size}, and is {group_size}")
+        if guaranteed_group_size is not None and not 1 <= operator.index(guaranteed_group_size) <= (group_size or 0):
+            raise ValueError(
+                f"guaranteed_group_size must be from 1 to group_size, {group_size}, and is {guaranteed_group_size}"
+            )
+        self.source = source
+        self.group_key_fn = group_key_fn
+        self.keep_key = keep_key
+        self.buffer_size = buffer_size
+        self.group_size = group_size
+        self.guaranteed_group_size = guaranteed_group_size
+        self.drop_remaining = drop_remaining
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[Any]:
+        key_of, skips = self.guard.wrap(self.group_key_fn), self.guard.skips
+        least = self.guaranteed_group_size or self.group_size or 1
+        groups: dict[Any, dict[int, Any]] = {}  # the items held, by their numbers, by their keys
+        again, items = self._read(groups.values)
+        for group in again:
+            groups[key_of(next(iter(group.values())))] = group
+        held = sum(map(len, again))
+        for number, item in items:
+            key = key_of(item)
+            if skips and not self.guard.keep(key):
+                continue
+            group = groups.setdefault(key, {})
+            group[number] = item
+            held += 1
+            if len(group) != self.group_size:
+                if held < self.buffer_size:
+                    continue
+                key = max(groups, key=lambda key: len(groups[key]))
+            group = groups.pop(key)
+            held -= len(group)
+            if len(group) >= least:
+                yield self._grouped(key, group)
+            elif not self.drop_remaining:
+                raise RuntimeError(
+                    f"{self.buffer_size} items are held, and the largest group, that of the key {key!r}, has "
+                    f"{len(group)} of them, fewer than guaranteed_group_size, {least}: give a larger buffer_size or a "
+                    "smaller guaranteed_group_size, or drop such groups with drop_remaining=True"
+                )
+        while groups:
+            key = next(iter(groups))
+            yield self._grouped(key, groups.pop(key))
+
+    def _grouped(self, key: Hashable, group: dict[int, Any]) -> Any:
+        chunk = DataChunk([*group.values()])
+        return (key, chunk) if self.keep_key else chunk

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, Node, Seeded, Trail, functional_datapipe, uniform_draws
+from ...registry import DataChunk, IterDataPipe, functional_datapipe
+from ..drawing import Shuffling, in_random_order
+from ..holding import Holder
 
 T = TypeVar("T")
 
 
 @functional_datapipe("shuffle")
-class Shuffler(Seeded, IterDataPipe[T]):
+class Shuffler(Shuffling[T], Holder[T]):
     """Yield the items in a random order, drawn from a buffer of `buffer_size` items.
 
     The buffer is filled first; then each item handed out is drawn from it uniformly, and the next of the source takes
@@ -26,60 +27,32 @@ class Shuffler(Seeded, IterDataPipe[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
-    holds_items = False
-    transient = ("_trail", "_held")
+    transient = (*Shuffling.transient, *Holder.transient)
 
     def __init__(self, source: IterDataPipe[T], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
         self.source = source.unbatch(unbatch_level=unbatch_level) if unbatch_level else source
         self.buffer_size = buffer_size
-        self._enabled = True
-
-    def set_shuffle(self, shuffle: bool = True) -> Self:
-        """Switch shuffling on or off from the next pass on."""
-        self._enabled = shuffle
-        return self
-
-    def reset(self) -> None:
-        self._trail: Trail[T] | None = None
-        self._held: list[int] = []  # the numbers, in the trail, of the items in the buffer, slot by slot
-        self._to_pull_again = 0
-        self._handed_out_before = 0
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        start = self._oldest() - skip
-        own = {
-            "held": [number - start for number in self._held],
-            "pulled": self._trail.pulled - start,
-            "handed_out": self._handed_out_before + self._trail.pulled - len(self._held),
-        }
-        return own, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._held = list(state["held"])
-        self._to_pull_again = state["pulled"]
-        self._handed_out_before = state["handed_out"] - (state["pulled"] - len(state["held"]))
 
     def __iter__(self) -> Iterator[T]:
         if not self._enabled:
             yield from self.source
             return
-        held, size = self._held, self.buffer_size
-        draws = uniform_draws(self.pass_seed, self._handed_out_before + self._to_pull_again - len(held))
-        trail = self._trail = Trail(self.source, self._oldest, snapshot_every=max(size // 16, 1))
-        source = iter(trail)
-        buffer = self._read_again(source)
-        for item in source:
+        size, draws = self.buffer_size, self._draws()
+        held: list[int] = []  # the numbers of the items in the buffer, slot by slot
+        buffer: list[T] = []
+        again, source = self._read(lambda: [held], snapshot_every=max(size // 16, 1))
+        for group in again:
+            held += group
+            buffer += group.values()
+        for number, item in source:
             if len(buffer) < size:
                 buffer.append(item)
-                held.append(trail.pulled - 1)
+                held.append(number)
                 continue
             slot = int(next(draws) * size)
-            drawn, buffer[slot], held[slot] = buffer[slot], item, trail.pulled - 1
+            drawn, buffer[slot], held[slot] = buffer[slot], item, number
             yield drawn
         while buffer:
             slot = int(next(draws) * len(buffer))
@@ -91,15 +64,29 @@ class Shuffler(Seeded, IterDataPipe[T]):
     def __len__(self) -> int:
         return len(self.source)
 
-    def _oldest(self) -> int:
-        return min(self._held, default=self._trail.pulled if self._trail is not None else 0)
 
-    def _read_again(self, source: Iterator[T]) -> list[T]:
-        """The buffer as it was when the state was taken, from the items that the source gives once more."""
-        slots = {number: slot for slot, number in enumerate(self._held)}
-        found = {
-            slots[number]: item for number, item in enumerate(islice(source, self._to_pull_again)) if number in slots
-        }
-        if len(found) < len(slots):
-            raise RuntimeError("the source gave fewer items than when the state was taken")
-        return [found[slot] for slot in range(len(slots))]
+@functional_datapipe("in_batch_shuffle")
+class InBatchShuffler(Shuffling[DataChunk[T]]):
+    """Yield each batch with its items in a random order, as a new list.
+
+    Raises TypeError for an item that is no batch: that has no length or no items by number.
+
+    >>> dp = IterableWrapper(range(6)).batch(3).in_batch_shuffle().set_seed(1)
+    >>> [sorted(batch) for batch in dp]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+
+    holds_items = False
+
+    def __init__(self, source: IterDataPipe[Any]) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[DataChunk[T]]:
+        draws = self._draws()
+        for item in self.source:
+            if not hasattr(item, "__len__") or not hasattr(item, "__getitem__"):
+                raise TypeError(f"in_batch_shuffle reads batches, such as lists, and here is a {type(item).__name__}")
+            yield DataChunk(in_random_order(item, draws)) if self._enabled else item
+
+    def __len__(self) -> int:
+        return len(self.source)

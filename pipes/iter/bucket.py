@@ -1,0 +1,288 @@
+"""Batches of items of about the same size, so that little is padded."""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from heapq import heappop, heappush, heappushpop
+from itertools import chain, islice, pairwise
+from typing import Any, Self, TypeVar
+
+from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, functional_datapipe
+from ..arguments import expect_batching
+from ..columns import check_function
+from ..drawing import Shuffling, in_random_order
+from ..holding import Holder
+from .order import Shuffler
+
+T = TypeVar("T")
+
+
+@functional_datapipe("bucketbatch")
+class BucketBatcher(Shuffling[DataChunk[T]]):
+    """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
+
+    A bucket has the items of `batch_num` batches, and is sorted by `sort_key`, a function of a list that returns the
+    sorted list. Before, the items are shuffled: in pools of `bucket_num` buckets, which are read one after another; or,
+    without `use_in_batch_shuffle`, in a buffer of that size, as `shuffle` does it. The batches of a pool then come in
+    random order where it has several buckets; of one bucket alone they come in its order, and without
+    `use_in_batch_shuffle` in random order. Every item comes once: only the last items of the stream can make a batch
+    shorter than `batch_size`, which comes in its turn or is dropped with `drop_last`.
+
+    `on_error` is what becomes of a bucket for which `sort_key` raises. To batch by size without shuffling there are
+    `bucket_by_length` and `max_token_bucketize`.
+
+    Raises TypeError or ValueError where `sort_key` returns something else than as many items in a list.
+
+    >>> dp = IterableWrapper(["aaaa", "b", "ccc", "dd"]).bucketbatch(2, sort_key=lambda bucket: sorted(bucket, key=len))
+    >>> list(dp)
+    [['b', 'dd'], ['ccc', 'aaaa']]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        batch_size: int,
+        drop_last: bool = False,
+        batch_num: int = 100,
+        bucket_num: int = 1,
+        sort_key: Callable[[list[T]], Sequence[T]] | None = None,
+        use_in_batch_shuffle: bool = True,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        expect_batching(batch_size, DataChunk)
+        for name, number in [("batch_num", batch_num), ("bucket_num", bucket_num)]:
+            if operator.index(number) < 1:
+                raise ValueError(f"{name} must be at least 1, and is {number}")
+        if sort_key is not None:
+            check_function("sort_key", sort_key, None)
+        pool_size = batch_size * batch_num * bucket_num
+        self.source = source if use_in_batch_shuffle else Shuffler(source, buffer_size=pool_size)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.batch_num = batch_num
+        self.bucket_num = bucket_num
+        self.sort_key = sort_key
+        self.use_in_batch_shuffle = use_in_batch_shuffle
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        if isinstance(self.source, Shuffler) and not self.use_in_batch_shuffle:
+            self.source.set_shuffle(shuffle)
+        return super().set_shuffle(shuffle)
+
+    def set_seed(self, seed: int) -> Self:
+        if isinstance(self.source, Shuffler) and not self.use_in_batch_shuffle:
+            self.source.set_seed(derive_seed(seed, 1))
+        return super().set_seed(seed)
+
+    def __iter__(self) -> Iterator[DataChunk[T]]:
+        draws = self._draws()
+        size, bucket_size = self.batch_size, self.batch_size * self.batch_num
+        pool_size = bucket_size * self.bucket_num if self.use_in_batch_shuffle else bucket_size
+        several = self.bucket_num > 1 or not self.use_in_batch_shuffle
+        sort = None if self.sort_key is None else self.guard.wrap(partial(_sorted, self.sort_key))
+        items = iter(self.source)
+        while pool := list(islice(items, pool_size)):
+            if self._enabled and self.use_in_batch_shuffle:
+                pool = in_random_order(pool, draws)
+            if sort is not None:
+                buckets: list[Any] = [sort(pool[at : at + bucket_size]) for at in range(0, len(pool), bucket_size)]
+                pool = [*chain.from_iterable(filter(self.guard.keep, buckets))]
+            batches = [DataChunk(pool[at : at + size]) for at in range(0, len(pool), size)]
+            if self.drop_last and len(pool) % size:
+                del batches[-1]
+            if self._enabled and sort is not None and several:
+                batches = in_random_order(batches, draws)
+            yield from batches
+            self.mark()
+
+    def __len__(self) -> int:
+        if self.guard.skips:
+            raise TypeError("BucketBatcher leaves out buckets that fail, so its length is not known")
+        whole, rest = divmod(len(self.source), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+
+@functional_datapipe("max_token_bucketize")
+class MaxTokenBucketizer(Holder[DataChunk[T]]):
+    """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
+
+    `len_fn` says how many tokens an item has. Up to `buffer_size` items are held; when there are so many, the shortest
+    of them, the first of several, goes into the batch, and the batch comes out before one that does not fit any more.
+    At the end all that are held come in the order of their lengths. With `include_padding`, what counts is the size of
+    the batch padded to its longest item. Items shorter than `min_len` or longer than `max_len` are left out. Batches of
+    much the same length follow each other: `shuffle` after it, and before it, mixes them.
+
+    `on_error` is what becomes of an item for which `len_fn` raises, or which is too long.
+
+    Raises ValueError for an item longer than `max_token_count`, where no `max_len` leaves it out.
+
+    >>> dp = IterableWrapper(["ccc", "a", "dddd", "bb", "a"]).max_token_bucketize(5)
+    >>> list(dp)
+    [['a', 'a', 'bb'], ['ccc'], ['dddd']]
+    >>> list(IterableWrapper(["ccc", "a", "dddd", "bb", "a"]).max_token_bucketize(5, include_padding=True, max_len=3))
+    [['a', 'a'], ['bb'], ['ccc']]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        max_token_count: int,
+        len_fn: Callable[[T], int] = len,  # type: ignore[assignment]
+        min_len: int = 0,
+        max_len: int | None = None,
+        buffer_size: int = 1000,
+        include_padding: bool = False,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("len_fn", len_fn, None)
+        if max_token_count < 1:
+            raise ValueError(f"max_token_count must be at least 1, and is {max_token_count}")
+        if not 0 <= min_len <= (max_token_count if max_len is None else max_len):
+            raise ValueError(f"min_len must be from 0 to max_len, and they are {min_len} and {max_len}")
+        if max_len is not None and max_len > max_token_count:
+            raise ValueError(f"an item of max_len, {max_len}, fits into no batch: max_token_count is {max_token_count}")
+        if buffer_size < 1:
+            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        self.source = source
+        self.max_token_count = max_token_count
+        self.len_fn = len_fn
+        self.min_len = min_len
+        self.max_len = max_len
+        self.buffer_size = buffer_size
+        self.include_padding = include_padding
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[DataChunk[T]]:
+        length_of: Callable[[T], Any] = self.guard.wrap(self._length)
+        most = self.max_token_count if self.max_len is None else self.max_len
+        heap: list[tuple[Any, int, T]] = []  # lengths, numbers and items: no two numbers are equal
+        batch: dict[int, T] = {}  # what comes out next, by numbers
+        tokens = longest = 0
+        again, items = self._read(lambda: [[number for _, number, _ in heap], batch])
+        if again:
+            heap += [(length_of(item), number, item) for number, item in again[0].items()]
+            batch = again[1]
+            tokens = longest = max(map(length_of, batch.values()), default=0)  # a state has one item in it at most
+
+        def by_length() -> Iterator[tuple[Any, int, T]]:
+            for number, item in items:
+                length = length_of(item)
+                if (self.guard.skips and not self.guard.keep(length)) or not self.min_len <= length <= most:
+                    continue
+                if len(heap) + 1 < self.buffer_size:
+                    heappush(heap, (length, number, item))
+                else:
+                    yield heappushpop(heap, (length, number, item))
+            while heap:
+                yield heappop(heap)
+
+        for length, number, shortest in by_length():
+            longest = max(longest, length)
+            tokens = longest * (len(batch) + 1) if self.include_padding else tokens + length
+            if tokens <= self.max_token_count:
+                batch[number] = shortest
+            else:
+                full, batch = batch, {number: shortest}
+                tokens = longest = length
+                yield DataChunk([*full.values()])
+        if batch:
+            full, batch = batch, {}
+            yield DataChunk([*full.values()])
+
+    def _length(self, item: T) -> int:
+        length = self.len_fn(item)
+        if self.max_len is None and length > self.max_token_count:
+            raise ValueError(
+                f"an item of length {length} fits into no batch, since max_token_count is {self.max_token_count}: "
+                f"max_len={self.max_token_count} leaves out what is longer"
+            )
+        return length
+
+
+@functional_datapipe("bucket_by_length")
+class LengthBucketer(Holder[DataChunk[T]]):
+    """Yield batches of items whose lengths lie between the same two of some boundaries.
+
+    With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
+    `len_fn` says how long an item is. A batch comes out as soon as a bucket has `batch_size` items, where `batch_size`
+    is one number or one for each bucket; the order is otherwise that of the source. At the end comes what the buckets
+    still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` is what becomes of an item for
+    which `len_fn` raises.
+
+    >>> dp = IterableWrapper(["a", "bbbb", "cc", "dddd", "eee"]).bucket_by_length([3], batch_size=[3, 2])
+    >>> list(dp)
+    [['bbbb', 'dddd'], ['a', 'cc'], ['eee']]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        boundaries: Sequence[float],
+        batch_size: int | Sequence[int],
+        len_fn: Callable[[T], float] = len,  # type: ignore[assignment]
+        drop_last: bool = False,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("len_fn", len_fn, None)
+        if any(lower >= upper for lower, upper in pairwise(boundaries)):
+            raise ValueError(f"boundaries must rise, and are {[*boundaries]!r:.100}")
+        sizes = batch_size if isinstance(batch_size, Sequence) else [batch_size]
+        if isinstance(batch_size, Sequence) and len(batch_size) != len(boundaries) + 1:
+            raise ValueError(
+                f"batch_size must be one number, or one for each of the {len(boundaries) + 1} buckets that "
+                f"{len(boundaries)} boundaries make, and has {len(batch_size)}"
+            )
+        for size in sizes:
+            expect_batching(size, DataChunk)
+        self.source = source
+        self.boundaries = boundaries
+        self.batch_size = batch_size
+        self.len_fn = len_fn
+        self.drop_last = drop_last
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[DataChunk[T]]:
+        place_of: Callable[[T], Any] = self.guard.wrap(self._place)
+        buckets: list[dict[int, T]] = [{} for _ in range(len(self.boundaries) + 1)]
+        sizes = self.batch_size if isinstance(self.batch_size, Sequence) else [self.batch_size] * len(buckets)
+        again, items = self._read(lambda: buckets)
+        buckets[:] = again or buckets
+        for number, item in items:
+            place = place_of(item)
+            if self.guard.skips and not self.guard.keep(place):
+                continue
+            bucket = buckets[place]
+            bucket[number] = item
+            if len(bucket) == sizes[place]:
+                buckets[place] = {}
+                yield DataChunk([*bucket.values()])
+        for place, bucket in enumerate([] if self.drop_last else [*buckets]):
+            if bucket:
+                buckets[place] = {}
+                yield DataChunk([*bucket.values()])
+
+    def _place(self, item: T) -> int:
+        return bisect(self.boundaries, self.len_fn(item))
+
+
+def _sorted(sort_key: Callable[[list[T]], Sequence[T]], bucket: list[T]) -> Sequence[T]:
+    number = len(bucket)
+    result = sort_key(bucket)
+    if not isinstance(result, (list, tuple)):
+        raise TypeError(
+            "sort_key is a function of a bucket, a list of items, that returns it sorted, as "
+            f"lambda bucket: sorted(bucket, key=len) does; it returned {result!r:.100}"
+        )
+    if len(result) != number:
+        raise ValueError(f"sort_key got a bucket of {number} items and returned {len(result)}")
+    return result

@@ -1,0 +1,196 @@
+"""Items joined with those of another pipe by a key."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Container, Hashable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+from ...registry import Guard, IterDataPipe, MapDataPipe, Node, OnError, capture, functional_datapipe, say_where
+from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..arguments import expect_pipes
+from ..columns import check_function
+from ..holding import Holder
+from .transform import OneToOne
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@functional_datapipe("zip_with_iter")
+class IterKeyZipper(Holder[Any]):
+    """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
+
+    The order is the source's. `ref_datapipe` is read as far as it takes to find the key, and what is passed over is
+    held, up to `buffer_size` items (any number with None), until an item of the source asks for it. Each is used once;
+    those that no item of the source asks for are left out. Keys are made by `key_fn`, and of the items of
+    `ref_datapipe` by `ref_key_fn`, or also by `key_fn`. The two items come as a tuple, or as `merge_fn(item, ref_item)`
+    makes them; with `keep_key` as a pair of the key and that.
+
+    `on_error` is what becomes of an item for which a function raises, or which has no match.
+
+    Raises KeyError for an item whose key `ref_datapipe` does not have; BufferError where it was not found and
+    `buffer_size` items are held already; ValueError where a key comes again in `ref_datapipe` before it was used.
+
+    >>> names = IterableWrapper([(2, "b"), (3, "c"), (1, "a")])
+    >>> dp = IterableWrapper([1, 2]).zip_with_iter(names, key_fn=int, ref_key_fn=lambda pair: pair[0])
+    >>> list(dp)
+    [(1, (1, 'a')), (2, (2, 'b'))]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        ref_datapipe: IterDataPipe[Any],
+        key_fn: Callable[[Any], Hashable],
+        ref_key_fn: Callable[[Any], Hashable] | None = None,
+        keep_key: bool = False,
+        buffer_size: int | None = 10000,
+        merge_fn: Callable[[Any, Any], Any] | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        expect_pipes("IterKeyZipper", [source, ref_datapipe], TorchIterDataPipe)
+        check_function("key_fn", key_fn, None)
+        if ref_key_fn is not None:
+            check_function("ref_key_fn", ref_key_fn, None)
+        if merge_fn is not None:
+            check_function("merge_fn", merge_fn, [0, 1])
+        if buffer_size is not None and buffer_size < 1:
+            raise ValueError(f"buffer_size must be at least 1, or None for any number of items, and is {buffer_size}")
+        self.source = source
+        self.ref_datapipe = ref_datapipe
+        self.key_fn = key_fn
+        self.ref_key_fn = ref_key_fn
+        self.keep_key = keep_key
+        self.buffer_size = buffer_size
+        self.merge_fn = merge_fn
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
+        own, [ref_node] = super().snapshot()
+        return own, [capture(self.source), ref_node]
+
+    def __iter__(self) -> Iterator[Any]:
+        skips, keep = self.guard.skips, self.guard.keep
+        key_of = self.guard.wrap(self.key_fn)
+        merged = self.guard.wrap(_merging(self.merge_fn))
+        most = math.inf if self.buffer_size is None else self.buffer_size
+        buffer: dict[Any, tuple[int, Any]] = {}  # the items held, with their numbers, by their keys
+        ref_key_of = self.guard.wrap(functools.partial(self._new_key, buffer))
+        again, ref_items = self._read(lambda: [[number for number, _ in buffer.values()]], self.ref_datapipe)
+        for group in again:
+            for number, ref_item in group.items():
+                buffer[ref_key_of(ref_item)] = (number, ref_item)
+
+        def find(key: Hashable) -> bool:
+            """Hold items of `ref_datapipe` up to the one with the key, and say whether it came."""
+            if len(buffer) > most:
+                return False
+            for number, ref_item in ref_items:
+                ref_key = ref_key_of(ref_item)
+                if skips and not keep(ref_key):
+                    continue
+                buffer[ref_key] = (number, ref_item)
+                if len(buffer) > most or key in buffer:
+                    break
+            return key in buffer
+
+        try:
+            for item in self.source:
+                key = key_of(item)
+                if skips and not keep(key):
+                    continue
+                if key not in buffer and not find(key):
+                    keep(self.guard.wrap(functools.partial(self._no_match, key, len(buffer) > most))(item))
+                    continue
+                pair = merged((item, buffer.pop(key)[1]))
+                if not skips or keep(pair):
+                    yield (key, pair) if self.keep_key else pair
+        finally:
+            ref_items = iter(())  # an error's traceback keeps this frame, which must not keep `ref_datapipe` open
+
+    def __len__(self) -> int:
+        if self.guard.skips:
+            raise TypeError("IterKeyZipper leaves out items that fail, so its length is not known")
+        return len(self.source)
+
+    def _new_key(self, buffer: Container[Any], ref_item: Any) -> Hashable:
+        try:
+            key = (self.ref_key_fn or self.key_fn)(ref_item)
+            if key in buffer:
+                raise ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
+        except Exception as error:
+            say_where(error, self, ref_item)  # and not on the item of the source
+            raise
+        return key
+
+    def _no_match(self, key: Hashable, full: bool, item: Any) -> NoReturn:
+        if not full:
+            raise KeyError(f"ref_datapipe has no item with the key {key!r}, or had it used already")
+        raise BufferError(
+            f"ref_datapipe has not given an item with the key {key!r}, and {self.buffer_size} items of other keys are "
+            "held: give a larger buffer_size, or bring both pipes into about the same order"
+        )
+
+
+@functional_datapipe("zip_with_map")
+class MapKeyZipper(OneToOne[Any]):
+    """Yield each item together with the item of a map-style pipe that its key finds there.
+
+    `key_fn` makes the key, or the index. The two items come as a tuple, or as `merge_fn(item, found)` makes them; with
+    `keep_key` as a pair of the key and that. `on_error` is what becomes of an item for which a function raises, or
+    whose key is missing.
+
+    Raises KeyError for an item whose key or index `map_datapipe` does not have.
+
+    >>> names = ps.map.SequenceWrapper({1: "a", 2: "b"})
+    >>> dp = IterableWrapper([2, 1]).zip_with_map(names, key_fn=int)
+    >>> list(dp)
+    [(2, 'b'), (1, 'a')]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        map_datapipe: MapDataPipe[Any],
+        key_fn: Callable[[Any], Any],
+        merge_fn: Callable[[Any, Any], Any] | None = None,
+        keep_key: bool = False,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        if not isinstance(map_datapipe, TorchMapDataPipe):
+            raise TypeError(
+                f"map_datapipe must be a map-style pipe, and is of type {type(map_datapipe).__name__}: wrap it, as in "
+                "penstock.map.SequenceWrapper(items), where a dict will do for items"
+            )
+        check_function("key_fn", key_fn, None)
+        if merge_fn is not None:
+            check_function("merge_fn", merge_fn, [0, 1])
+        self.source = source
+        self.map_datapipe = map_datapipe
+        self.key_fn = key_fn
+        self.merge_fn = merge_fn
+        self.keep_key = keep_key
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def _function(self) -> Callable[[Any], Any]:
+        return self._joined
+
+    def _joined(self, item: Any) -> Any:
+        key = self.key_fn(item)
+        try:
+            found = self.map_datapipe[key]
+        except (KeyError, IndexError) as error:
+            raise KeyError(f"map_datapipe has no item with the key {key!r}") from error
+        pair = (item, found) if self.merge_fn is None else self.merge_fn(item, found)
+        return (key, pair) if self.keep_key else pair
+
+
+def _merging(merge_fn: Callable[[T, T], R] | None) -> Callable[[tuple[T, T]], Any]:
+    """Return a function of a pair: `merge_fn` of its two parts, or the pair as it is."""
+    return tuple if merge_fn is None else lambda pair: merge_fn(*pair)

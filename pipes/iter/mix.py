@@ -1,0 +1,127 @@
+"""Several streams mixed by weights."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any, Literal, TypeVar
+
+from ...registry import IterDataPipe, functional_datapipe, uniform_draws
+from ...registry.torch_pipes import TorchIterDataPipe
+from ..arguments import expect_pipes
+from ..drawing import Drawer
+
+T = TypeVar("T")
+
+
+@functional_datapipe("mix")
+class Mixer(Drawer[T]):
+    """Yield items of several sources, each time from one that is drawn by weight.
+
+    `weights`, one for each source, the first included, need not add up to 1; without them the sources are equally
+    likely. So each stretch of the stream has items of the sources in about these proportions. `until` says what becomes
+    of the mix when a source is exhausted: by default, `"longest"`, the others go on in the proportions of their
+    weights; `"shortest"` ends it there, which is when that source is drawn again. For proportions that hold for
+    ever, make the sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
+
+    Raises ValueError where there are not as many weights as sources, or a weight is not finite and greater than 0.
+
+    >>> dp = IterableWrapper("aaa").mix(IterableWrapper("bbb"), weights=[2, 1]).set_seed(1)
+    >>> sorted(dp)
+    ['a', 'a', 'a', 'b', 'b', 'b']
+    """
+
+    holds_items = False
+    transient = (*Drawer.transient, "_left")
+
+    def __init__(
+        self,
+        *sources: IterDataPipe[T],
+        weights: Sequence[float] | None = None,
+        until: Literal["longest", "shortest"] = "longest",
+    ) -> None:
+        expect_pipes(type(self).__name__, sources, TorchIterDataPipe)
+        if until not in ("longest", "shortest"):
+            raise ValueError(f"until must be 'longest' or 'shortest', and is {until!r}")
+        if weights is not None:
+            _check_weights(weights, len(sources))
+        self.sources = sources
+        self.weights = weights
+        self.until = until
+
+    def reset(self) -> None:
+        super().reset()
+        self._left = [*range(len(self.sources))]  # which sources are not known to be exhausted
+
+    def get_state(self) -> dict[str, Any]:
+        return {**super().get_state(), "left": [*self._left]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._left = [*state["left"]]
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._stretches())
+
+    def __len__(self) -> int:
+        if self.until == "shortest":
+            raise TypeError("how far a mix comes before a source is exhausted is a matter of chance: it has no length")
+        return sum(map(len, self.sources))
+
+    def _stretches(self) -> Iterator[Iterator[T]]:
+        """Yield, for each set of sources that are left, the items until one of them is found exhausted."""
+        readers = [iter(source) for source in self.sources]
+        draws = self._draws()
+        while self._left:
+            choose = self._choice()
+            yield map(next, map([readers[source] for source in self._left].__getitem__, map(choose, draws)))
+            # It was the last draw that fell on the exhausted source.
+            last = next(uniform_draws(self.pass_seed, self.get_state()["drawn"] - 1))
+            del self._left[choose(last)]
+            if self.until == "shortest":
+                return
+
+    def _choice(self) -> partial[int]:
+        """Return a function from a draw to the place, in those that are left, of the source that it falls on."""
+        weights = [1 if self.weights is None else self.weights[source] for source in self._left]
+        total = math.fsum(weights)
+        # Without the last: whatever rounding made of the sum, no draw falls beyond the last source.
+        return partial(bisect, [sum_so_far / total for sum_so_far in accumulate(weights)][:-1])
+
+
+@functional_datapipe(None)
+class SampleMultiplexer(Mixer[T]):
+    """Yield items of several sources, each time from one that is drawn by weight, until all are exhausted.
+
+    It is `mix` in torchdata's spelling, with a dict from sources to weights and a `seed`, which does what `set_seed`
+    does; prefer `mix`.
+
+    >>> dp = SampleMultiplexer({IterableWrapper("aaa"): 2, IterableWrapper("bbb"): 1}, seed=1)
+    >>> sorted(dp)
+    ['a', 'a', 'a', 'b', 'b', 'b']
+    """
+
+    payload = ("pipes_to_weights_dict",)  # its pipes are the sources already
+
+    def __init__(self, pipes_to_weights_dict: Mapping[IterDataPipe[T], float], seed: int | None = None) -> None:
+        if not isinstance(pipes_to_weights_dict, Mapping):
+            raise TypeError(f"give a dict from sources to weights, not {pipes_to_weights_dict!r:.100}")
+        super().__init__(*pipes_to_weights_dict, weights=[*pipes_to_weights_dict.values()])
+        self.pipes_to_weights_dict = pipes_to_weights_dict
+        self.seed = seed
+        if seed is not None:
+            self.set_seed(seed)
+
+
+def _check_weights(weights: Sequence[float], sources: int) -> None:
+    if len(weights) != sources:
+        raise ValueError(f"there are {sources} sources, the first included, and {len(weights)} weights")
+    for source, weight in enumerate(weights):
+        if not (0 < weight < math.inf):
+            raise ValueError(
+                f"weights must be finite and greater than 0, and weights[{source}] is {weight!r}: leave out a source "
+                "that is not to be read"
+            )

@@ -1,0 +1,259 @@
+"""Sequences of tokens packed to one fixed length."""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from itertools import chain, count, repeat
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from ...registry import IterDataPipe, functional_datapipe
+from ..holding import Holder
+
+_ADDED = ("document_ids", "position_ids", "cu_seqlens")
+
+
+class _Piece(NamedTuple):
+    """A part of a sequence: of the item with that number in the stream, from `start` to before `stop`."""
+
+    number: int
+    columns: dict[str, Any]
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+
+@functional_datapipe("pack")
+class Packer(Holder[dict[str, Any]]):
+    """Yield sequences of tokens packed to exactly `length` tokens, as a dict that keeps the boundaries.
+
+    An item is a sequence of tokens: a list, or a NumPy array or tensor of one dimension. What comes out has
+
+    - `tokens`: `length` tokens of several sequences, of the kind and dtype of theirs, and after them `pad_value`
+    - `document_ids`: for each token the number of its sequence in the pack, from 1, and 0 where it is padding
+    - `position_ids`: for each token its place in its sequence, from 0; padding counts as a sequence here
+    - `cu_seqlens`, if asked for: where the sequences begin, padding included, and then `length`, as int32: the offsets
+      that attention over sequences of various lengths takes. Packs have various numbers of them, so they do not stack.
+
+    An item may also be a dict of such sequences of one length, as `{"input_ids": …, "labels": …}`. They are packed
+    alike, and come out under their names; `pad_value` can then be a dict, with 0 for what it does not name.
+
+    With `method="greedy"` sequences are put end to end and cut at every `length` tokens, so that only the last pack has
+    padding, and a sequence may go on in the next pack, as one with a number and places of its own there. With
+    `"best_fit"` none is cut: each goes into the open pack that it fills best; where it fits into none, another is
+    opened, and if `buffer_size` are open, the oldest comes out before. A sequence longer than `length` is an error, or
+    it is cut into several with `overlong="split"`, or cut off with `"truncate"`. Empty sequences leave no trace.
+
+    Raises TypeError for items that are no such sequences, or of different kinds or dtypes in one pack; ValueError for a
+    dict whose sequences differ in length, and for a sequence that is too long.
+
+    >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
+    >>> for pack in dp:
+    ...     print(pack["tokens"], pack["document_ids"], pack["position_ids"])
+    [1, 2, 3, 4] [1, 1, 1, 2] [0, 1, 2, 0]
+    [5, 6, 0, 0] [1, 2, 0, 0] [0, 0, 0, 1]
+    >>> [pack["tokens"] for pack in IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4, "best_fit")]
+    [[1, 2, 3, 6], [4, 5, 0, 0]]
+    """
+
+    payload = ("_packs", "_rest")
+    transient = (*Holder.transient, "_packs", "_rest", "_cuts")
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        length: int,
+        method: Literal["greedy", "best_fit"] = "greedy",
+        *,
+        pad_value: float | Mapping[str, float] = 0,
+        overlong: Literal["raise", "split", "truncate"] = "raise",
+        buffer_size: int = 100,
+        cu_seqlens: bool = False,
+    ) -> None:
+        if operator.index(length) < 1:
+            raise ValueError(f"length must be at least 1, and is {length}")
+        if method not in ("greedy", "best_fit"):
+            raise ValueError(f"method must be 'greedy' or 'best_fit', and is {method!r}")
+        if overlong not in ("raise", "split", "truncate"):
+            raise ValueError(f"overlong must be 'raise', 'split' or 'truncate', and is {overlong!r}")
+        if overlong != "raise" and method == "greedy":
+            raise ValueError("overlong is for method='best_fit': greedy cuts sequences of any length")
+        if operator.index(buffer_size) < 1:
+            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        self.source = source
+        self.length = length
+        self.method = method
+        self.pad_value = pad_value
+        self.overlong = overlong
+        self.buffer_size = buffer_size
+        self.cu_seqlens = cu_seqlens
+
+    def reset(self) -> None:
+        super().reset()
+        self._packs: dict[int, list[_Piece]] = {}  # the open ones, in the order in which they were opened
+        self._rest: list[_Piece] = []  # what is still to be packed of a sequence that was cut
+        self._cuts: list[list[list[int]]] = []
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            **super().get_state(),
+            "cuts": [[[piece.start, piece.stop] for piece in group] for group in self._groups()],
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._cuts = state["cuts"]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        again, items = self._read(lambda: [[piece.number for piece in group] for group in self._groups()])
+        if again:
+            self._rest, *packs = [
+                [_Piece(number, _columns(item), *cut) for (number, item), cut in zip(group.items(), cuts, strict=True)]
+                for group, cuts in zip(again, self._cuts, strict=True)
+            ]
+            self._packs = dict(enumerate(packs))
+        pieces = chain(self._rest, (self._piece(number, item) for number, item in items))
+        packed = self._greedy(pieces) if self.method == "greedy" else self._best_fit(pieces)
+        for group in packed:
+            yield self._joined(group)
+        while self._packs:
+            yield self._joined(self._packs.pop(next(iter(self._packs))))
+
+    def _groups(self) -> list[list[_Piece]]:
+        return [self._rest, *self._packs.values()]
+
+    def _piece(self, number: int, item: Any) -> _Piece:
+        columns = _columns(item)
+        length = len(next(iter(columns.values())))
+        if self.method == "best_fit" and length > self.length:
+            if self.overlong == "raise":
+                raise ValueError(
+                    f"a sequence of {length} tokens does not fit into a pack of {self.length}: overlong='split' "
+                    "cuts it into several, overlong='truncate' cuts it off"
+                )
+            length = length if self.overlong == "split" else self.length
+        return _Piece(number, columns, 0, length)
+
+    def _greedy(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+        """Put the pieces end to end, and yield each pack that is full."""
+        pack = self._packs.setdefault(0, [])
+        room = self.length - sum(piece.length for piece in pack)
+        for whole in pieces:
+            rest = whole
+            while rest.length:
+                cut = min(rest.start + room, rest.stop)
+                pack.append(rest._replace(stop=cut))
+                room -= cut - rest.start
+                rest = rest._replace(start=cut)
+                if not room:
+                    full, pack, room = pack, [], self.length
+                    self._packs, self._rest = {0: pack}, [rest] if rest.length else []
+                    yield full
+            self._rest = []
+        if not pack:
+            del self._packs[0]
+
+    def _best_fit(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+        """Put each piece into the open pack with the least room that is enough; yield each that is full or too old."""
+        rooms = [(self.length - sum(piece.length for piece in pack), name) for name, pack in self._packs.items()]
+        rooms.sort()
+        names = count(max(self._packs, default=-1) + 1)
+        for whole in pieces:
+            rest = whole
+            while rest.length >= self.length:
+                cut = rest.start + self.length
+                full, rest = [rest._replace(stop=cut)], rest._replace(start=cut)
+                self._rest = [rest] if rest.length else []
+                yield full
+            self._rest = []
+            if not rest.length:
+                continue
+            best = bisect_left(rooms, (rest.length, -1))
+            too_old: list[_Piece] = []
+            if best < len(rooms):
+                room, name = rooms.pop(best)
+            else:
+                if len(self._packs) == self.buffer_size:
+                    oldest = next(iter(self._packs))
+                    too_old = self._packs.pop(oldest)
+                    rooms.remove((self.length - sum(piece.length for piece in too_old), oldest))
+                room, name = self.length, next(names)
+            self._packs.setdefault(name, []).append(rest)
+            if room > rest.length:
+                insort(rooms, (room - rest.length, name))
+            done = too_old if room > rest.length else self._packs.pop(name)
+            if done:
+                yield done
+
+    def _joined(self, pieces: list[_Piece]) -> dict[str, Any]:
+        """Make what is yielded of the pieces of a pack."""
+        layout = _layout(pieces[0].columns)
+        for piece in pieces:
+            if _layout(piece.columns) != layout:
+                raise TypeError(
+                    f"the sequences of one pack must be alike, and are {layout} and {_layout(piece.columns)}"
+                )
+        lengths = [piece.length for piece in pieces]
+        padding = self.length - sum(lengths)
+        pack: dict[str, Any] = {}
+        for name in layout:
+            pad_value = self.pad_value.get(name, 0) if isinstance(self.pad_value, Mapping) else self.pad_value
+            pack[name] = _concatenated(
+                [piece.columns[name][piece.start : piece.stop] for piece in pieces], padding, pad_value
+            )
+        like = next(iter(pack.values()))
+        runs = [*lengths, padding] if padding else lengths
+        ids = [*range(1, len(lengths) + 1), 0] if padding else range(1, len(lengths) + 1)
+        pack["document_ids"] = _as(like, np.repeat(np.array(ids), runs))
+        pack["position_ids"] = _as(like, np.concatenate([np.arange(run) for run in runs]))
+        if self.cu_seqlens:
+            pack["cu_seqlens"] = _as(like, np.cumsum([0, *runs], dtype=np.int32))
+        return pack
+
+
+def _columns(item: Any) -> dict[str, Any]:
+    """Return the sequences of an item by their names; raise where one is none, or they differ in length."""
+    columns: dict[str, Any] = dict(item) if isinstance(item, Mapping) else {"tokens": item}
+    for name, sequence in columns.items():
+        if name in _ADDED:
+            raise ValueError(f"pack makes {name!r}, which the item has already: leave it out or rename it")
+        if not isinstance(sequence, (list, tuple)) and getattr(sequence, "ndim", None) != 1:
+            raise TypeError(
+                "pack reads sequences of tokens, that is lists, or NumPy arrays or tensors of one dimension, or dicts "
+                f"of these, and {name!r} is {sequence!r:.100}"
+            )
+    if len({*map(len, columns.values())}) != 1:
+        raise ValueError(
+            f"the sequences of an item must have one length: {[*columns]} have {[*map(len, columns.values())]}"
+        )
+    return columns
+
+
+def _layout(columns: dict[str, Any]) -> dict[str, str]:
+    """Return the kind and dtype of each sequence, by its name."""
+    return {
+        name: f"{type(sequence).__name__} of {sequence.dtype}" if hasattr(sequence, "dtype") else "list"
+        for name, sequence in columns.items()
+    }
+
+
+def _concatenated(parts: list[Any], padding: int, pad_value: float) -> Any:
+    if isinstance(parts[0], torch.Tensor):
+        return torch.cat([*parts, parts[0].new_full((padding,), pad_value)])
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate([*parts, np.full(padding, pad_value, parts[0].dtype)])
+    return [*chain.from_iterable(parts), *repeat(pad_value, padding)]
+
+
+def _as(like: Any, numbers: np.ndarray[Any, Any]) -> Any:
+    """Return numbers as a tensor, an array or a list, as the sequences are."""
+    if isinstance(like, torch.Tensor):
+        return torch.from_numpy(numbers)
+    return numbers if isinstance(like, np.ndarray) else numbers.tolist()

@@ -1,0 +1,310 @@
+"""bucketbatch, max_token_bucketize and bucket_by_length: what meets in a batch, and that nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pytest
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+from penstock.pipes.iter import BucketBatcher, IterableWrapper, LengthBucketer, MaxTokenBucketizer
+from penstock.registry import DataChunk, Pace
+from resuming import assert_resumes_everywhere
+
+
+def numbers(n: int) -> Any:
+    return IterableWrapper(range(n))
+
+
+def words(*lengths: int) -> Any:
+    return IterableWrapper(["abcdefghij"[:length] for length in lengths])
+
+
+def lengths_of(batches: Any) -> list[list[int]]:
+    return [[len(word) for word in batch] for batch in batches]
+
+
+LENGTHS = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3)
+
+# bucketbatch
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 12, 13])
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+@pytest.mark.parametrize("batch_num", [1, 3])
+@pytest.mark.parametrize("bucket_num", [1, 2])
+@pytest.mark.parametrize("sort_key", [None, sorted])
+@pytest.mark.parametrize("use_in_batch_shuffle", [True, False])
+def test_bucketbatch_loses_nothing_in_any_setting(
+    n: int, batch_size: int, batch_num: int, bucket_num: int, sort_key: Any, use_in_batch_shuffle: bool
+) -> None:
+    for drop_last in (False, True):
+        dp = numbers(n).bucketbatch(batch_size, drop_last, batch_num, bucket_num, sort_key, use_in_batch_shuffle)
+        batches = list(dp)
+        assert len(batches) == len(dp)
+        assert {type(batch) for batch in batches} <= {DataChunk}
+        sizes = sorted((len(batch) for batch in batches), reverse=True)
+        whole, rest = divmod(n, batch_size)
+        assert sizes == [batch_size] * whole + [rest] * (rest > 0 and not drop_last)
+        items = [item for batch in batches for item in batch]
+        assert len({*items}) == len(items)
+        assert drop_last or sorted(items) == list(range(n))
+
+
+def test_the_batches_of_one_bucket_come_sorted() -> None:
+    dp = IterableWrapper([5, 3, 8, 1, 9, 2, 7, 0, 6, 4]).bucketbatch(3, sort_key=sorted)
+    assert list(dp) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+
+
+def test_the_batches_of_several_buckets_are_each_alike_and_in_random_order() -> None:
+    dp = numbers(120).bucketbatch(3, batch_num=20, bucket_num=2, sort_key=sorted).set_seed(1)
+    batches = list(dp)
+    assert all(batch == sorted(batch) for batch in batches)
+    firsts = [batch[0] for batch in batches]
+    assert firsts != sorted(firsts)
+    # Two sorted buckets of 60 of 120 items: three neighbours in one are about six numbers apart.
+    assert sum(batch[-1] - batch[0] for batch in batches) / len(batches) < 12
+
+
+def test_without_use_in_batch_shuffle_items_move_across_buckets() -> None:
+    dp = numbers(90).bucketbatch(3, batch_num=10, use_in_batch_shuffle=False).set_seed(1)
+    first = [item for batch in islice(dp, 10) for item in batch]
+    assert max(first) >= 30
+    assert list(dp.set_seed(1)) == list(dp.set_seed(1)) != list(dp.set_seed(2))
+
+
+def test_bucketbatch_can_be_switched_off() -> None:
+    for use_in_batch_shuffle in (True, False):
+        dp = numbers(7).bucketbatch(2, use_in_batch_shuffle=use_in_batch_shuffle).set_shuffle(False)
+        assert list(dp) == [[0, 1], [2, 3], [4, 5], [6]]
+
+
+def test_bucketbatch_reads_a_pool_and_no_further() -> None:
+    pulled: list[int] = []
+    iterator = iter(numbers(90).map(lambda x: pulled.append(x) or x).bucketbatch(2, batch_num=3, bucket_num=2))
+    next(iterator)
+    assert pulled == list(range(12))
+
+
+@pytest.mark.parametrize(
+    ("sort_key", "error", "message"),
+    [
+        (len, TypeError, "sort_key is a function of a bucket, .* that returns it sorted, .* it returned 4"),
+        (lambda bucket: bucket.sort(), TypeError, "it returned None"),
+        (lambda bucket: bucket[1:], ValueError, "sort_key got a bucket of 4 items and returned 3"),
+    ],
+)
+def test_a_sort_key_that_does_not_sort_is_an_error_that_says_so(
+    sort_key: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        list(numbers(4).bucketbatch(2, sort_key=sort_key))
+
+
+def test_a_sort_key_may_sort_in_place() -> None:
+    items = [[3], [1], [2]]
+    dp = IterableWrapper(items, deepcopy=False).bucketbatch(3, sort_key=lambda bucket: bucket.sort() or bucket)
+    assert list(dp) == [[[1], [2], [3]]]
+    assert items == [[3], [1], [2]]
+
+
+def test_buckets_that_cannot_be_sorted_can_be_skipped_and_are_counted() -> None:
+    dp = IterableWrapper([1, 2, "x", 3, 4, 5]).bucketbatch(
+        2, batch_num=1, sort_key=sorted, use_in_batch_shuffle=True, on_error="skip"
+    )
+    assert list(dp) == [[1, 2], [4, 5]]
+    assert dp.stats()["bucketbatch"]["skipped"] == 1
+    with pytest.raises(TypeError, match="leaves out buckets"):
+        len(dp)
+
+
+# max_token_bucketize
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, [[1, 1, 2, 3, 3], [4, 5], [5], [6], [9]]),
+        ({"include_padding": True}, [[1, 1, 2], [3, 3], [4, 5], [5], [6], [9]]),
+        ({"buffer_size": 3}, [[1, 1, 3, 4], [2, 5], [5, 3], [6], [9]]),
+        ({"buffer_size": 3, "include_padding": True}, [[1, 1, 3], [4, 2], [5, 5], [3], [6], [9]]),
+        ({"buffer_size": 1}, [[3, 1, 4, 1], [5], [9], [2, 6], [5, 3]]),
+        ({"min_len": 2, "max_len": 5}, [[2, 3, 3], [4, 5], [5]]),
+        ({"len_fn": lambda word: 10}, [[n] for n in LENGTHS]),
+    ],
+)
+def test_the_shortest_of_the_buffer_fill_a_batch_up_to_so_many_tokens(
+    arguments: Any, expected: list[list[int]]
+) -> None:
+    assert lengths_of(words(*LENGTHS).max_token_bucketize(10, **arguments)) == expected
+
+
+@pytest.mark.parametrize("buffer_size", [1, 2, 5, 100])
+@pytest.mark.parametrize("include_padding", [True, False])
+def test_max_token_bucketize_loses_nothing_and_keeps_to_its_limit(buffer_size: int, include_padding: bool) -> None:
+    items = [(number, number * 7 % 11) for number in range(60)]
+    dp = IterableWrapper(items).max_token_bucketize(
+        23, lambda item: item[1], buffer_size=buffer_size, include_padding=include_padding
+    )
+    batches = list(dp)
+    assert sorted(item for batch in batches for item in batch) == items
+    for batch in batches:
+        lengths = [length for _, length in batch]
+        assert (max(lengths) * len(lengths) if include_padding else sum(lengths)) <= 23
+    assert {type(batch) for batch in batches} == {DataChunk}
+
+
+def test_items_of_one_length_stay_in_order_and_need_not_compare() -> None:
+    items = [{"number": number} for number in range(6)]
+    assert [item for batch in IterableWrapper(items).max_token_bucketize(2) for item in batch] == items
+
+
+def test_an_item_that_fits_into_no_batch_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValueError, match="an item of length 9 fits into no batch.*max_len=8 leaves out") as caught:
+        list(words(*LENGTHS).max_token_bucketize(8))
+    assert "on 'abcdefghi'" in "\n".join(caught.value.__notes__)
+
+
+def test_items_too_long_are_left_out_where_that_is_asked_for() -> None:
+    kept = [[1, 1, 2, 3], [3, 4], [5], [5], [6]]
+    assert lengths_of(words(*LENGTHS).max_token_bucketize(8, max_len=8)) == kept
+    dp = words(*LENGTHS).max_token_bucketize(8, on_error="skip")
+    assert lengths_of(dp) == kept
+    assert dp.stats()["max_token_bucketize"]["skipped"] == 1
+
+
+def test_a_len_fn_that_raises_is_noted_with_its_item_or_skipped() -> None:
+    source = IterableWrapper(["1", "x", "2", "3"])
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        list(source.max_token_bucketize(5, int, buffer_size=1))
+    assert "on 'x'" in "\n".join(caught.value.__notes__)
+    dp = source.max_token_bucketize(5, int, on_error="skip")
+    assert list(dp) == [["1", "2"], ["3"]]
+    assert dp.stats()["max_token_bucketize"]["skipped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"max_token_count": 0}, ValueError, "max_token_count must be at least 1"),
+        ({"max_token_count": 8, "max_len": 10}, ValueError, "an item of max_len, 10, fits into no batch"),
+        ({"max_token_count": 8, "min_len": -1}, ValueError, "min_len must be from 0 to max_len"),
+        ({"max_token_count": 8, "min_len": 5, "max_len": 2}, ValueError, "min_len must be from 0 to max_len"),
+        ({"max_token_count": 8, "buffer_size": 0}, ValueError, "buffer_size must be at least 1"),
+        ({"max_token_count": 8, "len_fn": 3}, TypeError, "len_fn must be a function"),
+    ],
+)
+def test_max_token_bucketize_refuses_wrong_arguments(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        words(1).max_token_bucketize(**arguments)
+
+
+# bucket_by_length
+
+
+def test_batches_come_out_when_a_bucket_is_full_and_the_rest_at_the_end() -> None:
+    assert lengths_of(words(*LENGTHS).bucket_by_length([3, 5], 2)) == [[3, 4], [1, 1], [5, 9], [6, 5], [2], [3]]
+    assert lengths_of(words(*LENGTHS).bucket_by_length([3, 5], 2, drop_last=True)) == [[3, 4], [1, 1], [5, 9], [6, 5]]
+
+
+def test_each_bucket_can_have_a_batch_size_of_its_own() -> None:
+    assert lengths_of(words(*LENGTHS).bucket_by_length([3, 5], [3, 2, 1])) == [
+        [3, 4],
+        [5],
+        [9],
+        [1, 1, 2],
+        [6],
+        [5],
+        [3],
+    ]
+
+
+def test_without_boundaries_it_is_batch() -> None:
+    assert list(numbers(5).bucket_by_length([], 2, len_fn=int)) == list(numbers(5).batch(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([5, 3], 2), ValueError, "boundaries must rise"),
+        (([3, 3], 2), ValueError, "boundaries must rise"),
+        (([3], [2]), ValueError, "one for each of the 2 buckets that 1 boundaries make, and has 1"),
+        (([3], 0), ValueError, "batch_size must be at least 1"),
+        (([3], [1, 0]), ValueError, "batch_size must be at least 1"),
+        (([3], 2, "len"), TypeError, "len_fn must be a function"),
+    ],
+)
+def test_bucket_by_length_refuses_wrong_arguments(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        words(1).bucket_by_length(*arguments)
+
+
+def test_items_without_a_length_can_be_skipped() -> None:
+    dp = IterableWrapper(["a", 1, "bb"]).bucket_by_length([2], 2, on_error="skip")
+    assert list(dp) == [["a"], ["bb"]]
+    assert dp.stats()["bucket_by_length"]["skipped"] == 1
+
+
+# resuming
+
+
+def shuffled(dp: Any) -> Any:
+    return dp.shuffle(buffer_size=3).set_seed(4)
+
+
+CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
+    "bucketbatch": lambda: numbers(11).bucketbatch(2, batch_num=2, sort_key=sorted).set_seed(1),
+    "bucketbatch, pools": lambda: shuffled(numbers(21)).bucketbatch(2, False, 2, 2, sorted).set_seed(1),
+    "bucketbatch, unsorted": lambda: numbers(11).bucketbatch(2, True, 2).set_seed(1),
+    "bucketbatch, buffer": lambda: (
+        shuffled(numbers(13)).bucketbatch(2, False, 2, 1, sorted, use_in_batch_shuffle=False).set_seed(1)
+    ),
+    "bucketbatch of torch's": lambda: BucketBatcher(TorchIterableWrapper(range(9)), 2, batch_num=2).set_seed(1),
+    "max_token_bucketize": lambda: shuffled(words(*LENGTHS)).max_token_bucketize(10, buffer_size=3),
+    "max_token_bucketize, all held": lambda: words(*LENGTHS).max_token_bucketize(10, include_padding=True),
+    "max_token_bucketize, leaving out": lambda: words(*LENGTHS).max_token_bucketize(8, min_len=2, on_error="skip"),
+    "max_token_bucketize of one-to-many": lambda: (
+        IterableWrapper([4, 5]).flatmap(range).max_token_bucketize(6, int, buffer_size=4)
+    ),
+    "max_token_bucketize of torch's": lambda: MaxTokenBucketizer(TorchIterableWrapper("ab"), 3, buffer_size=2),
+    "bucket_by_length": lambda: shuffled(words(*LENGTHS)).bucket_by_length([3, 5], [1, 2, 3]),
+    "bucket_by_length, dropping": lambda: words(*LENGTHS).bucket_by_length([3, 5], 2, drop_last=True),
+    "bucket_by_length of torch's": lambda: LengthBucketer(TorchIterableWrapper(["a", "bb", "c"]), [2], 2),
+    "bucket_by_length, then shuffle": lambda: shuffled(words(*LENGTHS).bucket_by_length([3, 5], 2)),
+}
+
+
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
+    assert_resumes_everywhere(make)
+
+
+def test_a_resumed_bucketbatch_reads_no_pool_that_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "due", lambda self: True)
+    pulled: list[int] = []
+
+    def make() -> Any:
+        return numbers(12).map(lambda x: pulled.append(x) or x).bucketbatch(2, batch_num=2).set_seed(1)
+
+    dp = make()
+    assert len(list(islice(dp, 3))) == 3
+    resumed = make()
+    resumed.load_state_dict(dp.state_dict())
+    pulled.clear()
+    assert len(list(resumed)) == 3
+    assert pulled == list(range(4, 12))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda dp: dp.max_token_bucketize(7, buffer_size=2), lambda dp: dp.bucket_by_length([7], 2)],
+    ids=["max_token_bucketize", "bucket_by_length"],
+)
+def test_a_state_holds_numbers_and_no_items(make: Callable[[Any], Any]) -> None:
+    dp = make(IterableWrapper(["payload", "a", "bb", "c", "d", "eeeee", "ffffff"]))
+    next(iter(dp))
+    assert "payload" not in json.dumps(dp.state_dict())

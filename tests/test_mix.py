@@ -1,0 +1,204 @@
+"""mix and SampleMultiplexer: proportions, ends, resuming."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper, Mixer, SampleMultiplexer
+from resuming import assert_resumes_everywhere, passed_on
+
+
+def items(letter: str, n: int) -> Any:
+    return IterableWrapper([f"{letter}{number}" for number in range(n)])
+
+
+def shuffled(letter: str, n: int) -> Any:
+    return items(letter, n).shuffle(buffer_size=3).set_seed(5)
+
+
+CHAINS: dict[str, Callable[[], ps.IterDataPipe[Any]]] = {
+    "mix": lambda: shuffled("a", 6).mix(items("b", 2), shuffled("c", 4), weights=[3, 2, 1]).set_seed(1),
+    "mix with empty ones": lambda: items("a", 0).mix(shuffled("b", 4), items("c", 0)).set_seed(2),
+    "mix until the shortest": lambda: (
+        shuffled("a", 6).mix(items("b", 2), weights=[0.1, 0.2], until="shortest").set_seed(1)
+    ),
+    "mix with an endless one": lambda: items("a", 4).mix(shuffled("b", 2).cycle(), until="shortest").set_seed(3),
+    "mix of a one-to-many": lambda: items("a", 3).repeat(2).mix(shuffled("b", 3)).set_seed(1),
+    "mix of mixes": lambda: items("a", 3).mix(items("b", 2).mix(items("c", 3)).set_seed(1)).set_seed(2),
+    "mix, then shuffle": lambda: items("a", 4).mix(items("b", 3)).set_seed(1).shuffle(buffer_size=3).set_seed(1),
+    "mix of torch's": lambda: items("a", 3).mix(TorchIterableWrapper("bcd"), weights=[1, 4]).set_seed(1),
+    "mix that nobody seeded": lambda: items("a", 4).mix(items("b", 3)),
+    "SampleMultiplexer": lambda: SampleMultiplexer({shuffled("a", 6): 1, items("b", 3): 4}, seed=1),
+}
+
+
+@pytest.mark.parametrize("make", CHAINS.values(), ids=CHAINS)
+def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
+    def made() -> Any:
+        torch.manual_seed(0)
+        return make()
+
+    assert_resumes_everywhere(made)
+
+
+def test_an_endless_mix_resumes_after_every_item() -> None:
+    def make() -> Any:
+        return shuffled("a", 4).cycle().mix(shuffled("b", 2).cycle(), weights=[1, 2]).set_seed(1)
+
+    expected = list(islice(make(), 30))
+    for handed_out in range(26):
+        interrupted = make()
+        iterator = iter(interrupted)
+        for _ in range(handed_out):
+            next(iterator)
+        resumed = make()
+        resumed.load_state_dict(passed_on(interrupted))
+        assert list(islice(resumed, 30 - handed_out)) == expected[handed_out:], handed_out
+
+
+def test_a_mix_handed_from_chain_to_chain_gives_the_same_items() -> None:
+    def make() -> Any:
+        return shuffled("a", 9).mix(items("b", 4), items("c", 6), weights=[3, 2, 1]).set_seed(1)
+
+    expected, dp, seen = list(make()), make(), []
+    for _ in expected:
+        seen += islice(dp, 1)
+        state, dp = passed_on(dp), make()
+        dp.load_state_dict(state)
+    assert seen == expected
+
+
+def test_no_draw_falls_beyond_the_last_source() -> None:
+    dp = Mixer(*[items("a", 1) for _ in range(10)], weights=[0.1] * 10)
+    dp.reset()
+    assert dp._choice()(math.nextafter(1, 0)) == 9  # the weights so far add up to less, by rounding
+
+
+def test_every_item_comes_once_and_each_source_in_its_order() -> None:
+    mixed = list(items("a", 50).mix(items("b", 3), items("c", 20), weights=[1, 1, 5]).set_seed(1))
+    assert len(mixed) == 73
+    for letter, n in [("a", 50), ("b", 3), ("c", 20)]:
+        assert [item for item in mixed if item.startswith(letter)] == list(items(letter, n))
+
+
+@pytest.mark.parametrize("weights", [None, [1, 1, 1], [70, 20, 10], [0.002, 0.001, 0.0005], [1e-9, 1e9, 1e9]])
+def test_every_prefix_has_the_proportions_of_the_weights(weights: list[float] | None) -> None:
+    sources = [IterableWrapper([letter]).cycle() for letter in "abc"]
+    mixed = list(islice(Mixer(*sources, weights=weights).set_seed(7), 12_000))
+    shares = [weight / sum(weights or [1, 1, 1]) for weight in weights or [1, 1, 1]]
+    for end in (1000, 4000, 12_000):
+        seen = Counter(mixed[:end])
+        for letter, share in zip("abc", shares, strict=True):
+            # Five standard deviations of a binomial count: beyond in two of a million runs; the seed is fixed.
+            assert abs(seen[letter] - share * end) <= 5 * math.sqrt(end * share * (1 - share)) + 1e-3
+
+
+def test_each_item_is_drawn_whatever_came_before() -> None:
+    mixed = list(islice(IterableWrapper("a").cycle().mix(IterableWrapper("b").cycle()).set_seed(3), 20_000))
+    pairs = Counter(zip(mixed[::2], mixed[1::2], strict=True))
+    # Chi-square of 4 equally likely pairs, 3 degrees of freedom: above 21.1 in one of 10,000 runs.
+    assert sum((count - 2500) ** 2 / 2500 for count in pairs.values()) < 21.1
+
+
+def test_the_others_go_on_in_their_proportions_when_one_is_exhausted() -> None:
+    endless = [IterableWrapper([letter]).cycle() for letter in "ab"]
+    mixed = list(islice(Mixer(IterableWrapper("x"), *endless, weights=[1000, 3, 1]).set_seed(2), 4001))
+    seen = Counter(mixed)
+    assert seen["x"] == 1
+    assert abs(seen["a"] - 3000) <= 5 * math.sqrt(4000 * 3 / 16)
+
+
+def test_until_the_shortest_ends_where_an_exhausted_source_is_drawn() -> None:
+    dp = items("a", 3).mix(IterableWrapper("b").cycle(), until="shortest").set_seed(1)
+    mixed = list(dp)
+    assert [item for item in mixed if item != "b"] == ["a0", "a1", "a2"]
+    whole = list(islice(items("a", 3).mix(IterableWrapper("b").cycle()).set_seed(1), len(mixed) + 5))
+    assert whole[: len(mixed)] == mixed
+    assert whole[len(mixed) :] == ["b"] * 5
+
+
+def test_one_seed_gives_one_order_and_each_pass_another() -> None:
+    dp = items("a", 20).mix(items("b", 20)).set_seed(1)
+    first, second = list(dp), list(dp)
+    assert first != second
+    assert list(dp.set_seed(1)) == first
+    assert list(dp.set_seed(2)) != first
+
+
+def test_it_pulls_only_what_it_hands_out() -> None:
+    pulled: list[Any] = []
+
+    def recorded(letter: str) -> Any:
+        return items(letter, 9).map(lambda item: pulled.append(item) or item)
+
+    iterator = iter(recorded("a").mix(recorded("b")))
+    assert [next(iterator) for _ in range(5)] == pulled
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": [1]}, "there are 2 sources, the first included, and 1 weights"),
+        ({"weights": [1, 0]}, r"weights\[1\] is 0: leave out"),
+        ({"weights": [-1, 1]}, r"weights\[0\] is -1"),
+        ({"weights": [1, math.inf]}, r"weights\[1\] is inf"),
+        ({"weights": [math.nan, 1]}, r"weights\[0\] is nan"),
+        ({"until": "first"}, "until must be 'longest' or 'shortest', and is 'first'"),
+    ],
+)
+def test_wrong_arguments_are_errors_at_construction(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        items("a", 1).mix(items("b", 1), **arguments)
+
+
+def test_lengths() -> None:
+    assert len(items("a", 3).mix(items("b", 2))) == 5
+    with pytest.raises(TypeError, match="it has no length"):
+        len(items("a", 3).mix(items("b", 2), until="shortest"))
+    with pytest.raises(TypeError):
+        len(items("a", 3).mix(items("b", 2).cycle()))
+
+
+def test_an_error_in_a_source_names_that_source_and_its_item() -> None:
+    with pytest.raises(ValueError, match="invalid literal") as caught:
+        list(IterableWrapper("12x").map(int).mix(IterableWrapper("345").map(int)))
+    assert "raised in Mapper(int), on 'x'" in "\n".join(caught.value.__notes__)
+
+
+def test_sample_multiplexer_is_mix() -> None:
+    mixed = items("a", 30).mix(items("b", 30), weights=[3, 1]).set_seed(4)
+    sampled = SampleMultiplexer({items("a", 30): 3, items("b", 30): 1}, seed=4)
+    assert list(sampled) == list(mixed)
+    assert len(sampled) == 60
+
+
+@pytest.mark.parametrize(
+    ("sources", "error", "message"),
+    [
+        ({}, ValueError, "SampleMultiplexer needs at least one source"),
+        ({items("a", 1): 0}, ValueError, r"weights\[0\] is 0"),
+        ([items("a", 1)], TypeError, "give a dict from sources to weights"),
+        ({"a": 1}, TypeError, r"sources\[0\] is of type str"),
+    ],
+)
+def test_sample_multiplexer_checks_its_dict(sources: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        SampleMultiplexer(sources)
+
+
+def test_pythons_random_module_does_not_govern_it() -> None:
+    orders = []
+    for seed in (1, 2):
+        random.seed(seed)
+        orders.append(list(SampleMultiplexer({items("a", 20): 1, items("b", 20): 1}, seed=9)))
+    assert orders[0] == orders[1]
