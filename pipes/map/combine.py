@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
+import operator
 from typing import Any, TypeVar
 
-from ...registry import MapDataPipe, functional_datapipe
+from ...registry import MapDataPipe, functional_datapipe, say_where
 from ...registry.torch_pipes import TorchMapDataPipe
 from ..arguments import expect_pipes
 from .index import from_start
@@ -30,9 +29,13 @@ class Zipper(MapDataPipe[tuple[Any, ...]]):
         self.sources = sources
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
-        if isinstance(index, int) and index < 0:
-            index = from_start(index, len(self))
-        return tuple(source[index] for source in self.sources)
+        try:
+            if type(index) is int and index < 0:
+                index = from_start(index, len(self))
+            return tuple([source[index] for source in self.sources])
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     def __len__(self) -> int:
         return min(map(len, self.sources))
@@ -54,10 +57,18 @@ class Concater(MapDataPipe[T]):
         self.sources = sources
 
     def __getitem__(self, index: int) -> T:
-        starts = [0, *accumulate(map(len, self.sources))]
-        number = from_start(index, starts[-1])
-        place = bisect_right(starts, number) - 1
-        return self.sources[place][number - starts[place]]
+        try:
+            number = operator.index(index)
+            if number < 0:
+                number = from_start(number, len(self))
+            for source in self.sources:
+                if number < (length := len(source)):
+                    return source[number]
+                number -= length
+            raise IndexError(f"index {index} is out of range: the length is {len(self)}")
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     def __len__(self) -> int:
         return sum(map(len, self.sources))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch.utils.data import Dataset
 
-from ...registry import MapDataPipe, functional_datapipe
+from ...registry import MapDataPipe, functional_datapipe, say_where
 
 T = TypeVar("T")
 
@@ -41,7 +41,11 @@ class SequenceWrapper(MapDataPipe[T]):
         self.deepcopy = deepcopy
 
     def __getitem__(self, index: Any) -> T:
-        return self.sequence[index]
+        try:
+            return self.sequence[index]
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     def __len__(self) -> int:
         return len(self.sequence)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import DataChunk, MapDataPipe, functional_datapipe
+from ...registry import DataChunk, MapDataPipe, functional_datapipe, say_where
 from ..arguments import expect_batching
 from .index import from_start
 
@@ -38,10 +38,18 @@ class Batcher(MapDataPipe[Any]):
         self.wrapper_class: Callable[[list[Any]], Any] = wrapper_class
 
     def __getitem__(self, index: int) -> Any:
-        start = from_start(index, len(self)) * self.batch_size
-        stop = min(start + self.batch_size, len(self.source))
-        return self.wrapper_class([self.source[number] for number in range(start, stop)])
+        source, size = self.source, self.batch_size
+        try:
+            length = len(source)
+            start = from_start(index, self._batches_of(length)) * size
+            return self.wrapper_class([source[number] for number in range(start, min(start + size, length))])
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     def __len__(self) -> int:
-        full, rest = divmod(len(self.source), self.batch_size)
+        return self._batches_of(len(self.source))
+
+    def _batches_of(self, length: int) -> int:
+        full, rest = divmod(length, self.batch_size)
         return full + (rest > 0 and not self.drop_last)

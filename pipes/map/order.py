@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -11,6 +12,8 @@ from ...registry import MapDataPipe, Seeded, functional_datapipe
 from ..iter.convert import MapToIterConverter
 
 T = TypeVar("T")
+
+_AT_A_TIME = 4096
 
 
 @functional_datapipe("shuffle", on=MapDataPipe)
@@ -39,4 +42,7 @@ class Shuffler(Seeded, MapToIterConverter[T]):
         if not self._enabled:
             return in_order
         indices = in_order if isinstance(in_order, range) else list(in_order)
-        return map(indices.__getitem__, np.random.default_rng(self.pass_seed).permutation(len(indices)))
+        order = np.random.default_rng(self.pass_seed).permutation(len(indices))
+        # Numbers of Python's are quicker to use than NumPy's, but larger: they are made as they are needed.
+        numbers = chain.from_iterable(order[at : at + _AT_A_TIME].tolist() for at in range(0, len(order), _AT_A_TIME))
+        return numbers if self.indices is None else map(indices.__getitem__, numbers)

@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import MapDataPipe, functional_datapipe
+from ...registry import Guard, MapDataPipe, OnError, functional_datapipe
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def _as_it_is(item: Any) -> Any:
+    return item
 
 
 @functional_datapipe("map")
 class Mapper(MapDataPipe[R]):
     """Give fn(item) for each item, computed each time it is asked for.
 
-    Indices and keys, negative ones included, go to the source as they are.
+    Indices and keys, negative ones included, go to the source as they are. `on_error` is `"raise"` or a `Retry`: what
+    is read by index cannot be left out.
 
     >>> dp = SequenceWrapper(range(3)).map(lambda x: x * 10)
     >>> dp[2], list(dp)
     (20, [0, 10, 20])
     """
 
-    def __init__(self, source: MapDataPipe[T], fn: Callable[[T], R]) -> None:
+    transient = ("_call",)
+
+    def __init__(
+        self,
+        source: MapDataPipe[T],
+        fn: Callable[[T], R] = _as_it_is,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
         if not callable(fn):
             raise TypeError(f"fn must be callable, and is {fn!r}")
         self.source: MapDataPipe[Any] = source
         self.fn = fn
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_skip=False)
 
     def __getitem__(self, index: Any) -> R:
-        return self.fn(self.source[index])
+        return self._call(self.source[index])
+
+    @functools.cached_property
+    def _call(self) -> Callable[[Any], R]:
+        function: Callable[[Any], Any] = self.guard.wrap(self.fn)
+        return function
 
     def __len__(self) -> int:
         return len(self.source)

@@ -1,0 +1,67 @@
+"""One map-style pipe becomes several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...registry import MapDataPipe, functional_datapipe, say_where
+from ..iter.split import columns_left
+
+
+@functional_datapipe("unzip")
+class UnZipper(MapDataPipe[Any]):
+    """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
+
+    The indices in `columns_to_skip` get no pipe. Each pipe reads the whole item when one of its own is asked for.
+
+    Raises IndexError for an item that is too short.
+
+    >>> letters, numbers = SequenceWrapper([("a", 1), ("b", 2)]).unzip(2)
+    >>> dp = numbers.zip(letters)
+    >>> list(dp)
+    [(1, 'a'), (2, 'b')]
+    """
+
+    def __init__(
+        self,
+        source: MapDataPipe[Sequence[Any]],
+        sequence_length: int,
+        columns_to_skip: Sequence[int] | None = None,
+    ) -> None:
+        self._columns = columns_left(sequence_length, columns_to_skip)
+        self.source: MapDataPipe[Any] = source
+        self.sequence_length = sequence_length
+        self.columns_to_skip = columns_to_skip
+
+    def outcome(self) -> list[MapDataPipe[Any]]:
+        """Return the pipes, one for each column."""
+        return [Column(self, number, column) for number, column in enumerate(self._columns)]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.source[index]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class Column(MapDataPipe[Any]):
+    """Give what stands in one place of the items, which are sequences."""
+
+    is_one_of_several = True
+
+    def __init__(self, source: UnZipper, number: int, column: int) -> None:
+        self.source = source
+        self.number = number
+        self.column = column
+
+    def __getitem__(self, index: Any) -> Any:
+        item = self.source[index]
+        try:
+            return item[self.column]
+        except Exception as error:
+            say_where(error, self.source, item)
+            raise
+
+    def __len__(self) -> int:
+        return len(self.source)
