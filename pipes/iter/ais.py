@@ -1,0 +1,120 @@
+"""Objects in an AIStore cluster: listed, read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ..extras import require
+from ..streams import checked_path, stream_over
+from .files import check_length, promised
+from .transform import OneToOne
+
+__all__ = ["AISFileLister", "AISFileLoader"]
+
+
+@functional_datapipe("list_files_by_ais")
+class AISFileLister(IterDataPipe[str]):
+    """Yield the URL of each object whose URL begins with a prefix, for each prefix.
+
+    A prefix is a bucket with the beginning of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider
+    may be `ais`, or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint
+    of the cluster; tokens and certificates are taken from the environment, as the `aistore` package does, which also
+    tries again where the network fails. Objects come in the cluster's order, a page at a time. `length` is what `len`
+    is to say; without it `len` raises TypeError. `on_error` is what becomes of a prefix that cannot be listed.
+
+    Raises what `aistore` raises: `AISError` for a bucket that there is not, or `requests.ConnectionError`, which is an
+    OSError, where there is no cluster. Raises ImportError where it is missing. Resuming goes by position within a
+    prefix, and so needs the same objects.
+
+    >>> prefixes = IterableWrapper(["ais://a-bucket/train-"])
+    >>> shards = prefixes.list_files_by_ais("http://localhost:51080", length=8)
+    >>> len(shards)
+    8
+    >>> dp = IterableWrapper([]).list_files_by_ais("http://localhost:51080")
+    >>> list(dp)
+    []
+    """
+
+    def __init__(self, source: IterDataPipe[str], url: str, length: int = -1, *, on_error: OnError = "raise") -> None:
+        require("aistore", "aistore")
+        self.source = source
+        self.url = url
+        self.length = check_length(length)
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[str]:
+        client = _client(self.url)
+
+        def objects_under(prefix: Any) -> Iterator[str]:
+            provider, bucket, start = _parts(prefix)
+            for entry in client.bucket(bucket, provider=provider).list_objects_iter(prefix=start, props="name"):
+                yield f"{provider}://{bucket}/{entry.name}"
+
+        outputs_of = self.guard.outputs(objects_under)
+        for item in self.source:
+            yield from outputs_of(item)
+            self.mark()
+
+    def __len__(self) -> int:
+        return promised(self.length)
+
+
+@functional_datapipe("load_files_by_ais")
+class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
+    """Yield the URL and a stream of the bytes of each object, given its URL.
+
+    A URL is that of a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of
+    `list_files_by_ais`. `url` is the endpoint of the cluster. A stream that breaks off is resumed by the `aistore`
+    package, and closed when it is dropped. `length` is what `len` is to say; without it that is the length of the
+    source. `on_error` is what becomes of an object that cannot be read from.
+
+    Raises what `aistore` raises: `AISError` for an object that there is not, or `requests.ConnectionError`, which is an
+    OSError, where there is no cluster. Raises ImportError where it is missing.
+
+    >>> cluster = "http://localhost:51080"
+    >>> shards = IterableWrapper(["ais://a-bucket/train-"]).list_files_by_ais(cluster, length=8)
+    >>> len(shards.load_files_by_ais(cluster))
+    8
+    >>> dp = IterableWrapper([]).load_files_by_ais(cluster)
+    >>> list(dp)
+    []
+    """
+
+    def __init__(self, source: IterDataPipe[str], url: str, length: int = -1, *, on_error: OnError = "raise") -> None:
+        require("aistore", "aistore")
+        self.source = source
+        self.url = url
+        self.length = check_length(length)
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
+        client = _client(self.url)
+
+        def load(item: Any) -> tuple[str, IO[bytes]]:
+            provider, bucket, name = _parts(item)
+            file = client.bucket(bucket, provider=provider).object(name).get_reader().as_file()
+            stream: Any = stream_over(file, item, None)
+            stream.peek(1)  # asks for the object, so that one that is missing is this operator's error
+            return item, stream
+
+        return load
+
+    def __len__(self) -> int:
+        return self.length if self.length >= 0 else super().__len__()
+
+
+def _client(url: str) -> Any:
+    return require("aistore.sdk", "aistore").Client(url)
+
+
+def _parts(url: object) -> tuple[str, str, str]:
+    """Return the provider, the bucket and the rest of a URL; raise ValueError where it has no bucket."""
+    provider, _, place = checked_path(url).partition("://")
+    bucket, _, name = place.partition("/")
+    if not bucket:
+        raise ValueError(f"a URL of a bucket is needed, as in 'ais://bucket/name', and this is {url!r:.100}")
+    return provider, bucket, name

@@ -1,0 +1,173 @@
+"""Files behind whatever iopath's path handlers speak: listed, opened, written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ..extras import require
+from ..streams import checked_path, is_binary, stream_over
+from .files import Lister, Roots, matches
+from .save import ItemSaver, open_in_folder, write_whole
+from .transform import OneToOne
+
+__all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]
+
+
+class _WithPathManager:
+    """What an operator that reaches its files through a path manager is, besides a pipe."""
+
+    def _set_path_manager(self, pathmgr: Any, handler: Any) -> None:
+        require("iopath", "iopath")
+        self.pathmgr = pathmgr
+        self.handler = handler
+        self._manager = _default_path_manager() if pathmgr is None else pathmgr
+        if handler is not None:
+            self.register_handler(handler, allow_override=True)
+
+    def register_handler(self, handler: Any, allow_override: bool = False) -> None:
+        """Let the path manager of this operator use a handler for the prefixes that it supports."""
+        self._manager.register_handler(handler, allow_override=allow_override)
+
+
+@functional_datapipe("list_files_by_iopath")
+class IoPathFileLister(Lister, _WithPathManager):
+    """Yield the path of each file in a folder, in sorted order.
+
+    `root` is a path or URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
+    Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
+    in it is matched against the whole path. Paths begin with the root as it was given.
+
+    `pathmgr` is the `iopath` path manager to use; without it one for local paths, HTTP, OneDrive and, where boto3 is
+    installed, S3. A `handler` is registered with it, in the place of those it has for the same prefixes. For new code
+    there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` is what becomes of a root that cannot
+    be listed.
+
+    Raises FileNotFoundError for a local root that there is not, and ImportError where iopath is missing. Resuming goes
+    by position, and so needs the same files.
+
+    >>> import json, os
+    >>> dp = IterableWrapper([os.path.dirname(json.__file__)]).list_files_by_iopath("*coder.py")
+    >>> [os.path.basename(path) for path in dp]
+    ['decoder.py', 'encoder.py']
+    """
+
+    def __init__(
+        self,
+        root: Roots,
+        masks: str | Sequence[str] = "",
+        *,
+        pathmgr: Any = None,
+        handler: Any = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        super().__init__(root, masks, on_error)
+        self._set_path_manager(pathmgr, handler)
+
+    def _files_under(self, root: str) -> Iterator[str]:
+        is_file = self._manager.isfile
+        paths = [root] if is_file(root) else [os.path.join(root, name) for name in sorted(self._manager.ls(root))]
+        for path in paths:
+            if matches(path, self.masks) and is_file(path):
+                yield path
+
+
+@functional_datapipe("open_files_by_iopath")
+class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
+    r"""Yield the path and the stream of each file.
+
+    `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream can be read
+    for as long as somebody holds it, and is closed when it is dropped. `pathmgr` and `handler` are as for
+    `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`. `on_error` is
+    what becomes of a file that cannot be opened.
+
+    Raises FileNotFoundError for a local file that there is not, and ImportError where iopath is missing.
+
+    >>> import json, os
+    >>> dp = FileLister(os.path.dirname(json.__file__), "*coder.py").open_files_by_iopath()
+    >>> [stream.readline().strip('"\n') for path, stream in dp]
+    ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        mode: str = "r",
+        pathmgr: Any = None,
+        handler: Any = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        is_binary(mode)
+        self._set_path_manager(pathmgr, handler)
+        self.source = source
+        self.mode = mode
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
+        return self._open
+
+    def _open(self, item: Any) -> tuple[str, IO[Any]]:
+        path = checked_path(item)
+        file = self._manager.open(path, "rb")
+        return path, stream_over(file, path, None if is_binary(self.mode) else {})
+
+
+@functional_datapipe("save_by_iopath")
+class IoPathSaver(ItemSaver, _WithPathManager):
+    """Write each item to a file, and yield its path.
+
+    An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is as for
+    `save_to_disk`. Folders are made as needed. Local files are written as by `save_to_disk`; for others that is up to
+    their handler. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code there
+    is `save_by_fsspec`. `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn`
+    raises.
+
+    Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError where a local
+    file cannot be written, and ImportError where iopath is missing.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> texts = IterableWrapper([("a.txt", b"one"), ("b.txt", b"two")])
+    >>> dp = texts.save_by_iopath("wb", filepath_fn=lambda name: os.path.join(folder, name))
+    >>> [os.path.basename(path) for path in dp]
+    ['a.txt', 'b.txt']
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[tuple[Any, Any]],
+        mode: str = "w",
+        filepath_fn: Callable[[Any], str | os.PathLike[str]] | None = None,
+        *,
+        pathmgr: Any = None,
+        handler: Any = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        super().__init__(source, mode, filepath_fn, on_error)
+        self._set_path_manager(pathmgr, handler)
+
+    def _write(self, path: str, content: Any) -> None:
+        # Only these attributes tell whether a path is a local one, and where it is.
+        if not path.startswith(tuple(self._manager._path_handlers)):
+            write_whole(os.path.join(self._manager._cwd or "", path), self._binary_mode, content, self._manager.open)
+            return
+        with open_in_folder(path, self._binary_mode, self._manager.open, self._make_folders) as file:
+            file.write(content)
+
+    def _make_folders(self, path: str, exist_ok: bool) -> None:
+        self._manager.mkdirs(path)  # does not mind those that there are
+
+
+def _default_path_manager() -> Any:
+    file_io = require("iopath.common.file_io", "iopath")
+    manager = file_io.PathManager()
+    manager.register_handler(file_io.HTTPURLHandler())
+    manager.register_handler(file_io.OneDrivePathHandler())
+    with suppress(ImportError):  # it needs boto3
+        manager.register_handler(require("iopath.common.s3", "iopath").S3PathHandler())
+    return manager

@@ -1,0 +1,283 @@
+"""Files on the web: over HTTP, and out of Google Drive."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from collections.abc import Callable
+from email.message import Message
+from email.utils import collapse_rfc2231_value
+from typing import IO, Any
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
+
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ..extras import require
+from ..streams import checked_path, stream_over
+from .transform import OneToOne
+
+__all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
+
+Timeout = float | tuple[float | None, float | None] | None
+Ask = Callable[[str], Any]
+"""Sends a request for a URL and returns the answer."""
+
+_PATIENCE = 60.0
+"""Seconds that a server may be silent where no timeout is given."""
+
+_PACKED_THEMSELVES = ("application/gzip", "application/x-gzip")
+_DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
+_LONGEST_PAGE = 1 << 20
+"""The bytes that are read of a page that Google Drive answers with in place of a file."""
+
+
+class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
+    """Ask for each URL, and yield a stream of what comes: the base of the operators that do."""
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        timeout: Timeout,
+        skip_on_error: bool,
+        on_error: OnError,
+        options: dict[str, Any],
+    ) -> None:
+        if skip_on_error and on_error != "raise":
+            raise ValueError("skip_on_error=True is the old spelling of on_error='skip': give one of them")
+        require("requests", "http")
+        self.source = source
+        self.timeout = timeout
+        self.skip_on_error = skip_on_error
+        self.on_error = on_error
+        self.guard = Guard("skip" if skip_on_error else on_error)
+        self.options = options  # not under their own name, which repr and the notes of errors would show: secrets
+
+    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+        raise NotImplementedError(f"{type(self).__name__} must define _download")
+
+    def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
+        requests = require("requests", "http")
+        timeout = _PATIENCE if self.timeout is None else self.timeout
+
+        def download(item: Any) -> tuple[str, IO[bytes]]:
+            # One session for each file, which may take several requests: cookies do not go from one file to the next.
+            with requests.Session() as session:
+
+                def ask(url: str) -> Any:
+                    answer = session.get(url, timeout=timeout, stream=True, **self.options)
+                    if not answer.ok:
+                        answer.close()
+                        answer.raise_for_status()
+                    return answer
+
+                return self._download(ask, checked_path(item))
+
+        return download
+
+
+@functional_datapipe("read_from_http")
+class HttpReader(_Downloader):
+    r"""Yield the URL and a stream of the bytes behind it, for each URL.
+
+    Redirects are followed, and what the server packed for the way is unpacked. The connection is closed when the stream
+    is dropped. `timeout` is how many seconds the server may be silent, or a pair of how many it
+    may take to connect and to send something; without it that is 60, and with `(None, None)` there is no limit. Further
+    arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`, `allow_redirects`, `verify`, … .
+
+    `on_error` is what becomes of a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
+    are about asking: what fails while a stream is read is raised by whoever reads it.
+
+    Raises `requests.HTTPError` for a status such as 404 or 500, and another `requests.RequestException`, which is an
+    OSError, where the server cannot be reached or does not answer. Reading a stream raises urllib3's errors: a
+    `ProtocolError` where the content ends before its time. Raises ImportError where requests is missing.
+
+    >>> import json, os, threading
+    >>> from functools import partial
+    >>> from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    >>> files = partial(SimpleHTTPRequestHandler, directory=os.path.dirname(json.__file__))
+    >>> server = ThreadingHTTPServer(("127.0.0.1", 0), files)
+    >>> threading.Thread(target=server.serve_forever, daemon=True).start()
+    >>> urls = [f"http://127.0.0.1:{server.server_port}/{name}coder.py" for name in ("de", "en")]
+    >>> dp = IterableWrapper(urls).read_from_http()
+    >>> [stream.readline().decode().strip('"\n') for url, stream in dp]
+    ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        timeout: Timeout = None,
+        skip_on_error: bool = False,
+        *,
+        on_error: OnError = "raise",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, timeout, skip_on_error, on_error, kwargs)
+
+    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+        return _from_the_web(ask, url)
+
+
+@functional_datapipe("read_from_gdrive")
+class GDriveReader(_Downloader):
+    """Yield the name and a stream of the bytes of each file in Google Drive, given its URL.
+
+    That is a URL for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
+    (`https://drive.google.com/file/d/…/view`, `https://drive.google.com/open?id=…`). For a large file, which Google
+    does not scan for viruses, the page that asks for a confirmation is answered. The name is the one that Google tells,
+    without folders. The other parameters are those of `read_from_http`.
+
+    Raises RuntimeError where Google answers with a page in place of a file: that the quota of downloads is exceeded, or
+    that one must sign in. For the rest as `read_from_http`.
+
+    >>> url = "https://drive.google.com/uc?export=download&id=SomeFile"
+    >>> files = IterableWrapper([url]).read_from_gdrive(timeout=30, on_error="skip")
+    >>> files
+    IterableWrapper(['https://drive.google.com/uc?export=download&id=SomeFile'])
+        .read_from_gdrive(timeout=30, on_error='skip')
+    >>> dp = IterableWrapper([]).read_from_gdrive()
+    >>> list(dp)
+    []
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        *,
+        timeout: Timeout = None,
+        skip_on_error: bool = False,
+        on_error: OnError = "raise",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, timeout, skip_on_error, on_error, kwargs)
+
+    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+        return _from_drive(ask, url)
+
+
+@functional_datapipe("read_from_remote")
+class OnlineReader(_Downloader):
+    r"""Yield the URL, or for a file in Google Drive its name, and a stream of the bytes, for each URL.
+
+    URLs of `drive.google.com` and `docs.google.com` are read as by `read_from_gdrive`, all others as by
+    `read_from_http`, with the same parameters and errors.
+
+    >>> import json, os, threading
+    >>> from functools import partial
+    >>> from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    >>> files = partial(SimpleHTTPRequestHandler, directory=os.path.dirname(json.__file__))
+    >>> server = ThreadingHTTPServer(("127.0.0.1", 0), files)
+    >>> threading.Thread(target=server.serve_forever, daemon=True).start()
+    >>> dp = IterableWrapper([f"http://127.0.0.1:{server.server_port}/decoder.py"]).read_from_remote()
+    >>> [stream.readline().decode().strip('"\n') for url, stream in dp]
+    ['Implementation of JSONDecoder']
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        *,
+        timeout: Timeout = None,
+        skip_on_error: bool = False,
+        on_error: OnError = "raise",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, timeout, skip_on_error, on_error, kwargs)
+
+    def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+        return _from_drive(ask, url) if urlsplit(url).hostname in _DRIVE_HOSTS else _from_the_web(ask, url)
+
+
+def _from_the_web(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+    return url, _stream_of(ask(url), url)
+
+
+def _stream_of(answer: Any, name: str) -> IO[bytes]:
+    content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    # Some servers say of a .gz file that it was packed for the way, which it was not: it is what was asked for.
+    answer.raw.decode_content = content_type not in _PACKED_THEMSELVES
+    return stream_over(answer.raw, name, None)
+
+
+def _from_drive(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
+    answer = ask(_for_download(url))
+    if not _is_file(answer):
+        answer = ask(_Page(answer).confirmation())
+    if not _is_file(answer):
+        raise _Page(answer).refusal()
+    name = _name_of_file(answer.headers["Content-Disposition"])
+    if not name.strip("."):
+        answer.close()
+        raise RuntimeError("Google Drive does not tell the name of the file")
+    return name, _stream_of(answer, name)
+
+
+def _for_download(url: str) -> str:
+    """Return the URL that downloads a file in Google Drive, given that or one for sharing it."""
+    parts = urlsplit(url)
+    query = parse_qs(parts.query)
+    if shared := re.match(r"/file/(?:u/\d+/)?d/([^/]+)", parts.path):
+        query["id"] = [shared[1]]
+    elif parts.path not in ("/open", "/uc") or "id" not in query:
+        return url
+    kept = [(name, value) for name in ("id", "resourcekey", "confirm") for value in query.get(name, ())]
+    return parts._replace(path="/uc", query=urlencode([("export", "download"), *kept])).geturl()
+
+
+def _is_file(answer: Any) -> bool:
+    return "Content-Disposition" in answer.headers
+
+
+def _name_of_file(disposition: str) -> str:
+    """Return the name that the header tells, the one in all of Unicode where there is one, without folders."""
+    header = Message()
+    header["Content-Disposition"] = disposition
+    told = [value for key, value in header.get_params([], "Content-Disposition") if key.lower() == "filename"]
+    name = collapse_rfc2231_value(told[-1]) if told else ""
+    return re.split(r"[/\\]", name)[-1]  # folders could lead whoever saves the file anywhere
+
+
+class _Page(html.parser.HTMLParser):
+    """What is to be known of a page that Google Drive answered with: its title, and the form that confirms."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self._url: str = answer.url
+        self._title = ""
+        self._in_title = False
+        self._action: str | None = None
+        self._fields: dict[str, str] = {}
+        with answer:
+            self.feed(answer.raw.read(_LONGEST_PAGE, decode_content=True).decode("utf-8", "replace"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self._in_title = tag == "title"
+        if tag == "form" and told.get("id") in ("download-form", "downloadForm"):
+            self._action = urljoin(self._url, told.get("action"))
+        elif tag == "input" and self._action is not None and (name := told.get("name")):
+            self._fields[name] = told.get("value") or ""
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self._title += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_title = False
+
+    def confirmation(self) -> str:
+        """Return the URL that the form asks for; raise RuntimeError where there is none."""
+        if self._action is None:
+            raise self.refusal()
+        return self._action + ("&" if urlsplit(self._action).query else "?") + urlencode(self._fields)
+
+    def refusal(self) -> RuntimeError:
+        title = self._title.strip()
+        if "quota" in title.lower():
+            return RuntimeError(
+                "Google Drive has reached its quota of downloads of this file for now: try again in a day, or copy the "
+                "file to a Drive of your own"
+            )
+        return RuntimeError(
+            f"Google Drive answered with a page, {title!r:.100}, and not with a file: see whether everybody who has "
+            "the link may read it, and whether it is a file and not a folder"
+        )
