@@ -1,0 +1,84 @@
+"""Locks between processes that end with their owner, however that ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+__all__ = ["FileLock"]
+
+_PAUSE = 0.05
+"""Seconds between two attempts: the system's own way of waiting for a lock knows neither a limit nor giving up."""
+
+
+class FileLock:
+    """Hold the lock on the file `path` as long as the `with` block runs; the file is there only as long as that.
+
+    The system gives a lock back when its owner ends, be it by `kill -9`; then the file stays behind, and `left_behind`
+    tells the next owner. Raises TimeoutError, which names the owner, where another one holds it for longer than
+    `timeout` seconds, and InterruptedError once `given_up` is set.
+    """
+
+    def __init__(self, path: str, timeout: float, given_up: threading.Event) -> None:
+        self.path = path
+        self.left_behind = False
+        self._timeout = timeout
+        self._given_up = given_up
+        self._file = -1
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + self._timeout
+        while not self._taken():
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{self.path!r} is held by {self._owner()}, which has not given it back within {self._timeout} s"
+                )
+            if self._given_up.wait(_PAUSE):
+                raise InterruptedError(f"the pass was given up while it waited for {self.path!r}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with suppress(FileNotFoundError):  # somebody emptied the folder meanwhile
+            os.unlink(self.path)  # before it is given back: afterwards it may be another's
+        os.close(self._file)
+
+    def _taken(self) -> bool:
+        import fcntl  # here, since Windows has none, and the rest of the package can be imported there
+
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = self._is_named(file)  # not so where its owner removed it between the two lines above
+            if taken:
+                self.left_behind = os.fstat(file).st_size > 0
+                os.truncate(file, 0)
+                os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                self._file = file
+        except BlockingIOError:
+            taken = False
+        except BaseException:
+            os.close(file)
+            raise
+        if not taken:
+            os.close(file)
+        return taken
+
+    def _is_named(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def _owner(self) -> str:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                return file.read() or "another process"
+        except FileNotFoundError:
+            return "another process"
