@@ -16,13 +16,16 @@ from .pipes import iter, map
 from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, check_operator, functional_datapipe
 from .runner import (
     DataLoader2,
+    DistributedReadingService,
     InProcessReadingService,
     MultiProcessingReadingService,
     ReadingServiceInterface,
+    SequentialReadingService,
 )
 
 __all__ = [
     "DataLoader2",
+    "DistributedReadingService",
     "InProcessReadingService",
     "IterDataPipe",
     "MapDataPipe",
@@ -30,6 +33,7 @@ __all__ = [
     "ReadingServiceInterface",
     "Retry",
     "Seeded",
+    "SequentialReadingService",
     "Skip",
     "check_operator",
     "functional_datapipe",

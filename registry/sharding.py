@@ -11,18 +11,24 @@ from .torch_pipes import SHARDING_PRIORITIES
 __all__ = ["apply_sharding", "sharding_points"]
 
 
-def sharding_points(pipe: DataPipe) -> list[DataPipe]:
-    """Return the pipes of a chain at which it divides its stream: those that have `apply_sharding`."""
+def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
+    """Return the pipes of a chain at which it divides its stream: those that have `apply_sharding`.
+
+    With a `group`, only those that count at this level: not those of another level, nor those before a point that
+    divides the stream of a whole process among its workers.
+    """
+    reached = walk(pipe) if group is None else walk(pipe, stop=lambda step: _dispatches(step) and _counts(step, group))
     # The class is asked: a pipe would look for the method among the plug-ins, and load them.
-    return [step for step in walk(pipe) if hasattr(type(step), "apply_sharding")]
+    return [step for step in reached if hasattr(type(step), "apply_sharding") and _counts(step, group)]
 
 
 def apply_sharding(
     pipe: DataPipe, num_of_instances: int, instance_id: int, group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT
 ) -> None:
-    """Give a chain the `instance_id`-th of `num_of_instances` parts, at each of its sharding points.
+    """Give a chain the `instance_id`-th of `num_of_instances` parts, at each of its sharding points of this level.
 
-    Raises RuntimeError where one sharding point reads from another, since items would be lost.
+    Raises RuntimeError where one sharding point reads from another of the same level, since items would be lost, and
+    where a point is sharded at two levels that can keep one only.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(5)).sharding_filter()
@@ -30,13 +36,31 @@ def apply_sharding(
     >>> list(dp)
     [1, 3]
     """
-    for point in sharding_points(pipe):
-        above = [again for source in sources_of(point) for again in sharding_points(source)]
+    points = sharding_points(pipe, group)
+    told = {id(point) for point in points}
+    for point in points:
+        above = [again for source in sources_of(point) for again in walk(source) if id(again) in told]
         if above:
             raise RuntimeError(
                 f"the chain is sharded twice on one path, which would lose items: by {type(point).__name__}, and "
                 f"before it by {type(above[0]).__name__}; keep one of them"
             )
-        shard: Any = point.apply_sharding
-        takes_group = len(inspect.signature(shard).parameters) >= 3
-        shard(num_of_instances, instance_id, *([group] if takes_group else []))
+        shard: Any = getattr(point, "apply_sharding")  # noqa: B009 - not every pipe has it
+        if len(inspect.signature(shard).parameters) >= 3:
+            shard(num_of_instances, instance_id, group)
+        elif vars(point).setdefault("_sharded_at", group) != group:
+            raise RuntimeError(
+                f"{type(point).__name__} is sharded over ranks and over workers, and keeps the last only, which would "
+                "give items twice: let its apply_sharding take num_of_instances, instance_id and sharding_group"
+            )
+        else:
+            shard(num_of_instances, instance_id)
+
+
+def _counts(point: DataPipe, group: SHARDING_PRIORITIES | None) -> bool:
+    wanted = vars(point).get("sharding_group_filter")
+    return None in (wanted, group) or group in (wanted, SHARDING_PRIORITIES.DEFAULT)
+
+
+def _dispatches(step: DataPipe) -> bool:
+    return getattr(type(step), "dispatches", False)

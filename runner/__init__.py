@@ -1,15 +1,19 @@
 """The runner: `DataLoader2` and its reading services."""
 
-from .loader import DataLoader2
+from .loader import DataLoader2, DataLoader2Iterator
+from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
 from .worker import WorkerInfo
 
 __all__ = [
     "DataLoader2",
+    "DataLoader2Iterator",
+    "DistributedReadingService",
     "InProcessReadingService",
     "MultiProcessingReadingService",
     "ReadingServiceInterface",
     "SeedGenerator",
+    "SequentialReadingService",
     "WorkerInfo",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -28,10 +28,50 @@ from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
 
-__all__ = ["DataLoader2"]
+__all__ = ["DataLoader2", "DataLoader2Iterator"]
 
 T = TypeVar("T")
 Adapter = Callable[[Any], Any]
+
+
+class DataLoader2Iterator(Iterator[T]):
+    """One epoch of a loader: what `iter()` of it returns.
+
+    >>> import penstock as ps
+    >>> iterator = iter(DataLoader2(ps.iter.IterableWrapper(range(5))))
+    >>> iterator.limit(2)
+    >>> list(iterator)
+    [0, 1]
+    >>> iterator.resume()
+    >>> list(iterator)
+    [2, 3]
+    """
+
+    def __init__(self, items: Generator[T, None, None]) -> None:
+        self._items = items
+        self._limit: int | None = None
+        self._left: int | None = None
+
+    def __next__(self) -> T:
+        if self._left is not None:
+            if self._left == 0:
+                raise StopIteration
+            self._left -= 1
+        return next(self._items)
+
+    def limit(self, num_batches: int | None) -> None:
+        """End after so many items from here on, until `resume()`; with None, at the epoch's end only."""
+        if num_batches is not None and num_batches < 0:
+            raise ValueError(f"num_batches must not be negative, and is {num_batches}")
+        self._limit = self._left = num_batches
+
+    def resume(self) -> None:
+        """Go on, for as many items as the limit says."""
+        self._left = self._limit
+
+    def close(self) -> None:
+        """Give the epoch up."""
+        self._items.close()
 
 
 class DataLoader2(Generic[T]):
@@ -76,7 +116,7 @@ class DataLoader2(Generic[T]):
         self._place: Node | None = None
         self._shut_down = False
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down, and reads no more")
         self._end_epoch_under_way()
@@ -85,7 +125,7 @@ class DataLoader2(Generic[T]):
         if adapt is not None:
             self._read = _readable(adapt(self._read))
         hand_down(self._read, self._place)
-        return self._one_epoch(iter(self._read))
+        return DataLoader2Iterator(self._one_epoch(iter(self._read)))
 
     def seed(self, seed: int) -> None:
         """Set the seed from which those of all epochs follow; the next epoch is the first again."""
@@ -124,6 +164,14 @@ class DataLoader2(Generic[T]):
         self.reading_service.num_shards = state_dict["num_shards"]
         self._seed, self._epoch, self._place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
 
+    @classmethod
+    def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:
+        """Not possible: a state says where a chain stands, and does not contain the chain. Use `load_state_dict`."""
+        raise NotImplementedError(
+            "a state says where a chain stands, and does not contain the chain: build the chain as before, make the "
+            "loader with it, and call its load_state_dict(state)"
+        )
+
     def shutdown(self) -> None:
         """End the worker processes and threads. The loader cannot be read after that."""
         if self._shut_down:
@@ -148,7 +196,7 @@ class DataLoader2(Generic[T]):
     def __repr__(self) -> str:
         return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
 
-    def _one_epoch(self, items: Iterator[T]) -> Iterator[T]:
+    def _one_epoch(self, items: Iterator[T]) -> Generator[T, None, None]:
         self._under_way, self._place = True, None
         yield from items
         self._finish_epoch()

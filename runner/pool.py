@@ -19,7 +19,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
-from .processes import context_for, describe_exit, start
+from .processes import PREPARATIONS, context_for, describe_exit, start
 from .seeds import SeedGenerator
 from .transport import Inbox, blocks_for_each, receive_parcel_descriptor
 from .worker import STOP, Arrival, Credit, Epoch, Setup, WorkerInfo, run
@@ -70,12 +70,13 @@ class _Line:
         )
         start(self._process)
         theirs.close()  # so that the worker's end is the only one, and its death is seen at once
+        self._send(cloudpickle.dumps(PREPARATIONS))
         self._send(cloudpickle.dumps(setup))
 
-    def begin(self, number: int, seed: int, positions: dict[int, tuple[Node | None, int]]) -> None:
+    def begin(self, number: int, seed: int, positions: dict[int, tuple[Node | None, int]], rank: int) -> None:
         self._eaten = 0
         self._send(pickle.dumps(Credit(0, self._inbox.unused_blocks())))
-        self._send(pickle.dumps(Epoch(number, seed, self._prefetch, positions)))
+        self._send(pickle.dumps(Epoch(number, seed, self._prefetch, positions, rank)))
 
     def receive(self, epoch: int, interruption: Connection) -> tuple[Arrival, Any]:
         """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped."""
@@ -142,14 +143,14 @@ class WorkerPool:
             self.shutdown()
             raise
 
-    def begin(self, seed: int, places: Iterable[Place]) -> None:
+    def begin(self, seed: int, places: Iterable[Place], rank: int) -> None:
         """Let every worker begin an epoch with its shards, in the order given; shards left out are not read."""
         self._epoch += 1
         while self._interruption.poll():
             self._interruption.recv_bytes()
         for line in self._lines:
             own = {place.shard: (place.node, place.skip) for place in places if self._line_of(place.shard) is line}
-            line.begin(self._epoch, seed, own)
+            line.begin(self._epoch, seed, own, rank)
 
     def receive(self, shard: int) -> tuple[Arrival, Any]:
         """Return what the worker of a shard sends next, which is of that shard."""
@@ -213,6 +214,7 @@ class WorkerReader(IterDataPipe[Any]):
     def __init__(self, options: PoolOptions) -> None:
         self._pool_options = options
         self.epoch_seed = 0
+        self.rank = 0
         self.num_shards = options.num_workers
         self._pool: WorkerPool | None = None
 
@@ -231,7 +233,7 @@ class WorkerReader(IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         pool, places = self._ready_pool(), self._places
         try:
-            pool.begin(self.epoch_seed, places)
+            pool.begin(self.epoch_seed, places, self.rank)
         except BaseException:  # a worker has died since: the next epoch begins anew
             self.shutdown()
             raise

@@ -5,17 +5,21 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
+from collections.abc import Callable
 from multiprocessing import forkserver, spawn
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-__all__ = ["START_METHOD", "context_for", "describe_exit", "start"]
+__all__ = ["PREPARATIONS", "START_METHOD", "context_for", "describe_exit", "start"]
 
 START_METHOD = "forkserver"
 """Not fork: it breaks the Rust and C++ clients that the parent may have used. Spawn costs an import for each worker."""
 
 PRELOAD = "penstock.runner.worker"
+
+PREPARATIONS: list[Callable[[], object]] = []
+"""What every worker calls before it loads anything of the program's."""
 
 _starting = threading.local()
 _preparation_data = spawn.get_preparation_data

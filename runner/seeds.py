@@ -2,35 +2,87 @@
 
 from __future__ import annotations
 
-from ..registry import derive_seed
+import copy
+from collections.abc import Iterable
+from typing import Any
 
-__all__ = ["SeedGenerator"]
+import torch
+import torch.distributed as dist
+
+from ..registry import derive_seed, seed_graph
+from ..registry.graph import DataPipe
+
+__all__ = ["SeedGenerator", "dist_share_seed", "set_datapipes_seed", "set_graph_random_seed"]
 
 
 class SeedGenerator:
-    """Gives seeds that follow from one seed.
+    """Gives seeds that follow from one seed; without one, torch's generator draws it.
 
-    >>> first, second = SeedGenerator(7), SeedGenerator(7)
-    >>> first.generate_seed() == second.generate_seed() != first.generate_seed()
+    Generators of one seed and different `worker_id`s, which `spawn` makes, have their shared seeds in common.
+
+    >>> first, second = SeedGenerator(7), SeedGenerator(7).spawn(1)
+    >>> first.generate_shared_seed() == second.generate_shared_seed()
     True
+    >>> first.generate_seed() == second.generate_seed()
+    False
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | None = None) -> None:
+        self.worker_id = 0
         self.seed(seed)
 
-    def seed(self, seed: int) -> None:
+    def seed(self, seed: int | None = None) -> None:
         """Begin anew from a seed."""
-        self._seed = seed
+        self._seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
         self._given = {"own": 0, "shared": 0}
 
     def generate_seed(self) -> int:
         """Return the next seed of this process's own."""
-        return self._next("own")
+        return self._next("own", self.worker_id)
 
     def generate_shared_seed(self) -> int:
         """Return the next seed that all processes have in common."""
         return self._next("shared")
 
-    def _next(self, kind: str) -> int:
+    def spawn(self, worker_id: int, inplace: bool = False) -> SeedGenerator:
+        """Return a generator for a worker or rank, or let this one be it."""
+        if worker_id < 0:
+            raise ValueError(f"worker_id must not be negative, and is {worker_id}")
+        spawned = self if inplace else copy.copy(self)
+        spawned.worker_id, spawned._given = worker_id, {**self._given, "own": 0}
+        return spawned
+
+    def _next(self, kind: str, *whose: int) -> int:
         self._given[kind] += 1
-        return derive_seed(self._seed, int(kind == "shared"), self._given[kind])
+        return derive_seed(self._seed, int(kind == "shared"), self._given[kind], *whose)
+
+
+def set_graph_random_seed(datapipe: DataPipe, seed_generator: SeedGenerator) -> DataPipe:
+    """Seed all random pipes of a chain, and return it.
+
+    Above a sharding point the seeds are the same for all generators of one seed; below it, they depend on the
+    generator's `worker_id`.
+
+    >>> import penstock as ps
+    >>> dp = ps.iter.IterableWrapper(range(9)).shuffle()
+    >>> list(set_graph_random_seed(dp, SeedGenerator(1))) == list(set_graph_random_seed(dp, SeedGenerator(1)))
+    True
+    """
+    seed_graph(datapipe, seed_generator.generate_shared_seed(), seed_generator.worker_id)
+    return datapipe
+
+
+def set_datapipes_seed(datapipes: Iterable[Any], seed_generator: SeedGenerator, distributed_shared: bool) -> None:
+    """Give each of some pipes that is random the generator's next seed, of its own or shared."""
+    for pipe in datapipes:
+        if hasattr(type(pipe), "set_seed"):
+            pipe.set_seed(
+                seed_generator.generate_shared_seed() if distributed_shared else seed_generator.generate_seed()
+            )
+
+
+def dist_share_seed(seed: int, process_group: dist.ProcessGroup | None = None) -> int:
+    """Return the seed of rank 0 of a process group, which all its ranks ask for together."""
+    shared = torch.tensor(seed % 2**63, dtype=torch.int64)
+    dist.broadcast(shared, 0, group=process_group)
+    return int(shared.item())

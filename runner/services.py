@@ -8,13 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 from ..pipes.iter.ahead import Prefetcher
-from ..registry import IterDataPipe, seed_graph, sharding_points, sources_of, walk
+from ..registry import SHARDING_PRIORITIES, IterDataPipe, seed_graph, sharding_points, sources_of, walk
 from .pool import PoolOptions, WorkerReader
 from .processes import context_for
 from .seeds import SeedGenerator
 from .worker import WorkerInfo
 
-__all__ = ["InProcessReadingService", "MultiProcessingReadingService", "ReadingServiceInterface", "WorkerInfo"]
+__all__ = [
+    "InProcessReadingService",
+    "MultiProcessingReadingService",
+    "ReadingServiceInterface",
+    "WorkerInfo",
+    "missing_sharding_point",
+]
 
 InitFn = Callable[[Any, WorkerInfo], Any]
 ResetFn = Callable[[Any, WorkerInfo, SeedGenerator], Any]
@@ -77,7 +83,7 @@ class InProcessReadingService(ReadingServiceInterface):
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
-        seed_graph(self._chain, seed_generator.generate_shared_seed())
+        seed_graph(self._chain, seed_generator.generate_shared_seed(), seed_generator.worker_id)
         if self.reset_fn is None:
             return iter_reset_fn
         self._chain = self.reset_fn(self._chain, self._worker, seed_generator)
@@ -151,8 +157,9 @@ class MultiProcessingReadingService(ReadingServiceInterface):
                 f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
                 "with worker processes, put it at the end of the chain"
             )
-        if self.num_workers > 1 and self.require_sharding and not sharding_points(above):
-            raise RuntimeError(_missing_sharding_point(above, self.num_workers))
+        at_this_level = sharding_points(above, SHARDING_PRIORITIES.MULTIPROCESSING)
+        if self.num_workers > 1 and self.require_sharding and not at_this_level:
+            raise RuntimeError(missing_sharding_point(above, "workers", self.num_workers))
         self._reader = WorkerReader(
             PoolOptions(
                 above,
@@ -176,6 +183,7 @@ class MultiProcessingReadingService(ReadingServiceInterface):
             return self._in_process.initialize_iteration(seed_generator, iter_reset_fn)
         if self._reader is not None:
             self._reader.epoch_seed = seed_generator.generate_shared_seed()
+            self._reader.rank = seed_generator.worker_id
             seed_graph(self._end, seed_generator.generate_seed())
         return iter_reset_fn
 
@@ -200,11 +208,12 @@ def _replace_source(step: Any, by: IterDataPipe[Any]) -> None:
             setattr(step, name, by)
 
 
-def _missing_sharding_point(datapipe: IterDataPipe[Any], num_workers: int) -> str:
+def missing_sharding_point(datapipe: IterDataPipe[Any], readers: str, number: int) -> str:
+    """Return what is to be said where several workers or ranks would read the same items."""
     first = [step for step in walk(datapipe) if isinstance(step, IterDataPipe)][-1]
     return (
-        f"the chain has no sharding point, so each of the {num_workers} workers would read all of it and every item "
-        f"would come {num_workers} times. Put .sharding_filter() where the stream is still cheap, such as right after "
-        f"{first!r}, and after a .shuffle() of it if there is one; or pass require_sharding=False if that is meant. "
-        f"The chain:\n{datapipe!r}"
+        f"the chain has no sharding point for {readers}, so each of the {number} {readers} would read all of it and "
+        f"every item would come {number} times. Put .sharding_filter() where the stream is still cheap, such as right "
+        f"after {first!r}, and after a .shuffle() of it if there is one; or pass require_sharding=False if that is "
+        f"meant. The chain:\n{datapipe!r}"
     )

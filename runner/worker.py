@@ -73,6 +73,8 @@ class Epoch:
     credit: int
     positions: dict[int, tuple[Node | None, int]]
     """For each shard that is to be read: the node to go on from, and how many items after it to leave out."""
+    rank: int
+    """Which of the ranks it is that the shards belong to: each has other random numbers below its sharding points."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ def run(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, name="penstock-watch-parent", daemon=True).start()
     torch.set_num_threads(1)
     try:
+        for prepare in cloudpickle.loads(connection.recv_bytes()):
+            prepare()
         setup = cloudpickle.loads(connection.recv_bytes())
         _Worker(connection, setup).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -176,25 +180,27 @@ class _Worker:
                 self._send_error(shard, error)
         self._readers.clear()
         self._turns.clear()
-        _seed_globals(derive_seed(command.seed, self._setup.worker.worker_id))
+        rank = command.rank
+        _seed_globals(derive_seed(command.seed, rank * self._setup.worker.num_workers + self._setup.worker.worker_id))
         for shard, position in command.positions.items():
             try:
-                self._readers[shard] = self._begin(shard, position, command.seed)
+                self._readers[shard] = self._begin(shard, position, command.seed, rank)
             except Exception as error:
                 self._send_error(shard, error)
             else:
                 self._turns.append(shard)
 
-    def _begin(self, shard: int, position: tuple[Node | None, int], seed: int) -> _Reader:
+    def _begin(self, shard: int, position: tuple[Node | None, int], seed: int, rank: int) -> _Reader:
         chain = self._chains.get(shard)
         if chain is None:
             chain = cloudpickle.loads(self._setup.chain)
             apply_sharding(chain, self._setup.num_shards, shard, SHARDING_PRIORITIES.MULTIPROCESSING)
             if self._setup.init_fn is not None:
                 chain = self._setup.init_fn(chain, self._setup.worker)
-        seed_graph(chain, seed, shard)
+        of_all_ranks = rank * self._setup.num_shards + shard
+        seed_graph(chain, seed, of_all_ranks)
         if self._setup.reset_fn is not None:
-            chain = self._setup.reset_fn(chain, self._setup.worker, SeedGenerator(derive_seed(seed, shard)))
+            chain = self._setup.reset_fn(chain, self._setup.worker, SeedGenerator(seed).spawn(of_all_ranks))
         self._chains[shard] = chain
         return _Reader(chain, *position)
 

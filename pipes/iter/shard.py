@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from itertools import islice
-from typing import Any, TypeVar
+from itertools import islice, product
+from typing import Any, ClassVar, TypeVar
 
 from ...registry import SHARDING_PRIORITIES, IterDataPipe, functional_datapipe
 
@@ -19,6 +20,10 @@ class ShardingFilter(IterDataPipe[T]):
     every reader, so it belongs early in a chain: after listing, before opening and decoding.
 
     With `sharding_group_filter` only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
+
+    Batches made after it are made of each reader's own items, so that each reader may end with one that is not full:
+    15 items, in 2 parts and batches of 5, are batches of 5, 3, 5 and 2. `.batch(5).sharding_filter()` shares out whole
+    batches instead, 3 of 5, at the price that every reader reads all items.
 
     >>> dp = IterableWrapper(range(7)).sharding_filter()
     >>> dp.apply_sharding(3, 1)
@@ -54,13 +59,20 @@ class ShardingFilter(IterDataPipe[T]):
         self._begun = False
 
     def get_state(self) -> dict[str, Any]:
-        return {"begun": self._begun, "parts": self._part()[0]}
+        parts, part = self._part()
+        return {"begun": self._begun, "parts": parts, "part": part}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        if state["parts"] != self._part()[0]:
+        parts, part = self._part()
+        if state["parts"] != parts:
             raise ValueError(
-                f"the state is that of one of {state['parts']} parts, and the chain is now read in {self._part()[0]}: "
+                f"the state is that of one of {state['parts']} parts, and the chain is now read in {parts}: "
                 "what the parts left over cannot be told"
+            )
+        if state["part"] != part:
+            raise ValueError(
+                f"the state is that of part {state['part']} of {parts}, and this is part {part}, which would read what "
+                "the other had left over: every rank needs the state that it saved itself"
             )
         self._begun = state["begun"]
 
@@ -77,7 +89,87 @@ class ShardingFilter(IterDataPipe[T]):
     def _part(self) -> tuple[int, int]:
         parts, part = 1, 0
         for group, (num_of_instances, instance_id) in sorted(self._groups.items(), reverse=True):
-            if self.sharding_group_filter in (None, group):
+            if self._counts(group):
                 part += parts * instance_id
                 parts *= num_of_instances
         return parts, part
+
+    def _counts(self, group: int) -> bool:
+        return self.sharding_group_filter in (None, group)
+
+
+@functional_datapipe("sharding_round_robin_dispatch")
+class ShardingRoundRobinDispatcher(ShardingFilter[T]):
+    """Yield every n-th item, where n worker processes share the stream of one process; all items where there are none.
+
+    It is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
+    `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
+
+    What stands before it is run in every worker, which keeps its own items and drops the others', where torchdata ran
+    it once, in a process of its own. The items are the same, but a source that cannot be read several times, or not
+    several times alike, needs another arrangement, such as to be read in the main process.
+
+    Raises NotImplementedError for another level.
+
+    >>> from penstock.registry import SHARDING_PRIORITIES
+    >>> dp = IterableWrapper(range(4)).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+    >>> list(dp)
+    [0, 1, 2, 3]
+    """
+
+    dispatches: ClassVar[bool] = True
+
+    def __init__(self, source: IterDataPipe[T], sharding_group_filter: SHARDING_PRIORITIES | None = None) -> None:
+        if sharding_group_filter != SHARDING_PRIORITIES.MULTIPROCESSING:
+            raise NotImplementedError(
+                "sharding_round_robin_dispatch shares the stream of a process among its workers: give "
+                "SHARDING_PRIORITIES.MULTIPROCESSING; for ranks and all other levels use sharding_filter"
+            )
+        super().__init__(source, sharding_group_filter)
+
+    def _counts(self, group: int) -> bool:
+        return group != SHARDING_PRIORITIES.DISTRIBUTED
+
+
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+@functional_datapipe("shard_expand")
+class ShardExpander(IterDataPipe[str]):
+    """Yield the names that a name with ranges in braces stands for, one after another; other names as they are.
+
+    The first number of a range says with how many digits at least all are written. Several ranges in a name give all
+    combinations. Nothing is looked up: the names are those of the pattern, whether the files exist or not.
+
+    Raises ValueError for a range that runs backwards.
+
+    >>> dp = IterableWrapper(["images-{008..010}.tar", "labels.csv"]).shard_expand()
+    >>> list(dp)
+    ['images-008.tar', 'images-009.tar', 'images-010.tar', 'labels.csv']
+    """
+
+    def __init__(self, source: IterDataPipe[str]) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[str]:
+        for item in self.source:
+            yield from _expanded(item)
+            self.mark()
+
+
+def _expanded(name: str) -> Iterator[str]:
+    """The names that one stands for. The parts between its ranges are kept, and the ranges run like nested loops."""
+    if not isinstance(name, str):
+        raise TypeError(f"names are expanded, and this is of type {type(name).__name__}")
+    between: list[str] = []
+    ranges: list[list[str]] = []
+    end = 0
+    for found in _RANGE.finditer(name):
+        low, high = found.groups()
+        if int(low) > int(high):
+            raise ValueError(f"the range {found[0]} runs backwards: write it as {{{high}..{low}}}")
+        between.append(name[end : found.start()])
+        ranges.append([f"{number:0{len(low)}}" for number in range(int(low), int(high) + 1)])
+        end = found.end()
+    for numbers in product(*ranges):
+        yield "".join(part for pair in zip(between, numbers, strict=True) for part in pair) + name[end:]

@@ -1,0 +1,59 @@
+"""torchdata's old import paths, `torchdata.datapipes` and `torchdata.dataloader2`, which lead to Penstock.
+
+One line before the imports of a program makes them work, beside the installed torchdata, which no longer has them:
+
+    import penstock.compat
+
+    penstock.compat.install()
+
+`python -m penstock.compat SCRIPT ARGS…` and `python -m penstock.compat -m MODULE ARGS…` run a program that has no such
+line.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.metadata import version
+
+from ..runner.processes import PREPARATIONS
+from .faces import ROOTS
+from .finder import Finder
+from .keywords import accept_any_name_of_the_source
+
+__all__ = ["install"]
+
+
+def install(take_over: bool = False) -> None:
+    """Let `torchdata.datapipes` and `torchdata.dataloader2` be Penstock's, in this process and in its workers.
+
+    All public names that torchdata 0.9.0 had there can be imported. What else torchdata has, such as `torchdata.nodes`
+    and `torchdata.stateful_dataloader`, stays as it is. A second call does nothing.
+
+    Raises RuntimeError where the installed torchdata still has DataPipes of its own (0.9 or earlier), unless
+    `take_over` says that Penstock's are to stand in their place. To import a private module of torchdata's raises
+    ImportError then, which says where the public names are.
+    """
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    if not take_over and _has_datapipes_of_its_own():
+        raise RuntimeError(
+            f"the installed torchdata, {version('torchdata')}, has DataPipes of its own: install torchdata 0.11 or "
+            "later, or call penstock.compat.install(take_over=True) to use Penstock's in their place"
+        )
+    for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{root}." for root in ROOTS))]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Finder())
+    accept_any_name_of_the_source()
+    PREPARATIONS.append(functools.partial(install, take_over=take_over))
+    for root in ROOTS:  # a program may import torchdata only, and ask that for its parts
+        import_module(root)
+
+
+def _has_datapipes_of_its_own() -> bool:
+    torchdata = PathFinder.find_spec("torchdata")
+    if torchdata is None or torchdata.submodule_search_locations is None:
+        return False
+    return PathFinder.find_spec("torchdata.datapipes", torchdata.submodule_search_locations) is not None

@@ -1,0 +1,37 @@
+"""What the children of a program that runs under compat import in place of its main module."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from multiprocessing import spawn
+from typing import Any
+
+from . import install
+
+__all__ = ["PROGRAM", "children_import_the_program"]
+
+PROGRAM = "PENSTOCK_COMPAT_PROGRAM"
+"""The environment variable that tells the children which program runs: `script:PATH` or `module:NAME`."""
+
+_prepare = spawn.get_preparation_data
+
+
+def children_import_the_program(kind: str, program: str) -> None:
+    """Let children that are started by spawn or forkserver install the old paths before they import the main module."""
+
+    def prepare(name: str) -> dict[str, Any]:
+        data = _prepare(name)
+        if {data.pop("init_main_from_path", None), data.pop("init_main_from_name", None)} != {None}:
+            data["init_main_from_name"] = __name__  # which multiprocessing imports as the main module
+        return data
+
+    os.environ[PROGRAM] = f"{kind}:{program}"
+    spawn.get_preparation_data = prepare
+
+
+if __name__ == "__mp_main__":
+    install()
+    _kind, _, _name = os.environ[PROGRAM].partition(":")
+    _run = runpy.run_module if _kind == "module" else runpy.run_path
+    globals().update(_run(_name, run_name=__name__))

@@ -1,0 +1,57 @@
+"""The imports of torchdata's old modules, answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+
+from .faces import FACES, ROOTS, Face
+
+__all__ = ["Finder"]
+
+
+class Finder(MetaPathFinder):
+    """Finds the modules that have a face here, and says of all others below the same roots that they are private."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname in FACES:
+            # All as packages, so that this is asked for private modules below them too.
+            return spec_from_loader(fullname, _FaceLoader(FACES[fullname]), is_package=True)
+        if fullname.startswith(tuple(f"{root}." for root in ROOTS)):
+            raise ModuleNotFoundError(_where_instead(fullname), name=fullname)
+        return None
+
+
+class _FaceLoader(Loader):
+    def __init__(self, face: Face) -> None:
+        self._face = face
+
+    def exec_module(self, module: ModuleType) -> None:
+        names = dict(self._face.names())
+        vars(module).update(names, __file__=__file__)  # what an ImportError shows
+        module.__doc__ = f"The public names of torchdata 0.9's {module.__name__}, which are Penstock's."
+        if self._face.later is not None:
+            vars(module)["__getattr__"] = self._face.later
+        parts = [name for name in FACES if name.rpartition(".")[0] == module.__name__]
+        for part in parts:  # torchdata's packages imported theirs too
+            import_module(part)
+        vars(module)["__all__"] = sorted({*names, *(part.rpartition(".")[2] for part in parts)})
+
+
+def _where_instead(name: str) -> str:
+    """What to say of a module that is not there: which public names are likely to be those that it had."""
+    stem = name.rpartition(".")[2].replace("_", "").lower()
+    public = next(face for face in (name.rpartition(".")[0].rsplit(".", cut)[0] for cut in range(9)) if face in FACES)
+    while not (names := [*FACES[public].names()]):
+        public = public.rpartition(".")[0]
+    alike = [each for each in names if stem in each.lower()]
+    return (
+        f"{name} was a private module of torchdata, and penstock.compat has the public names only: "
+        f"from {public} import {', '.join(alike) or '…'} (classes without the ending IterDataPipe or MapDataPipe)"
+    )

@@ -1,0 +1,93 @@
+"""torchdata.datapipes.utils: streams, and a chain as a drawing."""
+
+from __future__ import annotations
+
+import io
+from abc import ABCMeta
+from collections.abc import Iterator
+from typing import Any
+
+from ..pipes.extras import require
+from ..registry import sources_of, walk
+from ..registry.graph import DataPipe
+
+__all__ = ["StreamWrapper", "janitor", "to_graph"]
+
+
+class StreamWrapper(metaclass=ABCMeta):  # noqa: B024 - for the hook below
+    """A stream that is closed when nobody holds it any more. The streams that operators hand out count as such too.
+
+    >>> stream = StreamWrapper(io.BytesIO(b"text"), name="a file")
+    >>> stream.read()
+    b'text'
+    """
+
+    def __init__(self, file_obj: Any, parent_stream: Any = None, name: str | None = None) -> None:
+        self.file_obj = file_obj
+        self.parent_stream = parent_stream  # kept for as long as this one
+        self.name = name
+        self.closed = False
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        # By its name, torch's own, which its pipes hand out.
+        return issubclass(other, io.IOBase) or any(kind.__name__ == "StreamWrapper" for kind in other.__mro__)
+
+    def close(self) -> None:
+        """Close the stream."""
+        if not self.closed:
+            self.closed = True
+            self.file_obj.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["file_obj"], name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.file_obj)
+
+    def __next__(self) -> Any:
+        return next(self.file_obj)
+
+    def __enter__(self) -> StreamWrapper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if "closed" in vars(self):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"StreamWrapper<{self.name or repr(self.file_obj)}>"
+
+
+def janitor(obj: Any) -> None:
+    """Close every stream in an item: itself, or those inside its lists, tuples and dicts.
+
+    >>> stream = io.BytesIO()
+    >>> janitor({"image": [stream]})
+    >>> stream.closed
+    True
+    """
+    if isinstance(obj, StreamWrapper):
+        obj.close()
+    elif isinstance(obj, dict):
+        janitor([*obj.values()])
+    elif isinstance(obj, (list, tuple)):
+        for part in obj:
+            janitor(part)
+
+
+def to_graph(dp: DataPipe, *, debug: bool = False) -> Any:
+    """Return a drawing of a chain, as a `graphviz.Digraph`; the repr of a pipe shows the same as text.
+
+    `debug` adds each pipe's id. Raises ImportError where graphviz is not installed.
+    """
+    drawing = require("graphviz", "graphviz").Digraph(node_attr={"shape": "box"})
+    for pipe in walk(dp):
+        name = type(pipe).__name__
+        drawing.node(str(id(pipe)), f"{name}\n{id(pipe)}" if debug else name)
+        for source in sources_of(pipe):
+            drawing.edge(str(id(source)), str(id(pipe)))
+    return drawing
