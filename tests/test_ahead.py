@@ -1,12 +1,22 @@
 """prefetch: reads ahead by a thread, in order, bounded, and ends with the pass."""
 
 import gc
+import itertools
+import subprocess
+import sys
+import textwrap
 import threading
 import time
+import weakref
+from itertools import islice
 
+import psutil
 import pytest
 
 import penstock as ps
+import penstock.pipes.iter.ahead as ahead_family
+from penstock.pipes.iter.ahead import ReadsAhead
+from penstock.registry import Pace
 from resuming import assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -90,6 +100,102 @@ def test_two_passes_one_after_the_other():
 def test_a_wrong_buffer_size_raises_at_construction():
     with pytest.raises(ValueError, match="buffer_size must be at least 1"):
         numbers([]).prefetch(0)
+
+
+def test_an_error_of_the_pass_before_does_not_come_again():
+    failing = [True]
+    dp = numbers(range(3)).map(lambda x: 1 // (1 - failing[0] * (x == 1))).prefetch(5)
+    with pytest.raises(ZeroDivisionError):
+        list(dp)
+    failing[0] = False
+    assert list(dp) == [1, 1, 1]
+
+
+def test_a_source_that_hangs_is_an_error_at_close(monkeypatch):
+    monkeypatch.setattr(ahead_family, "PATIENCE", 0.2)
+    hanging, release = threading.Event(), threading.Event()
+    running = iter(numbers(range(3)).map(lambda x: x and (hanging.set(), release.wait(20))).prefetch(5))
+    next(running)
+    assert hanging.wait(10)
+    with pytest.raises(RuntimeError, match=r"did not end for 0.2 s after prefetching was stopped"):
+        running.close()
+    release.set()
+    wait_until(lambda: reading_threads() == [])
+
+
+def test_a_wait_before_another_attempt_ends_with_the_pass():
+    def fails(x):
+        if x:
+            failed.set()
+            raise OSError("down")
+        return x
+
+    failed = threading.Event()
+    running = iter(numbers(range(2)).map(fails, on_error=ps.Retry(9, backoff=1000)).prefetch(1).prefetch(1))
+    next(running)
+    assert failed.wait(10)
+    running.close()
+    assert reading_threads() == []
+
+
+def test_a_pipe_that_is_dropped_is_freed_at_once():
+    dp = numbers(range(9)).prefetch(2)
+    running = iter(dp)
+    next(running)
+    freed = weakref.ref(dp)
+    gc.disable()
+    try:
+        del dp, running
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
+def test_a_program_that_ends_while_torch_computes_ahead_ends_well():
+    script = textwrap.dedent(
+        """
+        import torch
+        import penstock as ps
+        source = ps.iter.IterableWrapper(range(10**6)).map(lambda x: torch.rand(300, 300) @ torch.rand(300, 300))
+        running = iter(source.prefetch(3).prefetch(100))
+        next(running)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_many_passes_leave_nothing():
+    dp = numbers(range(50)).prefetch(3)
+    list(dp)
+    before = psutil.Process().num_fds(), threading.active_count()
+    for taken in range(30):
+        list(islice(dp, taken))
+    assert (psutil.Process().num_fds(), threading.active_count()) == before
+
+
+def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monkeypatch):
+    """As when a run goes on, on the CPU, that an accelerator had begun."""
+
+    class OneAhead(ReadsAhead):
+        def __init__(self, source):
+            self.source = source
+
+        def __iter__(self):
+            items = islice(self._ahead(), self._progress.done, None)
+            for held in itertools.pairwise([*items, None]):
+                self._progress.done += 1
+                yield held[0]
+
+    assert_resumes_everywhere(lambda: OneAhead(numbers(range(6))))
+    ahead = OneAhead(numbers(range(6)))
+    monkeypatch.setattr(Pace, "due", lambda self: False)
+    assert list(islice(ahead, 3)) == [0, 1, 2]
+    state = ahead.state_dict()
+    state["chain"][0] = "DeviceMover"
+    moved = numbers(range(6)).to_device("cpu")
+    moved.load_state_dict(state)
+    assert list(moved) == [3, 4, 5]
 
 
 def test_resuming():

@@ -178,6 +178,36 @@ def test_map_computes_an_item_when_it_is_asked_for() -> None:
     assert list(dp) == [0, 10, 20, 30, 40]
 
 
+def test_map_without_a_function_gives_the_items_as_they_are() -> None:
+    assert list(numbers(3).map()) == [0, 1, 2]
+
+
+def test_map_tries_an_item_again_and_counts_that() -> None:
+    attempts: list[int] = []
+
+    def works_the_second_time(x: int) -> int:
+        attempts.append(x)
+        if attempts.count(x) < 2:
+            raise OSError("not yet")
+        return x
+
+    dp = numbers(3).map(works_the_second_time, on_error=ps.Retry(1, backoff=0))
+    assert [dp[2], dp[0], dp[2]] == [2, 0, 2]
+    assert attempts == [2, 2, 0, 0, 2]
+    assert dp.guard.stats["retried"] == 2
+    copied = pickle.loads(cloudpickle.dumps(dp))
+    assert list(copied) == [0, 1, 2]
+    with pytest.raises(OSError, match="not yet") as caught:
+        _ = numbers(9).map(works_the_second_time, on_error=ps.Retry(1, backoff=0, errors=ValueError))[7]
+    assert caught.value.__notes__[0].endswith("on 7")
+
+
+@pytest.mark.parametrize("on_error", ["skip", ps.Skip(3), ps.Retry(1, then="skip")])
+def test_map_cannot_leave_out_an_index(on_error: Any) -> None:
+    with pytest.raises(ValueError, match="an index that has no item cannot be left out"):
+        numbers(3).map(double, on_error=on_error)
+
+
 @pytest.mark.parametrize(
     ("drop_last", "expected"), [(False, [[0, 1, 2], [3, 4, 5], [6]]), (True, [[0, 1, 2], [3, 4, 5]])]
 )

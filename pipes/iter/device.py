@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from itertools import islice
 from typing import Any, TypeVar
 
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory as _untyped_pin
 
-from ...registry import IterDataPipe, Node, Trail, functional_datapipe
+from ...registry import IterDataPipe, functional_datapipe
+from .ahead import ReadsAhead
 
 T = TypeVar("T")
 
@@ -59,7 +61,7 @@ class PinMemory(IterDataPipe[T]):
 
 
 @functional_datapipe("to_device")
-class DeviceMover(IterDataPipe[T]):
+class DeviceMover(ReadsAhead[T]):
     """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
 
     The copy of one item ahead goes from pinned memory on a stream of its own, so that it overlaps what is computed on
@@ -74,53 +76,38 @@ class DeviceMover(IterDataPipe[T]):
     [{'x': tensor([0., 0.]), 'name': 'a'}]
     """
 
-    holds_items = False
     in_main_process = True  # workers have no business on the device
-    transient = ("_trail",)
 
     def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:
         self.source = source
         self.device = None if device is None else torch.device(device)
 
-    def reset(self) -> None:
-        self._trail: Trail[T] | None = None
-        self._handed_out = 0
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        return {"skip": skip}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._handed_out = state["skip"]
-
     def __iter__(self) -> Iterator[T]:
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         device = self.device or accelerator or torch.device("cpu")
         if device.type == "cpu":
-            return iter(self.source)
+            return self._not_done()
         if accelerator is not None and device.type == accelerator.type and device.type in _WITH_STREAMS:
             return self._one_ahead(device)
-        return (move(item, device) for item in self.source)
+        return (move(item, device) for item in self._not_done())
 
     def __len__(self) -> int:
         return len(self.source)
 
+    def _not_done(self) -> Iterator[T]:
+        """The source's items, without one that had been handed out where a state was taken while another was ahead."""
+        return islice(self.source, self._progress.done, None)
+
     def _one_ahead(self, device: torch.device) -> Iterator[T]:
-        skip = self._handed_out
-        self._trail = Trail(self.source, lambda: self._handed_out)
         side = torch.Stream(device=device)
         on_the_way: list[tuple[T, torch.Event]] = []
-        for number, item in enumerate(self._trail):
-            if number < skip:
-                continue
+        for item in islice(self._ahead(), self._progress.done, None):
             on_the_way.append(_start_copy(item, device, side))
             if len(on_the_way) == 2:
-                self._handed_out += 1
+                self._progress.done += 1
                 yield _arrived(*on_the_way.pop(0), device)
         for moved, copied in on_the_way:
-            self._handed_out += 1
+            self._progress.done += 1
             yield _arrived(moved, copied, device)
 
 

@@ -111,16 +111,10 @@ class Mapper(OneToOne[R]):
                 "fn is a generator function, and map would yield its generators: use .flatmap(fn) where fn takes one "
                 "item, .pipe(fn) where it takes the whole stream"
             )
-        if isinstance(output_col, (list, tuple)):
-            if len(output_col) != 1:
-                raise ValueError(f"output_col must name one column, and names {len(output_col)}")
-            output_col = output_col[0]
-        if input_col is None and output_col is not None:
-            raise ValueError("output_col needs an input_col: without one, the result takes the place of the whole item")
         self.source = source
         self.fn = fn
         self.input_col = input_col
-        self.output_col = output_col
+        self.output_col = one_output_col(input_col, output_col)
         self.on_error = on_error
         self.guard = Guard(on_error)
 
@@ -236,7 +230,7 @@ class FlatMapper(IterDataPipe[R]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[R]:
-        outputs_of = self.guard.outputs(taking_columns(self.fn or _as_it_is, self.input_col))
+        outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
         for item in self.source:
             yield from outputs_of(item)
             self.mark()
@@ -280,7 +274,19 @@ class StreamMapper(IterDataPipe[R]):
         return iter(outputs)
 
 
-def _as_it_is(*columns: Any) -> Any:
+def one_output_col(input_col: Columns | None, output_col: Hashable | list[Hashable] | None) -> Hashable | None:
+    """Return the one output column, which a list may name too; ValueError where there are more, or no input column."""
+    if isinstance(output_col, (list, tuple)):
+        if len(output_col) != 1:
+            raise ValueError(f"output_col must name one column, and names {len(output_col)}")
+        output_col = output_col[0]
+    if input_col is None and output_col is not None:
+        raise ValueError("output_col needs an input_col: without one, the result takes the place of the whole item")
+    return output_col
+
+
+def as_it_is(*columns: Any) -> Any:
+    """Return a column, or a tuple of several."""
     return columns[0] if len(columns) == 1 else columns
 
 

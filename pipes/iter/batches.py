@@ -1,0 +1,293 @@
+"""Whole batches made into others by a function."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from contextlib import closing, suppress
+from itertools import islice
+from queue import SimpleQueue
+from typing import Any, Literal
+
+import torch
+
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, say_where
+from ...registry.notes import describe_item
+from ..columns import Columns, check_function, replacing_columns, taking_columns
+from ..threads import PATIENCE, Outcome, join
+from .parallel import WorksAhead
+from .transform import OneToOne, one_output_col
+
+_ADVICE = (
+    "vmap runs fn once for a whole batch: that takes tensors whose first dimension is the batch, or the one that "
+    "in_dims says, and torch's operations only, without branches on values and .item(). Name the columns that are "
+    "tensors with input_col; for functions of another kind there are .map before .batch, and .map_batches"
+)
+
+
+@functional_datapipe("map_batches")
+class BatchMapper(IterDataPipe[Any]):
+    """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
+
+    `fn` gets a list of items and returns an iterable, as long as it likes, or is a generator function. With
+    `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
+    items. `on_error` is what becomes of a batch for which `fn` raises: where it is left out, it counts as one.
+
+    >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
+    >>> list(dp)
+    [1, 5, 4]
+    >>> list(IterableWrapper([("a", 1), ("b", 2)]).map_batches(lambda numbers: [max(numbers)], 2, input_col=1))
+    [2]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        fn: Callable[..., Iterable[Any]],
+        batch_size: int,
+        input_col: Columns | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("fn", fn, input_col)
+        _check_size("batch_size", batch_size)
+        self.source = source
+        self.fn = fn
+        self.batch_size = batch_size
+        self.input_col = input_col
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[Any]:
+        outputs_of = self.guard.outputs(self._of_batch)
+        items = iter(self.source)
+        while batch := list(islice(items, self.batch_size)):
+            try:
+                yield from outputs_of(batch)
+            except Exception as error:
+                say_where(error, self, batch)
+                raise
+            self.mark()
+
+    def _of_batch(self, batch: list[Any]) -> Iterable[Any]:
+        if isinstance(self.input_col, (list, tuple)):
+            return self.fn(*([item[column] for item in batch] for column in self.input_col))
+        return self.fn(batch if self.input_col is None else [item[self.input_col] for item in batch])
+
+
+@functional_datapipe("async_map_batches")
+class BatchAsyncMapper(WorksAhead[Any]):
+    """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
+
+    Up to `batch_size` items are read ahead, of which `max_concurrency` are awaited at a time. They are awaited in one
+    event loop for the pass, in a thread of its own, so that notebooks, which have a loop running, can use it. With
+    `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
+
+    `input_col` and `output_col` are as for `map`. `on_error` is what becomes of an item for which `async_fn` raises.
+    Closing cancels what is awaited; RuntimeError is raised where something goes on for half a minute all the same.
+
+    >>> async def load(number):
+    ...     await asyncio.sleep(0.01)
+    ...     return number * 10
+    >>> import asyncio
+    >>> dp = IterableWrapper(range(5)).async_map_batches(load, batch_size=3)
+    >>> list(dp)
+    [0, 10, 20, 30, 40]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        async_fn: Callable[..., Awaitable[Any]],
+        batch_size: int,
+        input_col: Columns | None = None,
+        output_col: Hashable | list[Hashable] | None = None,
+        max_concurrency: int = 32,
+        flatten: bool = True,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("async_fn", async_fn, input_col)
+        _check_size("batch_size", batch_size)
+        _check_size("max_concurrency", max_concurrency)
+        self.source = source
+        self.async_fn = async_fn
+        self.batch_size = batch_size
+        self.input_col = input_col
+        self.output_col = one_output_col(input_col, output_col)
+        self.max_concurrency = max_concurrency
+        self.flatten = flatten
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[Any]:
+        function = self.async_fn if self.input_col is None else self._of_columns
+        results: Any = self._results(
+            lambda arrivals: _Loop(function, self.guard, arrivals, self.max_concurrency), room=self.batch_size
+        )
+        return results if self.flatten else self._in_batches(results)
+
+    def __len__(self) -> int:
+        items = super().__len__()
+        return items if self.flatten else -(-items // self.batch_size)
+
+    def _in_batches(self, results: Any) -> Iterator[list[Any]]:
+        with closing(results):
+            while batch := list(islice(results, self.batch_size)):
+                yield batch
+
+    async def _of_columns(self, item: Any) -> Any:
+        result = await taking_columns(self.async_fn, self.input_col)(item)
+        return replacing_columns(lambda *_: result, self.input_col, self.output_col)(item)
+
+
+class _Loop:
+    """An event loop in a thread of its own that awaits a function of items, so many at a time."""
+
+    def __init__(
+        self, function: Callable[[Any], Awaitable[Any]], guard: Guard, arrivals: SimpleQueue[Outcome], most: int
+    ) -> None:
+        self._function = function
+        self._guarded_function = function if guard.raises else self._guarded
+        self._guard = guard
+        self._arrivals = arrivals
+        self._gate = asyncio.Semaphore(most)
+        self._over = asyncio.Event()
+        self._coming: deque[tuple[int, Any]] = deque()
+        self._told = False
+        self._tasks: dict[int, tuple[asyncio.Task[None], Any]] = {}
+        self._thread: threading.Thread | None = None
+
+    def submit(self, number: int, item: Any) -> None:
+        """Have an item awaited as soon as there is room for it."""
+        if self._thread is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, name="penstock-async", daemon=True)
+            atexit.register(self.stop)
+            self._thread.start()
+        self._coming.append((number, item))
+        if not self._told:  # once for all that come until it looks, since telling it costs more than the rest
+            self._told = True
+            self._loop.call_soon_threadsafe(self._begin)
+
+    def stop(self) -> None:
+        """Cancel what is awaited, and wait until it has ended; RuntimeError where it does not."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        atexit.unregister(self.stop)
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._over.set)
+        if not join([thread], PATIENCE):
+            items = ", ".join(describe_item(item) for _, item in [*self._tasks.values()])
+            raise RuntimeError(f"not done {PATIENCE} s after it was cancelled: {items}")
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        await self._over.wait()  # the runner cancels what is left
+
+    def _begin(self) -> None:
+        self._told = False  # before it looks: what comes meanwhile is told of again
+        while self._coming:
+            number, item = self._coming.popleft()
+            self._tasks[number] = self._loop.create_task(self._work(number, item)), item
+
+    async def _work(self, number: int, item: Any) -> None:
+        async with self._gate:
+            try:
+                outcome: Outcome = (number, await self._guarded_function(item), None)
+            except asyncio.CancelledError as error:  # by itself, or at the end, when nobody is there to be told
+                told = RuntimeError("async_fn was cancelled")
+                told.__cause__ = error
+                outcome = (number, None, told)
+            except BaseException as error:
+                outcome = (number, None, error)
+        del self._tasks[number]
+        self._arrivals.put(outcome)
+
+    async def _guarded(self, item: Any) -> Any:
+        try:
+            return await self._function(item)
+        except Exception as error:
+            failures = [error]
+
+        def attempt(item: Any) -> Any:
+            if failures:  # the first attempt has been made
+                raise failures.pop()
+            return asyncio.run_coroutine_threadsafe(self._awaited(item), self._loop).result()
+
+        # In a thread, since between attempts it waits.
+        return await asyncio.to_thread(self._guard.wrap(attempt), item)
+
+    async def _awaited(self, item: Any) -> Any:
+        return await self._function(item)
+
+
+@functional_datapipe("vmap")
+class Vectorizer(OneToOne[Any]):
+    """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
+
+    The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` gives them, whose first dimension is the
+    batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for all of them;
+    what it returns, tensors or tuples, lists and dicts of tensors, is yielded with the dimension put in front. With
+    `input_col` and `output_col`, as for `map`, `fn` gets these columns of the batch, and the others may be anything.
+
+    `in_dims` says which dimension of the tensors is the batch: for all, or laid out as `fn`'s argument is, or as a
+    tuple with one for each column; None is for what is the same for all samples. `randomness` says what random
+    operations in `fn` do: `"error"`, `"different"` numbers for each sample, or the `"same"`; they draw from torch's own
+    generator. `on_error` is what becomes of a batch for which this fails.
+
+    Raises what torch raises where `fn` cannot be vectorised, with advice.
+
+    >>> dp = IterableWrapper([1.0, 2.0, 3.0]).batch(2).collate().vmap(lambda x: x * 2 if x.dim() == 0 else x)
+    >>> list(dp)
+    [tensor([2., 4.], dtype=torch.float64), tensor([6.], dtype=torch.float64)]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        fn: Callable[..., Any],
+        in_dims: Any = 0,
+        randomness: Literal["error", "different", "same"] = "error",
+        *,
+        input_col: Columns | None = None,
+        output_col: Hashable | list[Hashable] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_function("fn", fn, input_col)
+        if randomness not in ("error", "different", "same"):
+            raise ValueError(f"randomness must be 'error', 'different' or 'same', and is {randomness!r}")
+        self.source = source
+        self.fn = fn
+        self.in_dims = in_dims
+        self.randomness = randomness
+        self.input_col = input_col
+        self.output_col = one_output_col(input_col, output_col)
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def _function(self) -> Callable[[Any], Any]:
+        several = isinstance(self.input_col, (list, tuple))
+        in_dims = self.in_dims if several or isinstance(self.in_dims, int) else (self.in_dims,)
+        vectorized = torch.func.vmap(self.fn, in_dims, randomness=self.randomness)
+
+        def of_batch(*columns: Any) -> Any:
+            try:
+                return vectorized(*columns)
+            except Exception as error:
+                error.add_note(_ADVICE)
+                raise
+
+        return replacing_columns(of_batch, self.input_col, self.output_col)
+
+
+def _check_size(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, and is {value}")

@@ -1,0 +1,164 @@
+"""Starting processes that need nothing of the main program, and what becomes of them and their errors."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import connection as mp_connection
+from multiprocessing import forkserver, parent_process, spawn
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+__all__ = ["PREPARATIONS", "context_for", "describe_exit", "end_with_parent", "lock", "pickled_error", "start"]
+
+START_METHOD = "forkserver"
+"""Not fork: it breaks the Rust and C++ clients that the parent may have used. Spawn costs an import for each."""
+
+PREPARATIONS: list[Callable[[], object]] = []
+"""What every process calls before it loads anything of the program's."""
+
+lock = threading.RLock()
+"""Held while a process is started, ended or asked how it ended: multiprocessing does so from one thread at a time."""
+
+_starting = threading.local()
+_preparation_data = spawn.get_preparation_data
+
+
+def _preparation_data_without_main(name: str) -> dict[str, Any]:
+    """Leave out the main module where one of our processes is being started.
+
+    It gets all it runs by cloudpickle. Importing the main module would run a script once more that has no
+    `if __name__ == "__main__"`.
+    """
+    data = _preparation_data(name)
+    if getattr(_starting, "ours", False):
+        data.pop("init_main_from_path", None)
+        data.pop("init_main_from_name", None)
+    return data
+
+
+spawn.get_preparation_data = _preparation_data_without_main
+
+
+def context_for(start_method: str | None, preload: str) -> BaseContext:
+    """Return the multiprocessing context of a start method; ValueError where the platform does not have it.
+
+    `preload` is the module that processes run; a fork server imports it once for all.
+    """
+    method = start_method or START_METHOD
+    if method not in multiprocessing.get_all_start_methods():
+        known = ", ".join(multiprocessing.get_all_start_methods())
+        raise ValueError(f"multiprocessing_context {method!r} is not one of this platform's: {known}")
+    if method == "forkserver":
+        # The default preloads the main module, which runs a script without a guard once more, in the server.
+        preloaded: list[str] = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
+        others = [module for module in preloaded if module != "__main__"]
+        forkserver.set_forkserver_preload([*dict.fromkeys([*others, preload])])
+    return multiprocessing.get_context(method)
+
+
+def _forget_server_of_parent() -> None:
+    """Let a process that was made by fork, such as a worker of torch's loader, have a fork server of its own."""
+    forkserver._forkserver.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_server_of_parent)
+
+
+def start(process: BaseProcess) -> None:
+    """Start a process, also from one that is a daemon, such as a loader's worker.
+
+    Daemons may not have children, since those would be left behind; ours end with their parent.
+    """
+    me = multiprocessing.current_process()
+    with lock:
+        daemon = me.daemon
+        _starting.ours = True
+        try:
+            if daemon:
+                me.daemon = False
+            process.start()
+        finally:
+            _starting.ours = False
+            if daemon:
+                me.daemon = True
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it ends, even while a user's function is stuck."""
+    threading.Thread(target=_wait_for_parent, name="penstock-watch-parent", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        mp_connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def describe_exit(exit_code: int | None) -> str:
+    """Return how a process ended, in words.
+
+    >>> describe_exit(-9), describe_exit(3)
+    ('was killed by SIGKILL', 'ended with exit code 3')
+    """
+    if exit_code is not None and exit_code < 0:
+        try:
+            return f"was killed by {signal.Signals(-exit_code).name}"
+        except ValueError:
+            return f"was killed by signal {-exit_code}"
+    return f"ended with exit code {exit_code}"
+
+
+class RemoteTraceback(Exception):
+    """The traceback of an error in another process, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text}"""'
+
+
+def pickled_error(error: Exception) -> bytes:
+    """Return, as bytes, an error and a cause for it that shows its traceback as text.
+
+    In the place of one that cannot be pickled there is a RuntimeError that tells of it.
+    """
+    told = traceback.TracebackException.from_exception(error)
+    # Without the last lines, which say what the error itself will say.
+    cause = RemoteTraceback("".join([*told.format()][: -len([*told.format_exception_only()])]))
+    # By value, for errors whose __init__ takes other arguments than they keep, which pickle would call it with.
+    for sent in (error, _ErrorByValue(type(error), error.args, vars(error))):
+        with suppress(Exception):
+            pickled = bytes(cloudpickle.dumps((sent, cause)))
+            cloudpickle.loads(pickled)
+            return pickled
+    stand_in = RuntimeError(f"{''.join(told.format_exception_only())}(the error itself could not be pickled)")
+    return bytes(cloudpickle.dumps((stand_in, cause)))
+
+
+class _ErrorByValue:
+    """Pickles as an error without a call of its `__init__`."""
+
+    def __init__(self, kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        self._parts = (kind, arguments, attributes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_error, self._parts
+
+
+def _rebuild_error(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
+    error = kind.__new__(kind, *arguments)
+    vars(error).update(attributes)
+    return error

@@ -1,0 +1,153 @@
+"""shuffled_flatmap: the outputs of several items mixed at random, resumed without reading everything again."""
+
+import json
+from itertools import islice
+from unittest import mock
+
+import pytest
+
+import penstock as ps
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
+
+numbers = ps.iter.IterableWrapper
+
+
+def runs(n):
+    return [(n, k) for k in range(n)]
+
+
+def fails_at_three(n):
+    yield n
+    if n == 3:
+        raise ValueError("three")
+    yield n
+
+
+@pytest.mark.parametrize("buffer_size", [1, 2, 100])
+def test_all_outputs_come_and_those_of_one_item_in_their_order(buffer_size):
+    dp = numbers([3, 0, 5, 2, 4]).shuffled_flatmap(runs, buffer_size=buffer_size).set_seed(3)
+    seen = list(dp)
+    assert sorted(seen) == sorted(output for n in (3, 0, 5, 2, 4) for output in runs(n))
+    for n in (3, 5, 2, 4):
+        assert [output for output in seen if output[0] == n] == runs(n)
+    assert (seen == [output for n in (3, 0, 5, 2, 4) for output in runs(n)]) == (buffer_size == 1)
+    assert list(dp) != seen or buffer_size == 1  # the next pass is another order
+
+
+@pytest.mark.parametrize(
+    ("items", "options", "expected"),
+    [
+        ([[1, 2], (), "ab"], {}, [1, 2, "a", "b"]),
+        ([("a", [1, 2]), ("b", [3])], {"input_col": 1}, [1, 2, 3]),
+        ([("a", 2)], {"fn": lambda name, n: [name] * n, "input_col": [0, 1]}, ["a", "a"]),
+    ],
+)
+def test_functions_and_columns_as_for_flatmap(items, options, expected):
+    assert sorted(numbers(items).shuffled_flatmap(**options), key=str) == sorted(expected, key=str)
+
+
+def test_without_shuffling_it_is_flatmap():
+    items = numbers([3, 0, 5])
+    dp = items.shuffled_flatmap(runs).set_shuffle(False)
+    assert list(dp) == [*runs(3), *runs(5)]
+
+
+def test_no_more_items_are_open_than_there_is_room_for_and_all_are_closed():
+    open_now, peaks = [], []
+
+    def outputs(n):
+        open_now.append(n)
+        peaks.append(len(open_now))
+        try:
+            yield from range(3)
+        finally:
+            open_now.remove(n)
+
+    dp = numbers(range(9)).shuffled_flatmap(outputs, buffer_size=4)
+    assert len(list(dp)) == 27
+    assert max(peaks) == 4
+    running = iter(dp)
+    list(islice(running, 8))
+    assert open_now
+    running.close()
+    assert open_now == []
+
+
+def test_one_that_fails_to_close_does_not_keep_the_others_open():
+    closed = []
+
+    def outputs(n):
+        try:
+            yield from range(99)
+        finally:
+            closed.append(n)
+            if n == 1:
+                raise OSError("cannot close")
+
+    running = iter(numbers(range(4)).shuffled_flatmap(outputs))
+    list(islice(running, 30))
+    with pytest.raises(OSError, match="cannot close"):
+        running.close()
+    assert sorted(closed) == [0, 1, 2, 3]
+
+
+def test_an_error_names_the_item_it_was_on():
+    with pytest.raises(ValueError, match="three") as caught:
+        list(numbers(range(9)).shuffled_flatmap(fails_at_three))
+    assert caught.value.__notes__ == ["penstock: raised in ShuffledFlatMapper(fails_at_three), on 3"]
+    with pytest.raises(TypeError, match="not iterable") as caught:
+        list(numbers([7, 8]).shuffled_flatmap(abs))
+    assert caught.value.__notes__[0].endswith(", on 7")
+
+
+def test_an_item_that_fails_is_left_out_from_there_on():
+    dp = numbers(range(6)).shuffled_flatmap(fails_at_three, on_error="skip")
+    assert sorted(dp) == [0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 5]
+    assert dp.stats()["shuffled_flatmap"]["skipped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"), [({"buffer_size": 0}, ValueError), ({"fn": 3}, TypeError), ({"fn": lambda: 1}, ValueError)]
+)
+def test_wrong_arguments_raise_at_construction(arguments, error):
+    with pytest.raises(error):
+        numbers([]).shuffled_flatmap(**arguments)
+
+
+@pytest.mark.parametrize("buffer_size", [1, 2, 100])
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_resuming_is_exact(buffer_size, on_error):
+    fn = runs if on_error == "raise" else fails_at_three
+    assert_resumes_everywhere(
+        lambda: (
+            numbers([3, 0, 2, 1, 4])
+            .shuffle()
+            .set_seed(2)
+            .shuffled_flatmap(fn, buffer_size=buffer_size, on_error=on_error)
+            .set_seed(1)
+        )
+    )
+
+
+def test_resuming_opens_only_what_was_open():
+    opened = []
+
+    def outputs(n):
+        opened.append(n)
+        return [n] * 5
+
+    def make():
+        return numbers(range(50)).shuffled_flatmap(outputs, buffer_size=3).set_seed(1)
+
+    with mock.patch.object(Pace, "due", return_value=True):
+        dp = make()
+        running = iter(dp)
+        seen = list(islice(running, 200))
+        state = json.loads(json.dumps(dp.state_dict()))
+        opened.clear()
+        resumed = make()
+        resumed.load_state_dict(state)
+        assert len(list(resumed)) == 50
+    assert len(seen) == 200
+    assert set(opened).isdisjoint(range(30))

@@ -1,0 +1,634 @@
+"""threadpool_map and processpool_map: ordered, bounded, resumed exactly, ended promptly, and nothing is left behind."""
+
+import functools
+import gc
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import traceback
+from collections import Counter
+from itertools import islice
+from unittest import mock
+
+import psutil
+import pytest
+import torch
+
+import penstock as ps
+import penstock.pipes.iter.parallel as parallel_family
+import penstock.pipes.threads as threads_of_a_pass
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
+
+pytestmark = pytest.mark.timeout(30)
+
+numbers = ps.iter.IterableWrapper
+METHODS = ("threadpool_map", "processpool_map")
+either = pytest.mark.parametrize("method", METHODS)
+
+
+def mapped(source, method, fn, **options):
+    return getattr(source, method)(fn, **{"max_workers": 2, **options})
+
+
+def our_threads():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def our_processes():
+    return [child.pid for child in multiprocessing.active_children() if child.name == "penstock-processpool"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collecting_garbage_is_quick():
+    """What the modules hold is not looked at each time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    """After each test: no thread, no process of ours, no more descriptors than before."""
+    list(numbers([1]).processpool_map(abs, max_workers=1))  # the fork server stays for the next pool
+    gc.collect()
+    before = psutil.Process().num_fds()
+    yield
+    gc.collect()
+    assert our_threads() == []
+    assert our_processes() == []
+    assert psutil.Process().num_fds() <= before
+
+
+def slower_at_first(x):
+    time.sleep(0.05 if x % 4 == 0 else 0)
+    return x * 10
+
+
+# what comes out
+
+
+@either
+def test_results_come_in_the_order_of_the_items(method):
+    dp = mapped(numbers(range(12)), method, slower_at_first, scheduled_tasks=5)
+    assert list(dp) == list(dp) == [x * 10 for x in range(12)]
+    assert len(dp) == 12
+
+
+@either
+def test_without_order_results_come_as_they_are_ready(method, tmp_path):
+    gate = tmp_path / "gate"
+
+    def first_waits_for_the_last(x):
+        while x == 0 and not gate.exists():
+            time.sleep(0.001)
+        if x == 5:
+            gate.touch()
+        return x
+
+    dp = mapped(numbers(range(6)), method, first_waits_for_the_last, ordered=False)
+    seen = list(dp)
+    assert seen[0] != 0
+    assert sorted(seen) == list(range(6))
+
+
+@either
+def test_columns_as_for_map(method):
+    rows = numbers([(1, 2, "a"), (3, 4, "b")])
+    assert list(mapped(rows, method, lambda x, y: x + y, input_col=[0, 1], output_col=[-1])) == [
+        (1, 2, "a", 3),
+        (3, 4, "b", 7),
+    ]
+
+
+@either
+def test_items_are_worked_on_at_the_same_time(method, tmp_path):
+    def waits_for_the_other(x):
+        (tmp_path / str(x)).touch()
+        deadline = time.monotonic() + 10
+        while not (tmp_path / str(1 - x)).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        return x
+
+    assert list(mapped(numbers(range(2)), method, waits_for_the_other)) == [0, 1]
+
+
+@either
+def test_no_more_items_are_pulled_than_are_scheduled(method):
+    pulled = []
+    running = iter(mapped(numbers(range(100)).map(lambda x: pulled.append(x) or x), method, abs, scheduled_tasks=4))
+    assert pulled == []
+    for handed_out in range(1, 5):
+        next(running)
+        assert len(pulled) == 3 + handed_out
+
+
+def test_the_source_is_read_by_the_thread_of_the_consumer():
+    readers = set()
+    list(numbers(range(9)).map(lambda x: readers.add(threading.current_thread())).threadpool_map(str))
+    assert readers == {threading.current_thread()}
+
+
+def test_threads_take_what_thread_pool_executor_takes():
+    made = []
+    dp = numbers(range(3)).threadpool_map(
+        lambda _: threading.current_thread().name,
+        max_workers=1,
+        thread_name_prefix="mine",
+        initializer=made.append,
+        initargs=(7,),
+    )
+    assert set(dp) == {"mine_0"}
+    assert made == [7]
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "error", "message"),
+    [
+        *((method, {"fn": 3}, TypeError, "fn must be a function") for method in METHODS),
+        *((method, {"fn": abs, "max_workers": 0}, ValueError, "max_workers must be at least 1") for method in METHODS),
+        *((method, {"fn": abs, "scheduled_tasks": 0}, ValueError, "scheduled_tasks must be") for method in METHODS),
+        *((method, {"fn": abs, "output_col": 1}, ValueError, "output_col needs an input_col") for method in METHODS),
+        ("threadpool_map", {"fn": abs, "threads": 3}, TypeError, "threadpool_map has no parameter 'threads'"),
+    ],
+)
+def test_wrong_arguments_raise_at_construction(method, arguments, error, message):
+    with pytest.raises(error, match=message):
+        getattr(numbers([]), method)(**arguments)
+
+
+# errors
+
+
+def inverse(x):
+    return 1 / (x - 2)
+
+
+@either
+@pytest.mark.parametrize("where", ["fn", "source"])
+def test_an_error_comes_in_its_turn_and_names_its_item(method, where):
+    source = numbers(range(9)).map(inverse) if where == "source" else numbers(range(9))
+    dp = mapped(source, method, inverse if where == "fn" else abs)
+    running = iter(dp)
+    assert len(list(islice(running, 2))) == 2
+    with pytest.raises(ZeroDivisionError) as caught:
+        next(running)
+    operator = type(dp).__name__ if where == "fn" else "Mapper"
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"penstock: raised in {operator}(inverse")
+    assert note.endswith(", on 2")
+    assert "in inverse" in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(StopIteration):
+        next(running)
+
+
+@either
+def test_stop_iteration_out_of_the_function_does_not_end_the_stream(method):
+    with pytest.raises(RuntimeError, match="raised StopIteration") as caught:
+        list(mapped(numbers(range(4)), method, lambda x: next(iter([])) if x == 2 else x))
+    assert caught.value.__notes__[0].endswith(", on 2")
+
+
+def fails_at_odd(x):
+    if x % 2:
+        raise ValueError(f"odd: {x}")
+    return x
+
+
+@either
+def test_items_that_fail_are_skipped_and_counted_in_order(method):
+    dp = mapped(numbers(range(6)), method, fails_at_odd, on_error=ps.Skip(2))
+    running = iter(dp)
+    assert list(islice(running, 3)) == [0, 2, 4]
+    with pytest.raises(ValueError, match="odd: 5") as caught:
+        next(running)
+    assert any(note.endswith(", on 5") for note in caught.value.__notes__)
+    assert dp.stats()[method]["skipped"] == 2
+    assert dp.stats()[method]["last_errors"][0] == "ValueError: odd: 1, on 1"
+    with pytest.raises(TypeError, match="length is not known"):
+        len(dp)
+
+
+@either
+def test_attempts_are_made_again_and_counted_in_this_process(method, tmp_path):
+    def works_the_second_time(x):
+        seen = tmp_path / str(x)
+        if not seen.exists():
+            seen.touch()
+            raise OSError("not yet")
+        return x
+
+    dp = mapped(numbers(range(5)), method, works_the_second_time, on_error=ps.Retry(2, backoff=0))
+    assert list(dp) == list(range(5))
+    assert dp.stats()[method]["retried"] == 5
+
+
+# resuming
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 128])
+def test_resuming_is_exact(tasks):
+    assert_resumes_everywhere(
+        lambda: numbers(range(9)).shuffle().set_seed(1).threadpool_map(abs, scheduled_tasks=tasks), passes=2
+    )
+
+
+def test_resuming_with_processes_is_exact():
+    assert_resumes_everywhere(
+        lambda: numbers(range(4)).shuffle().set_seed(1).processpool_map(abs, max_workers=1, scheduled_tasks=2), passes=1
+    )
+
+
+def test_resuming_with_skipped_items():
+    assert_resumes_everywhere(
+        lambda: numbers(range(9)).threadpool_map(fails_at_odd, on_error="skip", scheduled_tasks=3)
+    )
+
+
+@pytest.mark.parametrize("always_due", [True, False])
+@pytest.mark.parametrize("taken", range(10))
+def test_resuming_without_order_is_exact_as_a_multiset(always_due, taken):
+    def make():
+        return numbers(range(12)).threadpool_map(slower_at_first, max_workers=3, scheduled_tasks=5, ordered=False)
+
+    with mock.patch.object(Pace, "due", return_value=always_due):
+        interrupted = make()
+        before = list(islice(interrupted, taken))
+        resumed = make()
+        resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
+        between = list(islice(resumed, 2))
+        again = make()
+        again.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
+        assert Counter(before + between + list(again)) == Counter(x * 10 for x in range(12))
+        assert len(list(again)) == 12
+
+
+# processes
+
+
+class Model:
+    """Costly to make: says in a file that it was."""
+
+    def __init__(self, folder, factor=1):
+        self.factor = factor
+        (folder / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+
+    def __call__(self, x):
+        return x * self.factor, os.getpid()
+
+
+def test_a_class_is_made_once_in_each_process_and_kept_from_pass_to_pass(tmp_path):
+    class Here(Model):
+        def __init__(self):
+            super().__init__(tmp_path)
+
+    dp = numbers(range(20)).processpool_map(Here, max_workers=2)
+    processes = {process for _ in range(3) for _, process in dp}
+    assert len(list(tmp_path.iterdir())) == len(processes) == len(our_processes()) == 2
+    assert os.getpid() not in processes
+    with_arguments = numbers([2]).processpool_map(functools.partial(Model, tmp_path, factor=3), max_workers=1)
+    assert [x for x, _ in with_arguments] == [6]
+    assert list(numbers(["1"]).processpool_map(int, max_workers=1)) == [1]  # its instances cannot be called
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_class_that_cannot_be_made_is_an_error_of_no_item(on_error):
+    class Broken:
+        def __init__(self):
+            raise OSError("no weights")
+
+        def __call__(self, x):
+            return x
+
+    with pytest.raises(OSError, match="no weights") as caught:
+        list(numbers(range(3)).processpool_map(Broken, max_workers=1, on_error=on_error))
+    (note,) = caught.value.__notes__
+    assert note.startswith("penstock: raised in ProcessPoolMapper(")
+    assert note.endswith("before it was ready for items")
+
+
+@pytest.mark.parametrize(
+    ("die", "how"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "was killed by SIGSEGV"),
+        (lambda: os._exit(7), "ended with exit code 7"),
+        (lambda: sys.exit(3), "ended with exit code 3"),
+    ],
+    ids=["killed", "crashes", "exits at once", "exits"],
+)
+def test_the_death_of_a_process_is_an_error_that_says_how_and_on_which_item(die, how):
+    dp = numbers(range(9)).processpool_map(lambda x: die() if x == 4 else x, max_workers=2)
+    for _ in range(2):  # the pass after it begins with a new process
+        running = iter(dp)
+        assert list(islice(running, 4)) == [0, 1, 2, 3]
+        with pytest.raises(RuntimeError, match=how) as caught:
+            next(running)
+        assert caught.value.__notes__[0].endswith(", on 4")
+
+
+def test_a_death_is_seen_while_a_child_of_the_process_lives_on(tmp_path):
+    def dies_as_a_parent(x):
+        child = os.fork()
+        if child == 0:
+            time.sleep(100)
+            os._exit(0)
+        (tmp_path / "child").write_text(str(child))
+        os._exit(1)
+
+    with pytest.raises(RuntimeError, match="ended with exit code 1"):
+        list(numbers([1]).processpool_map(dies_as_a_parent, max_workers=1))
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_an_item_on_which_the_process_dies_is_skipped_like_any_failure():
+    dp = numbers(range(6)).processpool_map(lambda x: os._exit(1) if x == 2 else x, max_workers=2, on_error="skip")
+    assert list(dp) == [0, 1, 3, 4, 5]
+    assert dp.stats()["processpool_map"]["skipped"] == 1
+
+
+class Awkward(Exception):
+    def __init__(self, name, *, code):
+        super().__init__(f"{name} failed")
+        self.code = code
+
+
+class Locked(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+def raises_awkward(x):
+    raise Awkward("it", code=x)
+
+
+def raises_locked(x):
+    raise Locked("it has a lock")
+
+
+def test_errors_that_are_hard_to_pickle_reach_the_user():
+    with pytest.raises(Awkward, match="it failed") as caught:
+        list(numbers([5]).processpool_map(raises_awkward, max_workers=1))
+    assert caught.value.code == 5
+    with pytest.raises(RuntimeError, match="Locked: it has a lock") as caught:
+        list(numbers([5]).processpool_map(raises_locked, max_workers=1))
+    assert "in raises_locked" in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("items", "fn", "what"),
+    [
+        ([1], functools.partial(pow, threading.Lock()), "fn cannot be pickled"),
+        ([threading.Lock()], id, "what fn is to be called with cannot be pickled"),
+        ([1], lambda x: (y for y in [x]), "what fn returned cannot be pickled"),
+    ],
+    ids=["fn", "item", "result"],
+)
+def test_what_cannot_be_pickled_is_named(items, fn, what):
+    with pytest.raises((TypeError, pickle.PicklingError)) as caught:
+        list(numbers(items, deepcopy=False).processpool_map(fn, max_workers=1))
+    assert any(what in note for note in caught.value.__notes__)
+
+
+def test_tensors_and_classes_of_this_module_go_both_ways():
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    dp = numbers([Point(torch.arange(3))]).processpool_map(lambda point: Point(point.x + 1), max_workers=1)
+    (point,) = dp
+    assert isinstance(point, Point)
+    assert point.x.tolist() == [1, 2, 3]
+
+
+def test_processes_do_not_draw_the_same_random_numbers():
+    def draws(_):
+        time.sleep(0.05)  # so that each process gets some
+        return os.getpid(), torch.rand(()).item()
+
+    seen = list(numbers(range(6)).processpool_map(draws, max_workers=2))
+    assert len({process for process, _ in seen}) == 2
+    assert len({number for _, number in seen}) == 6
+
+
+def test_the_processes_end_with_their_pipe():
+    dp = numbers(range(3)).processpool_map(abs, max_workers=2)
+    running = iter(dp)
+    next(running)
+    gc.disable()
+    try:
+        pids = our_processes()  # maybe the first only: the other may still be starting
+        assert pids
+        del dp, running
+        assert our_processes() == []
+        assert not any(map(psutil.pid_exists, pids))
+    finally:
+        gc.enable()
+
+
+def test_a_copy_of_the_pipe_by_fork_leaves_the_processes_alone():
+    dp = numbers(range(4)).processpool_map(lambda x: (x, os.getpid()), max_workers=1)
+    [process] = {process for _, process in dp}
+    loader = torch.utils.data.DataLoader(dp, batch_size=None, num_workers=1, multiprocessing_context="fork", timeout=20)
+    seen = [(int(x), int(pid)) for x, pid in loader]
+    assert [x for x, _ in seen] == [0, 1, 2, 3]
+    assert process not in {pid for _, pid in seen}
+    assert {pid for _, pid in dp} == {process}
+
+
+@either
+def test_inside_the_workers_of_a_loader(method):
+    dp = mapped(numbers(range(8)).sharding_filter(), method, lambda x: x * 10)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert sorted(loader) == sorted(loader) == [x * 10 for x in range(8)]
+        workers = [
+            psutil.Process(child.pid)
+            for child in multiprocessing.active_children()
+            if child.name.startswith("penstock-worker")
+        ]
+        theirs = [child for worker in workers for child in worker.children(recursive=True)]
+    assert len(workers) == 2
+    assert bool(theirs) == (method == "processpool_map")
+    _, alive = psutil.wait_procs(theirs, timeout=10)
+    assert alive == []
+
+
+# giving up
+
+
+@either
+@pytest.mark.parametrize("end", ["close", "drop", "replace", "prefetch"])
+def test_giving_up_drops_what_has_not_begun(method, end, tmp_path):
+    def fn(x):
+        (tmp_path / str(x)).touch()
+        time.sleep(0.02)
+        return x
+
+    dp = mapped(numbers(range(1000)), method, fn)
+    if end == "prefetch":
+        dp = dp.prefetch(1)
+    running = iter(dp)
+    next(running)
+    if end in ("close", "prefetch"):
+        running.close()
+    elif end == "replace":
+        iter(dp)
+    del running
+    assert our_threads() == []
+    begun = len(list(tmp_path.iterdir()))
+    assert begun < 60
+    time.sleep(0.1)
+    assert len(list(tmp_path.iterdir())) == begun
+
+
+def test_a_function_that_hangs_in_a_thread_is_an_error_at_close(monkeypatch):
+    monkeypatch.setattr(threads_of_a_pass.Threads.__init__, "__defaults__", (0.2, None))
+    hanging, release = threading.Event(), threading.Event()
+    dp = numbers(["a", "b"]).threadpool_map(
+        lambda x: (hanging.set(), release.wait(20)) if x == "b" else x, max_workers=2
+    )
+    running = iter(dp)
+    next(running)
+    assert hanging.wait(10)
+    with pytest.raises(RuntimeError, match=r"not done 0.2 s after its result was no longer wanted: 'b'"):
+        running.close()
+    release.set()
+    [thread.join(10) for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def test_a_function_that_hangs_in_a_process_is_killed_at_close(monkeypatch, tmp_path):
+    monkeypatch.setattr(parallel_family, "_PATIENCE_WITH_PROCESSES", 0.2)
+
+    def fn(x):
+        if x == 1:
+            (tmp_path / "hangs").touch()
+            time.sleep(100)
+        return x, os.getpid()
+
+    dp = numbers(range(2)).processpool_map(fn, max_workers=2)
+    running = iter(dp)
+    next(running)
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "hangs").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    running.close()
+    assert our_threads() == []
+    assert next(iter(dp))[0] == 0
+
+
+@either
+def test_a_wait_before_another_attempt_ends_with_the_pass(method):
+    def fails(x):
+        if x:
+            raise OSError("down")
+        return x
+
+    running = iter(mapped(numbers(range(2)), method, fails, on_error=ps.Retry(9, backoff=1000)))
+    next(running)
+    time.sleep(0.05)
+    running.close()
+    assert our_threads() == []
+
+
+def test_a_consumer_in_another_thread_is_woken_when_it_gives_up(monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(threads_of_a_pass.Threads.__init__, "__defaults__", (0.2, None))
+    dp = numbers(range(2)).threadpool_map(lambda x: release.wait(100) if x else x, max_workers=2).prefetch(1)
+    running = iter(dp)
+    next(running)
+    time.sleep(0.05)  # the thread that prefetches waits for the second item
+    running.close()
+    assert "penstock-prefetch" not in our_threads()
+    release.set()
+    [thread.join(10) for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+@either
+def test_many_passes_leave_no_more_than_one(method):
+    dp = mapped(numbers(range(50)), method, abs)
+    next(iter(dp))
+    gc.collect()
+    before = psutil.Process().num_fds(), threading.active_count(), len(our_processes())
+    for taken in range(30):
+        list(islice(dp, taken))
+    gc.collect()
+    assert (psutil.Process().num_fds(), threading.active_count(), len(our_processes())) == before
+
+
+PROGRAMS = {
+    "ends": "next(running)",
+    "ends while it hangs": "hang = True; next(running); time.sleep(0.3)",
+}
+
+
+@either
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_program_that_ends_with_a_live_iterator_ends(method, program, tmp_path):
+    script = tmp_path / "script.py"  # without `if __name__ == "__main__"`
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import time
+            import penstock as ps
+            print("run")
+            def fn(x):
+                time.sleep(60 if x and {"hang" in program} and {method == "processpool_map"} else 0.05)
+                return x
+            running = iter(ps.iter.IterableWrapper(range(10000)).{method}(fn, max_workers=2))
+            """
+        )
+        + program
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=25)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "run\n", "")
+
+
+def test_processes_end_when_their_parent_is_killed(tmp_path):
+    script = textwrap.dedent(
+        """
+        import multiprocessing, time
+        import penstock as ps
+        source = ps.iter.IterableWrapper(range(9))
+        running = iter(source.processpool_map(lambda x: time.sleep(99 if x else 0), max_workers=2))
+        next(running)
+        print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+        time.sleep(99)
+        """
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    with parent:
+        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
+        parent.kill()
+    assert children
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+
+
+def test_ctrl_c_ends_a_pass_and_its_processes(tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, signal, threading, time
+        import penstock as ps
+        source = ps.iter.IterableWrapper(range(9))
+        running = iter(source.processpool_map(lambda x: time.sleep(99 if x else 0), max_workers=2))
+        next(running)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            next(running)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
