@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from torch.utils.data import get_worker_info
@@ -16,7 +17,7 @@ from .functional import bases, find_method
 from .graph import sources_of, walk
 from .iteration import Pass, begin_pass, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
-from .state import Node, node_before_pass, pack, take_seeds, unpack
+from .state import Node, begin_branches_anew, hand_down, node_before_pass, pack, take_seeds, unpack
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -46,7 +47,7 @@ else:
 class _Construction(type):
     """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
 
-    def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T:
+    def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
         source = vars(made).get("source", made)
         if made.functional_name is not None and not isinstance(source, (TorchIterDataPipe, TorchMapDataPipe)):
@@ -54,7 +55,7 @@ class _Construction(type):
                 f"{cls.__name__} reads from a pipe, and its source is of type {type(source).__name__}: "
                 "wrap it, as in IterableWrapper(items)"
             )
-        return made  # type: ignore[no-any-return]
+        return made.outcome()  # type: ignore[no-any-return]
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -75,11 +76,12 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
 
 
 class _MapPipeMeta(_Construction, TorchMapMeta):
-    """Wrap a class's `__getitem__`, so that errors say where."""
+    """Wrap a class's `__getitem__`, so that errors say where, unless it sees to that: a call for each item is saved."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
-        if "__getitem__" in namespace:
-            namespace["__getitem__"] = _noting(namespace["__getitem__"])
+        getitem = namespace.get("__getitem__")
+        if isinstance(getitem, FunctionType) and say_where.__name__ not in getitem.__code__.co_names:
+            namespace["__getitem__"] = _noting(getitem)
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
 
 
@@ -122,6 +124,10 @@ class _Pipe(Generic[T_co]):
     if TYPE_CHECKING:
 
         def __iter__(self) -> Iterator[T_co]: ...
+
+    def outcome(self) -> Any:
+        """Return what calling the class gives: this pipe, or the pipes through which it is read instead."""
+        return self
 
     def __getattr__(self, name: str) -> Any:
         return find_method(self, name)
@@ -304,7 +310,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
         Raises ValueError when the state is of another chain or version, and shows the difference.
         """
-        self._take_node(unpack(self, state_dict))
+        hand_down(self, unpack(self, state_dict))
 
     def _node(self) -> Node:
         if self._pass is not None and self._pass.begun:
@@ -317,12 +323,14 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     def _take_node(self, node: Node | None) -> None:
         """Let the next pass begin from a node. Seeds are taken up at once: the pass may never begin, as in a zip."""
         replace_live_iterator(self)
+        begin_branches_anew(self)
         self._pass = None  # or the earlier pass would be taken for where the pipe stands
         if node:
             take_seeds(self, node)
-        if node and node.get("at"):
-            node = {"at": "end"} if node["at"] == "end" else None
         self._handed_down = node or None
+
+    def _iterator_made(self) -> None:
+        """Called when a new iterator is handed out; the pass begins with its first item."""
 
     def _pop_node(self) -> Node:
         node, self._handed_down = self._handed_down, None

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any
 
-from .graph import DataPipe, sources_of
+from .graph import DataPipe, is_one_of_several, sources_of
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
@@ -58,20 +58,32 @@ def step(pipe: DataPipe) -> str:
 
 def show_chain(pipe: DataPipe) -> str:
     """Return a chain as text: one line where it is short, else one line for each step."""
-    steps = _steps(pipe)
+    return _joined(_steps(pipe, set()))
+
+
+def _joined(steps: list[str]) -> str:
     line = "".join(steps)
     return line if len(line) <= _WIDTH else "\n    ".join(steps)
 
 
-def _steps(pipe: DataPipe) -> list[str]:
+def _steps(pipe: DataPipe, shown: set[int]) -> list[str]:
+    """The steps of a chain, without those that were shown: what is read through several pipes is written once."""
     sources = sources_of(pipe)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     arguments = arguments_of(pipe)
     if not sources:
         return [step(pipe)]
+    if is_one_of_several(pipe):
+        again = id(sources[0]) in shown
+        shown.add(id(sources[0]))
+        *before, last = _steps(sources[0], shown)
+        return [*(["…"] if again else before), f"{last}[{vars(pipe)['number']}]"]
     if method is None:
-        return [f"{type(pipe).__name__}({', '.join([*map(show_chain, sources), *arguments])})"]
-    return [*_steps(sources[0]), f".{method}({', '.join([*map(show_chain, sources[1:]), *arguments])})"]
+        return [
+            f"{type(pipe).__name__}({', '.join([*(_joined(_steps(each, shown)) for each in sources), *arguments])})"
+        ]
+    first, *others = [_steps(each, shown) for each in sources]
+    return [*first, f".{method}({', '.join([*map(_joined, others), *arguments])})"]
 
 
 def _is_default(value: Any, default: Any) -> bool:

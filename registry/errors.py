@@ -58,8 +58,8 @@ class Retry:
     """What `on_error` can be: try an item up to `times` more when it fails, and count that.
 
     Before each new attempt a random time is waited, of up to `backoff` seconds before the first, and up to twice as
-    long before each one after it, but no more than a minute. Only errors of the given types are tried again. `then` is what
-    `on_error` can be when all attempts have failed: `"raise"`, `"skip"`, a `Skip` or a handler.
+    long before each one after it, but no more than a minute. Only errors of the given types are tried again. `then` is
+    what `on_error` can be when all attempts have failed: `"raise"`, `"skip"`, a `Skip` or a handler.
 
     >>> import penstock as ps
     >>> attempts = iter(["not yet", "1"])

@@ -17,7 +17,7 @@ from .display import step
 from .graph import DataPipe, sources_of
 from .notes import say_where, shorten_traceback
 from .seeds import Seeded
-from .state import Node, Pace, Tally, can_capture, capture, hand_down, node_before_pass, with_present_seeds
+from .state import Node, Pace, Tally, begin_from, can_capture, capture, node_before_pass, with_present_seeds
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
@@ -56,6 +56,8 @@ class Pass:
         node = pipe._pop_node()
         if node.get("at") == "end":
             return None, ()
+        if node.get("at") == "start":  # its seeds were taken; from where its sources are to begin, they are told below
+            node = {"sources": node["sources"]} if "sources" in node else {}
         if isinstance(pipe, Seeded):
             if "random" in node:
                 pipe.set_random_state(node["random"])
@@ -66,14 +68,14 @@ class Pass:
             pipe.guard.begin(node.get("skipped", 0))
         nodes = node.get("sources", [None] * len(self.sources))
         for source, source_node in zip(self.sources, nodes, strict=True):
-            hand_down(source, source_node)
+            begin_from(source, source_node)
         if "own" in node:
             pipe.set_state(node["own"])
         if not pipe.holds_items and all(map(can_capture, self.sources)):
             own = _own_iterator(pipe, iterate)
             return own, own
         self._tally = Tally()
-        self._mark = self._open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
+        self._mark = self.open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
         own = _own_iterator(pipe, iterate)
         counted = self._tally.follow(own)
         skip = node.get("skip", 0)
@@ -86,7 +88,7 @@ class Pass:
             return
         started = time.perf_counter()
         if all(map(can_capture, self.sources)):
-            self._mark = self._open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
+            self._mark = self.open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
             self._emitted_at_mark = self._tally.items
         self._pace.taken(started)
 
@@ -101,13 +103,14 @@ class Pass:
             return {**node_before_pass(pipe), "at": "end"}
         if self._tally is None:
             own, nodes = pipe.snapshot()
-            node = self._open_node(pipe, own, nodes)
+            node = self.open_node(pipe, own, nodes)
             return node if type(pipe).snapshot is snapshot else with_present_seeds(node, self.sources)
         skip = self._tally.items - self._emitted_at_mark
         return with_present_seeds({**self._mark, "skip": skip} if skip else self._mark, self.sources)
 
     @staticmethod
-    def _open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
+    def open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
+        """Return the node of a pipe in a pass: its own state, and the nodes of its sources that go with it."""
         node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
         if own:
             node["own"] = own
@@ -129,6 +132,7 @@ def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
     replace_live_iterator(pipe)
+    pipe._iterator_made()
     current = Pass()
     pipe._pass = current
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from .functional import operators
-from .graph import DataPipe, sources_of
+from .graph import DataPipe, is_one_of_several, sources_of
 from .iteration import close
 from .seeds import seed_graph
 from .torch_pipes import TorchIterDataPipe
@@ -148,6 +148,7 @@ class Probe:
 def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
     """Put a probe in the place of each source of a pipe; at the root of a chain, of the items that it holds.
 
+    Where a pipe reads branches of a stream, the source is that of the operator that gives them.
     Returns the probes: none where a pipe has neither, such as one that lists files.
     """
     probes: list[Probe] = []
@@ -156,16 +157,34 @@ def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
         probes.append(Probe(items, **behaviour))
         return probes[-1]
 
-    held = vars(pipe)
-    payload = getattr(type(pipe), "payload", ())
-    sources = {id(source): source for source in sources_of(pipe)}
-    stand_ins = {key: _wrapper(source)(probe(source), deepcopy=False) for key, source in sources.items()}
-    if sources:
-        held.update({name: _with_stand_ins(value, stand_ins) for name, value in held.items() if name not in payload})
-    else:
-        items = {name: probe(held[name]) for name in payload if isinstance(held.get(name), (Iterable, Dataset))}
-        held.update(items, deepcopy=False)
+    parts = _as_one(pipe)
+    for part in parts:
+        held = vars(part)
+        payload = getattr(type(part), "payload", ())
+        sources = sources_of(part)
+        stand_ins = {
+            id(source): _wrapper(source)(probe(source), deepcopy=False) for source in sources if source not in parts
+        }
+        if sources:
+            held.update(
+                {name: _with_stand_ins(value, stand_ins) for name, value in held.items() if name not in payload}
+            )
+        else:
+            items = {name: probe(held[name]) for name in payload if isinstance(held.get(name), (Iterable, Dataset))}
+            held.update(items, deepcopy=False)
     return probes
+
+
+def _as_one(pipe: DataPipe) -> list[DataPipe]:
+    """A pipe, and the branches that it reads with what gives them."""
+    parts = [pipe]
+    for part in parts:
+        parts += [
+            source
+            for source in sources_of(part)
+            if (is_one_of_several(source) or is_one_of_several(part)) and source not in parts
+        ]
+    return parts
 
 
 def _wrapper(source: DataPipe) -> Callable[..., DataPipe]:

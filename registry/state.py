@@ -7,6 +7,9 @@ A node describes one pipe and nests the nodes of its sources. What it holds depe
 - in a pass, operator that holds items: where its sources stood at its last mark, and how many items of its own
   it has handed out since; resuming runs it again from there and drops those
 - after a pass: that it stands `at` the end, and the seeds of the coming pass
+
+Where a source is shared by several branches, each branch's node nests the source's as the branch needs it, so that it
+can be read on alone. What is one object in several places of a node is saved once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .graph import DataPipe, sources_of
+from .folding import fold, unfold
+from .graph import DataPipe, sources_of, walk
 from .seeds import Seeded, set_seeds, upcoming_seeds
 from .torch_pipes import TorchMapDataPipe
 
@@ -32,6 +36,8 @@ Node = dict[str, Any]
 VERSION = 1
 SNAPSHOT_SHARE = 0.02
 """The share of the running time that taking snapshots of sources may cost."""
+_MOST_SNAPSHOTS = 512
+"""More than a trail keeps: an item that is never done with would have them pile up."""
 
 
 class Tally:
@@ -94,7 +100,9 @@ class Trail(Generic[T]):
             yield item
             if self._pace is not None and self._pace.due():
                 started = time.perf_counter()
-                self._snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
+                snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
+                # Where an item is needed for very long, every second will do.
+                self._snapshots = snapshots if len(snapshots) <= _MOST_SNAPSHOTS else snapshots[::2]
                 self._pace.taken(started)
 
     def way_back(self) -> tuple[Node, int]:
@@ -102,6 +110,10 @@ class Trail(Generic[T]):
         oldest = self._oldest()
         at, node = self._needed(oldest)[0]
         return node, oldest - at
+
+    def last_needed(self) -> tuple[int, Node]:
+        """Return the last state of the source from which the oldest item can be reached, and that state's number."""
+        return self._needed(self._oldest())[0]
 
     def _needed(self, oldest: int) -> list[tuple[int, Node]]:
         """The snapshots without those that lie before the last one from which the oldest item can be reached."""
@@ -127,7 +139,16 @@ def capture(pipe: Any) -> Node:
 
 
 def hand_down(pipe: Any, node: Node | None) -> None:
-    """Let a pipe's next pass begin from a node, or afresh where there is none."""
+    """Let the next pass over a chain begin from a node, or afresh where there is none."""
+    node = unfold(node)
+    # To set a seed after a state was loaded works where the state is of the time before a pass.
+    afresh = node is None or (node.get("at") == "start" and not _joins_a_generation(node, set()))
+    take_seeds(pipe, node or {}, behind_branches=True)
+    begin_from(pipe, None if afresh and hasattr(pipe, "_take_node") else node)
+
+
+def begin_from(pipe: Any, node: Node | None) -> None:
+    """Let the next pass over one of the sources of a pipe begin from a node, or afresh where there is none."""
     if hasattr(pipe, "_take_node"):
         pipe._take_node(node)
     elif node and "state" in node:
@@ -136,21 +157,48 @@ def hand_down(pipe: Any, node: Node | None) -> None:
         take_seeds(pipe, node)
 
 
-def node_before_pass(pipe: Any) -> Node:
+def is_branch(pipe: Any) -> bool:
+    """Say whether a pipe is one of the branches of a source that they share; what it shares, others read too."""
+    return hasattr(type(pipe), "node_to_join")
+
+
+def begin_branches_anew(pipe: DataPipe) -> None:
+    """Tell the branches that a pipe reads through that their passes are over, since it is to begin a new one."""
+    for part in walk(pipe, stop=is_branch):
+        if is_branch(part):
+            part.begin_anew()
+
+
+def node_before_pass(pipe: Any, known: dict[int, Node] | None = None) -> Node:
     """Return the node of a pipe whose next pass has not begun: only seeds are to be known of it and of its sources."""
+    known = {} if known is None else known  # what several pipes share is asked once
+    if id(pipe) not in known:
+        known[id(pipe)] = (is_branch(pipe) and pipe.node_to_join()) or _node_before_new_pass(pipe, known)
+    return known[id(pipe)]
+
+
+def _node_before_new_pass(pipe: Any, known: dict[int, Node]) -> Node:
     random = upcoming_seeds(pipe)
     node: Node = {"random": random} if random else {}
-    if any(sources := [node_before_pass(source) for source in sources_of(pipe)]):
+    if any(sources := [node_before_pass(source, known) for source in sources_of(pipe)]):
         node["sources"] = sources
     return {"at": "start", **node} if node else {}
 
 
-def take_seeds(pipe: Any, node: Node) -> None:
-    """Give a pipe and its sources the seeds in a node."""
+def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[tuple[int, int]] | None = None) -> None:
+    """Give a pipe and its sources the seeds in a node.
+
+    Only where a whole chain begins anew do those behind a branch get theirs: else, its siblings may be in a pass.
+    """
+    done = set() if done is None else done
+    if (id(pipe), id(node)) in done:
+        return
+    done.add((id(pipe), id(node)))
     if "random" in node:
         set_seeds(pipe, node["random"])
-    for source, source_node in zip(sources_of(pipe), _seeds_of_sources(node), strict=False):
-        take_seeds(source, source_node)
+    if behind_branches or not is_branch(pipe):
+        for source, source_node in zip(sources_of(pipe), _seeds_of_sources(node), strict=False):
+            take_seeds(source, source_node, behind_branches, done)
 
 
 def with_present_seeds(node: Node, sources: list[DataPipe]) -> Node:
@@ -159,8 +207,9 @@ def with_present_seeds(node: Node, sources: list[DataPipe]) -> Node:
     They go on from there only if they are read again. If not, as behind a pipe that has given all it is to give, the
     pass after this one would have the seeds of this one.
     """
-    present = [_present_seeds(source) for source in sources]
-    if _passes_in({"sources": present}) == _passes_in({"sources": _seeds_of_sources(node)}):
+    known: dict[int, Node] = {}
+    present = [_present_seeds(source, known) for source in sources]
+    if _same_passes({"sources": present}, {"sources": _seeds_of_sources(node)}, set()):
         return node
     return {**node, "seeds": present}
 
@@ -170,35 +219,59 @@ def _seeds_of_sources(node: Node) -> list[Node]:
     return nodes
 
 
-def _present_seeds(pipe: Any) -> Node:
-    node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
-    if any(sources := [_present_seeds(source) for source in sources_of(pipe)]):
-        node["sources"] = sources
-    return node
+def _present_seeds(pipe: Any, known: dict[int, Node]) -> Node:
+    if id(pipe) not in known:
+        node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
+        if any(sources := [_present_seeds(source, known) for source in sources_of(pipe)]):
+            node["sources"] = sources
+        known[id(pipe)] = node
+    return known[id(pipe)]
 
 
-def _passes_in(node: Node) -> list[int]:
-    passes = [node["random"]["passes"]] if "passes" in node.get("random", {}) else []
-    return passes + [number for source in _seeds_of_sources(node) for number in _passes_in(source)]
+def _same_passes(one: Node, other: Node, compared: set[tuple[int, int]]) -> bool:
+    if (id(one), id(other)) in compared:
+        return True
+    compared.add((id(one), id(other)))
+    if one.get("random", {}).get("passes") != other.get("random", {}).get("passes"):
+        return False
+    pairs = itertools.zip_longest(_seeds_of_sources(one), _seeds_of_sources(other), fillvalue=_NOTHING_KNOWN)
+    return all(_same_passes(*pair, compared) for pair in pairs)
 
 
-def chain_shape(pipe: DataPipe, depth: int = 0) -> list[str]:
-    """Return the class names of a chain, one line for each pipe, sources indented below the pipe that reads them."""
-    lines = ["  " * depth + type(pipe).__name__]
-    for source in sources_of(pipe):
-        lines += chain_shape(source, depth + 1)
-    return lines
+_NOTHING_KNOWN: Node = {}
+
+
+def _joins_a_generation(node: Node, seen: set[int]) -> bool:
+    """Say whether a branch in the node of a chain before its pass is to join a pass that its siblings have begun."""
+    if id(node) in seen:
+        return False
+    seen.add(id(node))
+    return "seeds" in node or any(_joins_a_generation(source, seen) for source in node.get("sources", []))
+
+
+def chain_shape(pipe: DataPipe, depth: int = 0, seen: set[int] | None = None) -> list[str]:
+    """Return the class names of a chain, one line for each pipe, sources indented below the pipe that reads them.
+
+    What several pipes read from is written out once.
+    """
+    seen = set() if seen is None else seen
+    name = "  " * depth + type(pipe).__name__
+    sources = sources_of(pipe)
+    if id(pipe) in seen and sources:
+        return [f"{name}, the same"]
+    seen.add(id(pipe))
+    return [name, *(line for source in sources for line in chain_shape(source, depth + 1, seen))]
 
 
 def pack(pipe: DataPipe, node: Node | None) -> dict[str, Any]:
     """Return the public form of a node, with the version and the shape of the chain it belongs to."""
-    return {"version": VERSION, "chain": chain_shape(pipe), "state": node}
+    return {"version": VERSION, "chain": chain_shape(pipe), "state": fold(node)}
 
 
 def unpack(pipe: IterDataPipe[Any], state: dict[str, Any]) -> Node:
     """Return the node in a public state, or raise ValueError where it is of another version or another chain."""
     check_state(pipe, state)
-    node: Node = state["state"]
+    node: Node = unfold(state["state"])
     return node
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -190,7 +191,9 @@ class DataLoader2(Generic[T]):
         self.shutdown()
 
     def __del__(self) -> None:
-        if not getattr(self, "_shut_down", True):  # an __init__ that raised has left nothing to end
+        # An __init__ that raised has left nothing to end, and nor has an interpreter that is being torn down: its
+        # workers ended before that, and what ending them needs may be gone.
+        if not getattr(self, "_shut_down", True) and not sys.is_finalizing():
             self.shutdown()
 
     def __repr__(self) -> str:

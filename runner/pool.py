@@ -16,10 +16,10 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ..pipes.processes import PREPARATIONS, context_for, describe_exit, start
 from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
-from .processes import PREPARATIONS, context_for, describe_exit, start
 from .seeds import SeedGenerator
 from .transport import Inbox, blocks_for_each, receive_parcel_descriptor
 from .worker import STOP, Arrival, Credit, Epoch, Setup, WorkerInfo, run
@@ -59,7 +59,7 @@ class _Line:
     """One worker process, and the connection to it."""
 
     def __init__(self, setup: Setup, start_method: str | None, prefetch: int) -> None:
-        context: Any = context_for(start_method)
+        context: Any = context_for(start_method, run.__module__)
         self._prefetch = prefetch
         self._eaten = 0
         self._inbox = Inbox()

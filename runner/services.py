@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..pipes.iter.ahead import Prefetcher
+from ..pipes.processes import context_for
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, seed_graph, sharding_points, sources_of, walk
 from .pool import PoolOptions, WorkerReader
-from .processes import context_for
 from .seeds import SeedGenerator
-from .worker import WorkerInfo
+from .worker import WorkerInfo, run
 
 __all__ = [
     "InProcessReadingService",
@@ -127,7 +127,7 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
             if locals()[name] < 0:
                 raise ValueError(f"{name} must not be negative, and is {locals()[name]}")
-        context_for(multiprocessing_context)
+        context_for(multiprocessing_context, run.__module__)
         self.num_workers = num_workers
         self.multiprocessing_context = multiprocessing_context
         self.worker_prefetch_cnt = worker_prefetch_cnt

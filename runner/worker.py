@@ -8,14 +8,10 @@ import random
 import signal
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import connection as mp_connection
-from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -24,6 +20,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
+from ..pipes.processes import end_with_parent, pickled_error
 from ..registry import (
     SHARDING_PRIORITIES,
     Node,
@@ -40,7 +37,7 @@ from ..registry import (
 from .seeds import SeedGenerator
 from .transport import Outbox, Parcel, send_parcel_descriptor
 
-__all__ = ["STOP", "Arrival", "Credit", "Epoch", "RemoteTraceback", "Setup", "WorkerInfo", "run"]
+__all__ = ["STOP", "Arrival", "Credit", "Epoch", "Setup", "WorkerInfo", "run"]
 
 
 @dataclass(frozen=True)
@@ -101,21 +98,10 @@ class Arrival:
     error: bytes | None = None
 
 
-class RemoteTraceback(Exception):
-    """The traceback of an error in a worker, as text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return f'\n"""\n{self.text}"""'
-
-
 def run(connection: Connection) -> None:
     """Serve the main process until it says that nothing more is wanted, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
-    threading.Thread(target=_end_with_parent, name="penstock-watch-parent", daemon=True).start()
+    end_with_parent()
     torch.set_num_threads(1)
     try:
         for prepare in cloudpickle.loads(connection.recv_bytes()):
@@ -124,14 +110,6 @@ def run(connection: Connection) -> None:
         _Worker(connection, setup).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the main process closed its end
-
-
-def _end_with_parent() -> None:
-    """End this process when the one that started it ends, even while a user's function is stuck."""
-    parent = parent_process()
-    if parent is not None:
-        mp_connection.wait([parent.sentinel])
-        os._exit(1)
 
 
 class _Worker:
@@ -243,7 +221,7 @@ class _Worker:
             f"penstock: in worker {worker.worker_id} of {worker.num_workers} (process {os.getpid()}), "
             f"shard {shard} of {self._setup.num_shards}"
         )
-        self._send(Arrival(self._epoch, shard, error=_pickled_error(error)))
+        self._send(Arrival(self._epoch, shard, error=pickled_error(error)))
 
 
 class _Reader:
@@ -266,37 +244,6 @@ class _Reader:
 
     def close(self) -> None:
         close(self._iterator)
-
-
-def _pickled_error(error: Exception) -> bytes:
-    """An error as bytes, with its traceback as text; one that cannot be pickled, as a RuntimeError that tells of it."""
-    told = traceback.TracebackException.from_exception(error)
-    # Without the last lines, which say what the error itself will say.
-    cause = RemoteTraceback("".join([*told.format()][: -len([*told.format_exception_only()])]))
-    # By value, for errors whose __init__ takes other arguments than they keep, which pickle would call it with.
-    for sent in (error, _ErrorByValue(type(error), error.args, vars(error))):
-        with suppress(Exception):
-            pickled = bytes(cloudpickle.dumps((sent, cause)))
-            cloudpickle.loads(pickled)
-            return pickled
-    stand_in = RuntimeError(f"{''.join(told.format_exception_only())}(the error itself could not be pickled)")
-    return bytes(cloudpickle.dumps((stand_in, cause)))
-
-
-class _ErrorByValue:
-    """Pickles as an error without a call of its `__init__`."""
-
-    def __init__(self, kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
-        self._parts = (kind, arguments, attributes)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_error, self._parts
-
-
-def _rebuild_error(kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
-    error = kind.__new__(kind, *arguments)
-    vars(error).update(attributes)
-    return error
 
 
 def _seed_globals(seed: int) -> None:

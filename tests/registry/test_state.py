@@ -14,6 +14,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.registry import Pace, Seeded, Tally, Trail, seed_graph, state, walk
+from penstock.registry.folding import fold, unfold
 
 
 class Source(ps.IterDataPipe):
@@ -371,3 +372,38 @@ def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.Mo
     for _ in trail:
         handed_out += 1
         assert len(trail._snapshots) <= 6
+
+
+# What stands in several places of a state
+
+
+def test_what_is_one_object_in_a_node_is_written_once_and_is_one_again() -> None:
+    shared = {"own": {"n": [1, {"deep": None}]}}
+    outer = {"sources": [shared, shared]}
+    node = {"own": {"a": outer}, "sources": [outer, {}, shared, {}]}
+    written = json.loads(json.dumps(fold(node)))
+    assert json.dumps(written).count("deep") == 1
+    read = unfold(written)
+    assert read == node
+    assert read["own"]["a"] is read["sources"][0]
+    assert read["sources"][2] is read["sources"][0]["sources"][1]
+    assert fold(read) == written
+    assert fold(written) == written
+
+
+def test_what_is_equal_but_not_one_object_is_left_as_it_is() -> None:
+    node = {"sources": [{"own": {"n": 1}}, {"own": {"n": 1}}]}
+    assert fold(node) is node
+    assert unfold(node) is node
+    assert unfold(None) is fold(None) is None
+
+
+def test_a_source_of_several_pipes_is_in_the_shape_of_a_chain_once() -> None:
+    shared = Source().map(str)
+    assert state.chain_shape(shared.filter(len).zip(shared)) == [
+        "Zipper",
+        "  Filter",
+        "    Mapper",
+        "      Source",
+        "  Mapper, the same",
+    ]

@@ -1,0 +1,162 @@
+"""One stream split at random into groups that share no item."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Hashable, Iterator
+from itertools import compress, islice
+from typing import Any, Self, TypeVar
+
+import torch
+
+from ...registry import IterDataPipe, functional_datapipe, walk
+
+T = TypeVar("T")
+Seed = int | float | str | bytes
+
+
+class _Split:
+    """What the groups of one split have in common: the seed."""
+
+    def __init__(self, seed: Seed) -> None:
+        self.seed = seed
+
+
+@functional_datapipe("random_split")
+class RandomSplitter(IterDataPipe[T]):
+    """Give a list of pipes, one for each key in `weights`, that share out the items of the source at random.
+
+    Every pass gives the same split, until `override_seed` gives another seed. Weights that, made to sum up
+    to the length of the source, are whole numbers are how many items each group gets, exactly; others as near as chance
+    has it. With `target`, a key, it is the pipe of that group alone; with the same seed it is the same.
+
+    `total_length` is the number of the source's items, which is needed where `len` of it is not known. With
+    `seed=None`, a seed is drawn from torch's generator, once.
+
+    Each pipe reads the whole source and leaves out what is not its own. So they are read one after the other, or
+    from copies of the chain, as loaders make them; and the source must give one order: shuffle the groups instead.
+
+    Raises ValueError where the source gives more than `total_length` items.
+
+    >>> dp, valid = IterableWrapper(range(10)).random_split({"train": 0.5, "valid": 0.5}, seed=0)
+    >>> list(dp)
+    [2, 3, 5, 7, 8]
+    >>> list(valid), len(valid)
+    ([0, 1, 4, 6, 9], 5)
+    """
+
+    holds_items = False
+    transient = ("_drawn", "_pass_seed")
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        weights: dict[Any, float],
+        seed: Seed | None,
+        total_length: int | None = None,
+        target: Hashable | None = None,
+    ) -> None:
+        if not weights or any(weight < 0 for weight in weights.values()) or not sum(weights.values()):
+            raise ValueError(f"weights must be a dict from groups to numbers, not all 0, and is {weights!r:.200}")
+        if target is not None and target not in weights:
+            raise KeyError(f"target must be one of the groups {[*weights]}, and is {target!r}")
+        if total_length is None:
+            try:
+                len(source)
+            except TypeError as error:
+                raise TypeError("random_split needs total_length where the length of the source is unknown") from error
+        elif total_length < 0:
+            raise ValueError(f"total_length must not be negative, and is {total_length}")
+        self.source = source
+        self.weights = dict(weights)
+        self.seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
+        self.total_length = total_length
+        self.target = target
+        self._split = _Split(self.seed)
+        if any(hasattr(type(part), "set_seed") for part in walk(source)):
+            warnings.warn(
+                "the source of random_split gives its items in another order each time, so that the groups, which read "
+                "it one after the other, may share items: split first, and shuffle the groups",
+                stacklevel=4,
+            )
+
+    def outcome(self) -> list[IterDataPipe[T]] | RandomSplitter[T]:
+        """Return the pipe of the target, or a list of those of all groups."""
+        if self.target is not None:
+            return self
+        groups = [copy.copy(self) for _ in self.weights]  # which have one split in common
+        for group, key in zip(groups, self.weights, strict=True):
+            group.target = key
+        return [*groups]
+
+    def override_seed(self, seed: Seed) -> Self:
+        """Split with another seed from the next pass on; all groups of this split do.
+
+        A state contains the seed of the pass it was taken in, and not one that is for later passes.
+        """
+        self._split.seed = seed
+        return self
+
+    def reset(self) -> None:
+        self._pass_seed = self._split.seed
+        self._drawn = 0
+
+    def get_state(self) -> dict[str, Any]:
+        return {"drawn": self._drawn, "seed": self._pass_seed}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._drawn = state["drawn"]
+        self._pass_seed = state["seed"]
+
+    def __iter__(self) -> Iterator[T]:
+        return compress(self.source, self._are_its_own())
+
+    def __len__(self) -> int:
+        shares = self._shares()
+        if any(not share.is_integer() for share in shares.values()) or sum(shares.values()) != self._total():
+            raise TypeError(
+                "how many items each group of random_split gets is left to chance, unless its weights, made to sum up "
+                f"to the {self._total()} items there are, are whole numbers"
+            )
+        return int(shares[self.target])
+
+    def _total(self) -> int:
+        return len(self.source) if self.total_length is None else self.total_length
+
+    def _shares(self) -> dict[Any, float]:
+        total, whole = self._total(), sum(self.weights.values())
+        return {group: float(weight) * total / whole for group, weight in self.weights.items()}
+
+    def _are_its_own(self) -> Iterator[bool]:
+        """Yield, for each item of the source, whether this group gets it.
+
+        Each is drawn with the share that every group has still to get. A group that got more than was left for it,
+        since that was no whole number, takes the rest from all others.
+        """
+        already = self._drawn
+        self._drawn = 0
+        own = self._draws()
+        next(islice(own, already, already), None)
+        for drawn in own:
+            yield drawn == self.target
+        raise ValueError(
+            f"the source of random_split gives more than {self._total()} items, which is its total_length: all of them "
+            "are shared out"
+        )
+
+    def _draws(self) -> Iterator[Any]:
+        shares = self._shares()
+        groups, left = [*shares], [*shares.values()]
+        choose, numbers = random.Random(self._pass_seed).choices, range(len(groups))
+        for remaining in reversed(range(self._total())):
+            (number,) = choose(numbers, left)
+            left[number] -= 1
+            if left[number] < 0:
+                left[number] = 0.0
+                if remaining:
+                    whole = sum(left)
+                    left = [share * remaining / whole for share in left]
+            self._drawn += 1
+            yield groups[number]

@@ -1,0 +1,245 @@
+"""One stream becomes several."""
+
+from __future__ import annotations
+
+import copy as copying
+import operator
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
+
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry.splitter import Splitter, Waiting
+from ..columns import check_function
+
+T = TypeVar("T")
+
+_COPIES: dict[str | None, Callable[[Any], Any] | None] = {
+    None: None,
+    "shallow": copying.copy,
+    "deep": copying.deepcopy,
+}
+
+
+@functional_datapipe("fork")
+class Forker(Splitter):
+    """Give a list of `num_instances` pipes, each of which yields all items of the source, which is read once.
+
+    The pipes are read in any order, together or one after the other. What one has read and another has not waits in a
+    buffer; when `buffer_size` items wait for a pipe, another cannot read on. With -1 there is no limit, and memory may
+    run out. Nothing waits for a pipe that was dropped, or whose iterator was closed before its end.
+
+    Passes over the pipes belong together. A pipe that begins a pass joins the pass over the source that the
+    others read; if it has read in that already, the source begins a new one, and whoever still reads the old
+    one gets a RuntimeError at the next step. The source is closed once no pipe is left that may read on or join.
+
+    The pipes may be read by different threads, as with `prefetch` on one of them. A pipe that is read ahead needs room
+    in the buffer for what is read ahead.
+
+    All pipes yield the same objects, unless `copy` is "shallow" or "deep": then each yields copies.
+
+    Raises BufferError where a pipe is read too far ahead of another; it names the other.
+
+    >>> first, second = IterableWrapper(range(3)).fork(2)
+    >>> dp = first.zip(second.map(lambda x: x * 10))
+    >>> list(dp)
+    [(0, 0), (1, 10), (2, 20)]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        num_instances: int,
+        buffer_size: int = 1000,
+        copy: Literal["shallow", "deep"] | None = None,
+    ) -> None:
+        _expect_branches(num_instances, buffer_size)
+        if copy not in _COPIES:
+            raise ValueError(f"copy must be None, 'shallow' or 'deep', and is {copy!r}")
+        self.source = source
+        self.num_instances = num_instances
+        self.buffer_size = buffer_size
+        self.copy = copy
+
+    def outcome(self) -> list[IterDataPipe[T]]:
+        """Return the pipes that yield the items."""
+        return [*self.branches(self.num_instances)]
+
+    def conversion(self, number: int) -> Callable[[Any], Any] | None:
+        return _COPIES[self.copy]
+
+
+@functional_datapipe("unzip")
+class UnZipper(Splitter):
+    """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
+
+    The indices in `columns_to_skip` get no pipe. As to how far one pipe can be read ahead of another, and what belongs
+    to one pass, see `fork`.
+
+    Raises IndexError for an item that is too short.
+
+    >>> letters, numbers = IterableWrapper([("a", 1), ("b", 2)]).unzip(2)
+    >>> dp = numbers.zip(letters)
+    >>> list(dp)
+    [(1, 'a'), (2, 'b')]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Sequence[Any]],
+        sequence_length: int,
+        buffer_size: int = 1000,
+        columns_to_skip: Sequence[int] | None = None,
+    ) -> None:
+        self._columns = columns_left(sequence_length, columns_to_skip)
+        _expect_branches(len(self._columns), buffer_size)
+        self.source = source
+        self.sequence_length = sequence_length
+        self.buffer_size = buffer_size
+        self.columns_to_skip = columns_to_skip
+
+    def outcome(self) -> list[IterDataPipe[Any]]:
+        """Return the pipes, one for each column."""
+        return [*self.branches(len(self._columns))]
+
+    def conversion(self, number: int) -> Callable[[Any], Any] | None:
+        return operator.itemgetter(self._columns[number])
+
+
+class _Divider(Splitter):
+    """The base of those that give each item to one pipe: `__iter__` yields that pipe's number before the entry."""
+
+    def deal(self, dealt: Any, waiting: dict[int, weakref.ref[Waiting]]) -> int:
+        target, entry = dealt
+        number: int = entry[0]
+        its = waiting[target]() if target in waiting else None
+        if its is not None and number >= its.takes_from:
+            its.entries.append(entry)
+        return number
+
+    def number_waiting(self, numbers: Iterable[int]) -> int:
+        return sum(numbers)
+
+
+@functional_datapipe("demux")
+class Demultiplexer(_Divider):
+    """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
+
+    `classifier_fn(item)` is the number of that pipe. With `drop_none`, items for which it is None are left out.
+    `on_error` is what becomes of an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
+    `Skip`, `Retry` or handler.
+
+    What is pulled and belongs to another pipe than the one that is read waits for that, and no more than
+    `buffer_size` items may wait; with -1 there is no limit. As to what else there is to know of reading several pipes,
+    see `fork`.
+
+    Raises ValueError for a number that is no pipe's, and BufferError where too many items wait.
+
+    >>> even, odd = IterableWrapper(range(5)).demux(2, lambda x: x % 2)
+    >>> dp = even.zip_longest(odd)
+    >>> list(dp)
+    [(0, 1), (2, 3), (4, None)]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[T],
+        num_instances: int,
+        classifier_fn: Callable[[T], int | None],
+        drop_none: bool = False,
+        buffer_size: int = 1000,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        _expect_branches(num_instances, buffer_size)
+        check_function("classifier_fn", classifier_fn, None)
+        self.source = source
+        self.num_instances = num_instances
+        self.classifier_fn: Callable[[Any], int | None] = classifier_fn
+        self.drop_none = drop_none
+        self.buffer_size = buffer_size
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def outcome(self) -> list[IterDataPipe[T]]:
+        """Return the pipes that share the items."""
+        return [*self.branches(self.num_instances)]
+
+    def __iter__(self) -> Iterator[Any]:
+        number_of = self.guard.wrap(self._number_of)
+        for entry in self.numbered():
+            at, item = entry
+            number = number_of(item)
+            if not self.guard.keep(number):
+                self.skipped_at(at)
+            elif number is not None:
+                yield number, entry
+
+    def _number_of(self, item: Any) -> int | None:
+        number = self.classifier_fn(item)
+        if number is None and self.drop_none:
+            return None
+        if number in range(self.num_instances):
+            return number
+        raise ValueError(
+            f"classifier_fn returned {number!r:.100}, and there are pipes 0 … {self.num_instances - 1}"
+            + ("; with drop_none=True, items classified as None are left out" if number is None else "")
+        )
+
+    def length(self, number: int) -> int:
+        raise TypeError("how many items a branch of demux gives is not known before they are classified")
+
+
+@functional_datapipe("round_robin_demux")
+class RoundRobinDemultiplexer(_Divider):
+    """Give a list of `num_instances` pipes that yield the items of the source in turn.
+
+    As to the buffer and what else there is to know of reading several pipes, see `demux` and `fork`.
+
+    >>> first, second = IterableWrapper(range(5)).round_robin_demux(2)
+    >>> dp = first.zip_longest(second)
+    >>> list(dp)
+    [(0, 1), (2, 3), (4, None)]
+    >>> len(first), len(second)
+    (3, 2)
+    """
+
+    def __init__(self, source: IterDataPipe[T], num_instances: int, buffer_size: int = 1000) -> None:
+        _expect_branches(num_instances, buffer_size)
+        self.source = source
+        self.num_instances = num_instances
+        self.buffer_size = buffer_size
+
+    def outcome(self) -> list[IterDataPipe[T]]:
+        """Return the pipes that share the items."""
+        return [*self.branches(self.num_instances)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return ((entry[0] % self.num_instances, entry) for entry in self.numbered())
+
+    def length(self, number: int) -> int:
+        return len(range(number, len(self.source), self.num_instances))
+
+
+def columns_left(sequence_length: int, columns_to_skip: Sequence[int] | None) -> list[int]:
+    """Return the indices into sequences of a length that are not skipped; ValueError where there are none."""
+    columns = range(operator.index(sequence_length))
+    skipped = {*(columns_to_skip or ())}
+    if unknown := skipped - {*columns}:
+        raise ValueError(f"columns_to_skip must be in 0 … {sequence_length - 1}, and has {sorted(unknown)}")
+    if not (left := [column for column in columns if column not in skipped]):
+        raise ValueError(f"no column is left: sequence_length is {sequence_length}, columns_to_skip {columns_to_skip}")
+    return left
+
+
+def _expect_branches(num_instances: int, buffer_size: int) -> None:
+    if operator.index(num_instances) < 1:
+        raise ValueError(f"num_instances must be at least 1, and is {num_instances}")
+    if operator.index(buffer_size) < -1:
+        raise ValueError(f"buffer_size must be at least 0, or -1 for no limit, and is {buffer_size}")
+    if buffer_size == -1:
+        warnings.warn(
+            "with buffer_size=-1 any number of items may wait for a branch that is not read, until memory runs out",
+            stacklevel=5,
+        )

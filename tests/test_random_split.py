@@ -1,0 +1,158 @@
+"""random_split: groups that share no item, of the sizes asked for, whoever reads them and wherever."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere, passed_on
+
+WEIGHTS = {"train": 0.7, "valid": 0.2, "test": 0.1}
+
+
+def split(n: int = 50, **arguments: Any) -> list[Any]:
+    groups: list[Any] = IterableWrapper(range(n)).random_split(**{"weights": WEIGHTS, "seed": 0, **arguments})
+    return groups
+
+
+def test_the_groups_are_those_that_torchdata_makes() -> None:
+    half = {"train": 0.5, "valid": 0.5}
+    assert [list(group) for group in split(10, weights=half)] == [[2, 3, 5, 7, 8], [0, 1, 4, 6, 9]]
+    assert [list(group) for group in split(11, weights=half)] == [[2, 3, 5, 7, 8], [0, 1, 4, 6, 9, 10]]
+    assert [list(group) for group in split(7, weights={1: 1, 2: 1, 3: 1}, seed=4)] == [[0, 1, 4], [2, 3], [5, 6]]
+
+
+@given(
+    shares=st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any),
+    seed=st.one_of(st.integers(), st.text(), st.floats(allow_nan=False)),
+)
+def test_whole_numbers_are_exactly_how_many_items_each_group_gets(shares: list[int], seed: Any) -> None:
+    groups = split(sum(shares), weights=dict(enumerate(shares)), seed=seed)
+    items = [list(group) for group in groups]
+    assert [*map(len, items)] == [*map(len, groups)] == shares
+    assert sorted(x for group in items for x in group) == list(range(sum(shares)))
+
+
+@given(weights=st.lists(st.floats(0.01, 1), min_size=1, max_size=4), n=st.integers(0, 60))
+def test_other_weights_share_out_every_item_once(weights: list[float], n: int) -> None:
+    groups = split(n, weights=dict(enumerate(weights)))
+    assert sorted(x for group in groups for x in group) == list(range(n))
+
+
+def test_a_group_ends_in_stop_iteration_and_again() -> None:
+    iterator = iter(split(10)[0])
+    assert len(list(iterator)) == 7
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(iterator)
+
+
+def test_groups_are_read_in_any_order_and_every_pass_is_the_same() -> None:
+    train, valid, test = split()
+    first = [list(test), list(train), list(valid)]
+    assert [list(test), list(train), list(valid)] == first
+    _given_up = list(islice(train, 3))
+    assert list(train) == first[1]
+
+
+def test_a_target_is_that_group_alone() -> None:
+    assert [list(split(target=key)) for key in WEIGHTS] == [list(group) for group in split()]
+    assert repr(split(3, target="test")).endswith(", seed=0, target='test')")
+
+
+def test_another_seed_is_for_all_groups_of_the_split_from_the_next_pass_on() -> None:
+    train, valid, test = split()
+    before = list(valid)
+    assert train.override_seed(7) is train
+    assert [list(train), list(valid), list(test)] == [list(group) for group in split(seed=7)]
+    assert list(valid) != before
+    copied_train, copied_valid, _ = copy.deepcopy([train, valid, test])
+    copied_train.override_seed(0)
+    assert list(copied_valid) == before
+    assert list(valid) != before
+    assert list(pickle.loads(pickle.dumps(valid))) == list(valid)
+
+
+def test_without_a_seed_one_is_drawn_for_all_groups() -> None:
+    assert sorted(x for group in split(seed=None) for x in group) == list(range(50))
+    assert list(split(seed=None)[0]) != list(split(seed=None)[0])
+
+
+def test_the_length_may_be_told() -> None:
+    groups = IterableWrapper(range(20)).filter(lambda x: x < 10).random_split({"a": 8, "b": 2}, seed=0, total_length=10)
+    assert [len(list(group)) for group in groups] == [*map(len, groups)] == [8, 2]
+
+
+def test_more_items_than_were_told_is_an_error() -> None:
+    first, _ = IterableWrapper(range(11)).random_split({"a": 8, "b": 2}, seed=0, total_length=10)
+    with pytest.raises(ValueError, match="gives more than 10 items, which is its total_length"):
+        list(first)
+
+
+def test_a_length_that_is_left_to_chance_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="left to chance, unless its weights"):
+        len(split(11)[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"weights": {}}, ValueError, "weights must be a dict"),
+        ({"weights": {"a": 0}}, ValueError, "weights must be a dict"),
+        ({"weights": {"a": 1, "b": -1}}, ValueError, "weights must be a dict"),
+        ({"target": "tset"}, KeyError, "target must be one of the groups .*'train', 'valid', 'test'.* is 'tset'"),
+        ({"total_length": -1}, ValueError, "total_length must not be negative"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        split(**arguments)
+
+
+def test_an_unknown_length_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="needs total_length"):
+        IterableWrapper(range(3)).filter(bool).random_split(WEIGHTS, 0)
+
+
+def test_a_source_in_random_order_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="split first, and shuffle the groups") as seen:
+        IterableWrapper(range(3)).shuffle().random_split(WEIGHTS, 0)
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("key", WEIGHTS)
+def test_every_group_resumes_after_every_item(key: str) -> None:
+    assert_resumes_everywhere(lambda: split(12, target=key))
+
+
+def test_a_pass_with_another_seed_is_gone_on_with() -> None:
+    train, *_ = split()
+    train.override_seed(3)
+    iterator = iter(train)
+    next(iterator)
+    resumed, *_ = split()
+    resumed.load_state_dict(passed_on(train))
+    assert list(resumed) == list(iterator)
+
+
+@pytest.mark.timeout(50)
+def test_no_item_is_in_two_groups_in_workers_too() -> None:
+    union: Counter[int] = Counter()
+    for group in split(60, weights={"a": 42, "b": 12, "c": 6}):
+        chain = group.shuffle().sharding_filter().map(lambda x: x)
+        service = ps.MultiProcessingReadingService(num_workers=2)
+        with ps.DataLoader2(chain, reading_service=service) as loader:
+            first, second = list(loader), list(loader)
+        assert len(first) == len(group)
+        assert sorted(first) == sorted(second)
+        union.update(first)
+    assert union == Counter(range(60))
