@@ -99,8 +99,8 @@ class Operators(Mapping[str, Operator]):
 
         Those that have the words in their name or summary come first.
 
-        >>> [found.name for found in operators.search("zip archive")]
-        ['load_from_zip']
+        >>> [found.name for found in operators.search("zip archives")]
+        ['load_from_zip', 'load_from_rar']
         >>> "routed_decode" in [found.name for found in operators.search("json")]
         True
         """

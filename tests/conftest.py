@@ -6,8 +6,17 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from s3 import S3Server, serving_s3
+
+
+@pytest.fixture(autouse=True)
+def no_process_group_outlives_a_test() -> Iterator[None]:
+    """A loader of torch's, say, asks a group that is there for a seed, whoever made it."""
+    yield
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 @pytest.fixture(scope="session")
