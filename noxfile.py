@@ -64,6 +64,7 @@ def bench(session: nox.Session) -> None:
     """Run the benchmarks beside the libraries that they compare with."""
     install(session, ".[bench]")
     session.run("python", "-m", "benchmarks.overhead")
+    session.run("python", "-m", "benchmarks.operators")
     session.run("python", "-m", "benchmarks.images")
 
 

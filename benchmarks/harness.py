@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+import sys
+import venv
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-__all__ = ["environment", "rounds_of", "share", "table", "verdict", "version_of"]
+__all__ = ["CACHE", "environment", "python_of_torchdata_09", "rounds_of", "share", "table", "verdict", "version_of"]
 
 T = TypeVar("T")
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-benchmarks"
+"""Where what takes long to make is kept from one run to the next."""
+
+_CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
+
+
+def python_of_torchdata_09() -> str:
+    """Return a Python that has torchdata 0.9, the last with DataLoader2, in an environment made for it."""
+    if given := os.environ.get("PENSTOCK_TORCHDATA09_PYTHON"):
+        return given
+    folder = CACHE / "torchdata-0.9"
+    python, complete = folder / "bin" / "python", folder / "complete with portalocker"
+    if not complete.exists():
+        print("making an environment with torchdata 0.9 …", file=sys.stderr)
+        venv.create(folder, clear=True, with_pip=True)
+        constraints = folder / "constraints.txt"
+        pins = _CONSTRAINTS.read_text().splitlines(keepends=True)
+        constraints.write_text("".join(pin for pin in pins if not pin.startswith("torchdata=")))
+        install = [python, "-m", "pip", "install", "-q", "-c", constraints]
+        subprocess.run([*install, "torchdata==0.9.0", "torch", "numpy", "Pillow", "portalocker", "psutil"], check=True)
+        complete.touch()
+    return str(python)
 
 
 def rounds_of(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:

@@ -16,18 +16,16 @@ import subprocess
 import sys
 import threading
 import time
-import venv
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .harness import environment, rounds_of, share, table, verdict
+from .harness import CACHE, environment, python_of_torchdata_09, rounds_of, share, table, verdict
 from .image_peers import PEERS, measure
 
 ROOT = Path(__file__).parents[1]
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-benchmarks"
 HAND, TWO_HANDS, OURS, OLD = *list(PEERS)[:3], "torchdata 0.9 DataLoader2"
 LEAST_OF_HANDS = 0.95
 SECONDS_AT_MOST = 120
@@ -60,24 +58,6 @@ def make_images(count: int) -> list[str]:
             unfinished.write_bytes(jpeg(number))
             unfinished.replace(path)
     return list(map(str, paths))
-
-
-def python_of_torchdata_09() -> str:
-    """Return a Python that has torchdata 0.9, the last with DataLoader2, in an environment made for it."""
-    if given := os.environ.get("PENSTOCK_TORCHDATA09_PYTHON"):
-        return given
-    folder = CACHE / "torchdata-0.9"
-    python, complete = folder / "bin" / "python", folder / "complete"
-    if not complete.exists():
-        print("making an environment with torchdata 0.9 …", file=sys.stderr)
-        venv.create(folder, clear=True, with_pip=True)
-        constraints = folder / "constraints.txt"
-        pins = (ROOT / "constraints.txt").read_text().splitlines(keepends=True)
-        constraints.write_text("".join(pin for pin in pins if not pin.startswith("torchdata=")))
-        install = [python, "-m", "pip", "install", "-q", "-c", constraints]
-        subprocess.run([*install, "torchdata==0.9.0", "torch", "numpy", "Pillow", "psutil"], check=True)
-        complete.touch()
-    return str(python)
 
 
 def peak_memory(pid: int, peaks: list[float]) -> None:

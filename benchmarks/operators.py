@@ -1,8 +1,7 @@
-"""What each operator costs, beside torchdata 0.9 and what is written by hand: `python -m benchmarks.operators PYTHON`.
+"""What each operator costs, beside torchdata 0.9 and what is written by hand: `python -m benchmarks.operators`.
 
-PYTHON is the interpreter of an environment with torchdata 0.9, which cannot share one with torchdata 0.11;
-`nox -s bench` makes it. An operator's chain is the same line of code in both libraries, most often a source and the
-operator. A process for each library answers in turns, and ratios are taken within rounds.
+An operator's chain is the same line of code in both libraries, most often a source and the operator. A process for each
+library answers in turns, and ratios are taken within rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from .harness import environment, rounds_of, share, table, verdict
+from .harness import environment, python_of_torchdata_09, rounds_of, share, table, verdict
 from .operator_cases import CASES, Case
 
 OURS, THEIRS, HAND = "penstock", "torchdata", "by hand"
@@ -82,19 +81,19 @@ def compare(case: Case, ours: Ask, theirs: Ask, rounds: int) -> tuple[list[str],
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.operators", description=__doc__)
-    parser.add_argument("python", help="an interpreter that imports torchdata 0.9")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", metavar="OPERATOR", help="such as iter.map")
     options = parser.parse_args()
     print(environment("penstock", "torch"))
-    version = [options.python, "-c", "import torch, torchdata; print(torchdata.__version__, torch.__version__)"]
+    python_09 = python_of_torchdata_09()
+    version = [python_09, "-c", "import torch, torchdata; print(torchdata.__version__, torch.__version__)"]
     print("torchdata {} on torch {}".format(*subprocess.check_output(version, text=True).split()))
 
     rows, ratios, failed = [], {}, []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         ours = stack.enter_context(answering(sys.executable, "penstock.pipes", folder))
-        theirs = stack.enter_context(answering(options.python, "torchdata.datapipes", folder))
+        theirs = stack.enter_context(answering(python_09, "torchdata.datapipes", folder))
         for case in CASES:
             if options.only and case.operator not in options.only:
                 continue

@@ -49,10 +49,11 @@ class _Construction(type):
 
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
-        source = vars(made).get("source", made)
-        if made.functional_name is not None and not isinstance(source, (TorchIterDataPipe, TorchMapDataPipe)):
+        given = args[0] if args else kwargs.get("source")
+        takes_pipes = made.functional_name is not None and vars(made).get("source", made) is given
+        if takes_pipes and not isinstance(given, (TorchIterDataPipe, TorchMapDataPipe)):
             raise TypeError(
-                f"{cls.__name__} reads from a pipe, and its source is of type {type(source).__name__}: "
+                f"{cls.__name__} reads from a pipe, and its source is of type {type(given).__name__}: "
                 "wrap it, as in IterableWrapper(items)"
             )
         return made.outcome()  # type: ignore[no-any-return]
@@ -121,6 +122,9 @@ class _Pipe(Generic[T_co]):
     broken_laws: ClassVar[Mapping[str, str]] = {}
     """The laws that the operator cannot hold, each with the reason."""
 
+    guard: Guard = Guard("raise")
+    """What becomes of items that fail: an operator with `on_error` has one of its own."""
+
     if TYPE_CHECKING:
 
         def __iter__(self) -> Iterator[T_co]: ...
@@ -128,6 +132,10 @@ class _Pipe(Generic[T_co]):
     def outcome(self) -> Any:
         """Return what calling the class gives: this pipe, or the pipes through which it is read instead."""
         return self
+
+    def interrupt(self) -> None:
+        """Called by another thread when the pass is given up: let a step that waits for something outside end soon."""
+        self.guard.give_up()
 
     def __getattr__(self, name: str) -> Any:
         return find_method(self, name)
@@ -188,7 +196,7 @@ class _Pipe(Generic[T_co]):
         (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
         """
         steps: Any = walk(self)  # type: ignore[arg-type]
-        guarded = [pipe for pipe in steps if isinstance(pipe, IterDataPipe) and not pipe.guard.raises]
+        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and not pipe.guard.raises]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
         counts = {}
         for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
@@ -239,14 +247,11 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     [('a', 'b'), ('b', 'c')]
     """
 
-    holds_items: ClassVar[bool] = True
+    holds_items: bool = True
     """Whether the operator may keep items of its source's from one of its own items to the next."""
 
     in_main_process: ClassVar[bool] = False
     """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
-
-    guard: Guard = Guard("raise")
-    """What becomes of items that fail: an operator with `on_error` has one of its own."""
 
     _pass: Pass | None = None
     _handed_down: Node | None = None
@@ -270,10 +275,6 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""
-
-    def interrupt(self) -> None:
-        """Called by another thread when the pass is given up: let a step that waits for something outside end soon."""
-        self.guard.give_up()
 
     # What a subclass may call
 

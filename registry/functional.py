@@ -241,7 +241,9 @@ def _method(cls: type, name: str) -> Callable[..., Any]:
     if parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
         parameters = parameters[1:]
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    method.__signature__ = inspect.Signature([itself, *parameters], return_annotation=cls)  # type: ignore[attr-defined]
+    outcome = vars(cls).get("outcome")  # of one that gives several pipes
+    gives = cls if outcome is None else inspect.signature(outcome).return_annotation
+    method.__signature__ = inspect.Signature([itself, *parameters], return_annotation=gives)  # type: ignore[attr-defined]
     return method
 
 

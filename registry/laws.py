@@ -16,6 +16,7 @@ from .laws_of_making import (
     construction_pulls_nothing,
     copies_agree,
     method_and_constructor_agree,
+    methods_are_not_hidden,
     repr_shows_the_chain,
 )
 from .laws_of_reading import (
@@ -106,6 +107,7 @@ _ON_BOTH = (
     len_is_exact,
     items_are_left_alone,
     method_and_constructor_agree,
+    methods_are_not_hidden,
     same_seed_same_order,
     empty_source_ends,
     source_errors_pass_through,

@@ -16,7 +16,13 @@ from .graph import is_one_of_several, sources_of, walk
 from .probes import Maker, agree, read, seeded, tap
 from .seeds import seed_graph
 
-__all__ = ["construction_pulls_nothing", "copies_agree", "method_and_constructor_agree", "repr_shows_the_chain"]
+__all__ = [
+    "construction_pulls_nothing",
+    "copies_agree",
+    "method_and_constructor_agree",
+    "methods_are_not_hidden",
+    "repr_shows_the_chain",
+]
 
 
 def construction_pulls_nothing(make: Maker) -> None:
@@ -56,6 +62,13 @@ def _copies(pipe: Any) -> Iterator[tuple[str, Any]]:
     except (pickle.PicklingError, AttributeError, TypeError):  # a lambda or a local class: not for plain pickle
         return
     yield "pickle", pickle.loads(pickled)
+
+
+def methods_are_not_hidden(make: Maker) -> None:
+    """No attribute has the name of a method, which could not be called then."""
+    pipe = make()
+    if hidden := [name for name in vars(pipe) if callable(getattr(type(pipe), name, None))]:
+        raise AssertionError(f"{hidden} are attributes and methods: let the attributes begin with an underscore")
 
 
 def method_and_constructor_agree(make: Maker) -> None:

@@ -60,6 +60,8 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar('T')
 R = TypeVar('R')
 P = ParamSpec('P')
+T2 = TypeVar('T2')
+T3 = TypeVar('T3')
 
 class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def __iter__(self) -> collections.abc.Iterator[T_co]: ...
@@ -2114,7 +2116,28 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def unbatch(self, unbatch_level: int = 1) -> penstock.pipes.iter.group.UnBatcher:
+    @typing.overload
+    def unbatch(
+        self: collections.abc.Iterable[list[T]],
+        unbatch_level: typing.Literal[1] = 1,
+    ) -> penstock.pipes.iter.group.UnBatcher[T]:
+        """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
+
+        At level -1 lists in lists are flattened however deep they are, and what is no list is yielded as it is. At level 0
+        nothing is flattened. Tuples are items, not batches.
+
+        Raises IndexError for a batch that is nested less deep than `unbatch_level`.
+
+        >>> dp = IterableWrapper([[1, 2], [3]]).unbatch()
+        >>> list(dp)
+        [1, 2, 3]
+        >>> list(IterableWrapper([[1, [2, [3, 4]]], 5]).unbatch(-1))
+        [1, 2, 3, 4, 5]
+        """
+        ...
+
+    @typing.overload
+    def unbatch(self, unbatch_level: int) -> penstock.pipes.iter.group.UnBatcher[typing.Any]:
         """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
 
         At level -1 lists in lists are flattened however deep they are, and what is no list is yielded as it is. At level 0
@@ -2201,7 +2224,46 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def zip(self, *sources: penstock.registry.IterDataPipe[typing.Any]) -> penstock.pipes.iter.combine.Zipper:
+    @typing.overload
+    def zip(
+        self,
+        second: penstock.registry.IterDataPipe[T2],
+        /,
+    ) -> penstock.pipes.iter.combine.Zipper[tuple[T_co, T2]]:
+        """Yield tuples of one item from each source, until the shortest is exhausted.
+
+        As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
+        itself, fork it or build it twice: a pipe has one live iterator.
+
+        >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
+        >>> list(dp)
+        [('a', 0), ('b', 1), ('c', 2)]
+        """
+        ...
+
+    @typing.overload
+    def zip(
+        self,
+        second: penstock.registry.IterDataPipe[T2],
+        third: penstock.registry.IterDataPipe[T3],
+        /,
+    ) -> penstock.pipes.iter.combine.Zipper[tuple[T_co, T2, T3]]:
+        """Yield tuples of one item from each source, until the shortest is exhausted.
+
+        As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
+        itself, fork it or build it twice: a pipe has one live iterator.
+
+        >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
+        >>> list(dp)
+        [('a', 0), ('b', 1), ('c', 2)]
+        """
+        ...
+
+    @typing.overload
+    def zip(
+        self,
+        *sources: penstock.registry.IterDataPipe[typing.Any],
+    ) -> penstock.pipes.iter.combine.Zipper[tuple[typing.Any, ...]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
         As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
@@ -2396,7 +2458,44 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def zip(self, *sources: penstock.registry.MapDataPipe[typing.Any]) -> penstock.pipes.map.combine.Zipper:
+    @typing.overload
+    def zip(
+        self,
+        second: penstock.registry.MapDataPipe[T2],
+        /,
+    ) -> penstock.pipes.map.combine.Zipper[tuple[T_co, T2]]:
+        """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
+
+        Negative indices count from the end of the shortest.
+
+        >>> dp = SequenceWrapper("abc").zip(SequenceWrapper(range(10, 20)))
+        >>> dp[0], dp[-1], len(dp)
+        (('a', 10), ('c', 12), 3)
+        """
+        ...
+
+    @typing.overload
+    def zip(
+        self,
+        second: penstock.registry.MapDataPipe[T2],
+        third: penstock.registry.MapDataPipe[T3],
+        /,
+    ) -> penstock.pipes.map.combine.Zipper[tuple[T_co, T2, T3]]:
+        """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
+
+        Negative indices count from the end of the shortest.
+
+        >>> dp = SequenceWrapper("abc").zip(SequenceWrapper(range(10, 20)))
+        >>> dp[0], dp[-1], len(dp)
+        (('a', 10), ('c', 12), 3)
+        """
+        ...
+
+    @typing.overload
+    def zip(
+        self,
+        *sources: penstock.registry.MapDataPipe[typing.Any],
+    ) -> penstock.pipes.map.combine.Zipper[tuple[typing.Any, ...]]:
         """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
 
         Negative indices count from the end of the shortest.

@@ -61,7 +61,8 @@ class Pace:
 
     def __init__(self, at_least: int = 1) -> None:
         self._at_least = at_least
-        self._step = self._wait = at_least
+        self.step = self._wait = at_least
+        """After how many items the next snapshot is due."""
         self._since = time.perf_counter()
 
     def due(self) -> bool:
@@ -72,10 +73,10 @@ class Pace:
     def taken(self, started: float) -> None:
         """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
         now = time.perf_counter()
-        seconds_per_item = (started - self._since) / self._step
+        seconds_per_item = (started - self._since) / self.step
         affordable = int((now - started) / SNAPSHOT_SHARE / max(seconds_per_item, 1e-9))
         # Growing by doubling at most keeps the distance short when the first items were the quick ones.
-        self._step = self._wait = max(self._at_least, min(affordable, 2 * self._step), 1)
+        self.step = self._wait = max(self._at_least, min(affordable, 2 * self.step), 1)
         self._since = now
 
 
@@ -92,18 +93,28 @@ class Trail(Generic[T]):
         self._pace = Pace(snapshot_every) if can_capture(source) else None
         # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
         self._snapshots = [(0, capture(source))]
-        self.pulled = 0
+        self._tally = Tally()
+
+    @property
+    def pulled(self) -> int:
+        """How many items were pulled."""
+        return self._tally.items
 
     def __iter__(self) -> Iterator[T]:
-        for item in self._source:
-            self.pulled += 1
-            yield item
-            if self._pace is not None and self._pace.due():
-                started = time.perf_counter()
-                snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
-                # Where an item is needed for very long, every second will do.
-                self._snapshots = snapshots if len(snapshots) <= _MOST_SNAPSHOTS else snapshots[::2]
-                self._pace.taken(started)
+        items = self._tally.follow(self._source)
+        if self._pace is None:
+            yield from items
+            return
+        while True:
+            expected = self.pulled + self._pace.step
+            yield from itertools.islice(items, self._pace.step)
+            if self.pulled < expected:
+                return
+            started = time.perf_counter()
+            snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
+            # Where an item is needed for very long, every second will do.
+            self._snapshots = snapshots if len(snapshots) <= _MOST_SNAPSHOTS else snapshots[::2]
+            self._pace.taken(started)
 
     def way_back(self) -> tuple[Node, int]:
         """Return a state of the source, and how many items after it the oldest one needed comes."""

@@ -24,10 +24,7 @@ PLUGGED_IN = "penstock_plugins"
 _OURS = "penstock"
 _HEADER = "# Generated from the operators by `{command}`. Changes here are lost.\n"
 _WIDTH = 110
-_READING = {
-    "iter": "def __iter__(self) -> collections.abc.Iterator[T_co]: ...",
-    "map": "def __getitem__(self, index: Any, /) -> T_co: ...",
-}
+_READING = "def __iter__(self) -> collections.abc.Iterator[T_co]: ..."
 
 
 def penstock_stubs() -> dict[Path, str]:
@@ -71,16 +68,23 @@ def _methods(entries: Iterable[Operator], extending: str | None = None) -> str:
     if extending:
         names.modules.add(extending)
     classes = []
-    for kind, reading in _READING.items():
+    for kind in ("iter", "map"):
         base = f"{extending}.{kind.title()}Methods[T_co], " if extending else ""
         here = sorted((each for each in entries if each.on == kind and each.method), key=lambda entry: entry.name)
-        methods = [reading, *(method for entry in here for method in _overloads(entry, names))]
+        methods = [_READING, *(method for entry in here for method in _overloads(entry, names))]
         body = textwrap.indent("\n\n".join(methods), "    ")
         classes.append(f"class {kind.title()}Methods({base}Generic[T_co]):\n{body}\n")
-    imports = "".join(f"import {module}\n" for module in sorted(names.modules))
+    imports = "".join(f"import {module}{_unless_typed(module)}\n" for module in sorted(names.modules))
     variables = "".join(f"{definition}\n" for definition in names.type_variables.values())
     typing = "from typing import Any, Generic, ParamSpec, TypeVar\n"
     return "\n".join(["", imports + typing, variables, *classes])
+
+
+def _unless_typed(module: str) -> str:
+    """What is written behind the import of a module that may come without types."""
+    top = module.partition(".")[0]
+    typed = top in sys.stdlib_module_names or top in (_OURS, PLUGGED_IN)
+    return "" if typed else "  # type: ignore[import-untyped, unused-ignore]"
 
 
 def _overloads(entry: Operator, names: _Names) -> list[str]:
@@ -106,9 +110,8 @@ def _method(entry: Operator, definer: type, constructor: ast.FunctionDef, gives:
         qualify.stands_for[own_item.id] = "T_co"
         own_item = None
     other_item = _item_of(signature.vararg.annotation) if source is None and signature.vararg else None
-    reads = "collections.abc.Iterable" if entry.on == "iter" else "penstock.registry.MapDataPipe"
     is_any = own_item is None or ast.unparse(own_item) in ("Any", "typing.Any")
-    written = ["self" if is_any else f"self: {reads}[{qualify(own_item)}]"]
+    written = ["self" if is_any else f"self: collections.abc.Iterable[{qualify(own_item)}]"]
     written += [
         qualify.parameter(each, default)
         for each, default in zip(parameters, defaults[1:] if source is not None else defaults, strict=True)

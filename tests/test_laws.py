@@ -167,6 +167,12 @@ class KeepsNoArgument(Passing):
         super().__init__(source)
 
 
+class HidesAMethod(Passing):
+    def __init__(self, source: Any, batch: int) -> None:
+        super().__init__(source)
+        self.batch = batch
+
+
 class OneOrderForAll(Seeded, Passing):
     def __iter__(self) -> Iterator[Any]:
         items = list(self.source)
@@ -368,6 +374,7 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: KeepsItsSourceOpen(items()), ["abandoned_iterator_closes_its_source"]),
     (lambda: KeepsAnotherArgument(items(), 1), ["method_and_constructor_agree"]),
     (lambda: KeepsNoArgument(items(), 1), ["method_and_constructor_agree"]),
+    (lambda: HidesAMethod(items(), 1), ["methods_are_not_hidden"]),
     (lambda: OneOrderForAll(items()), ["same_seed_same_order"]),
     (lambda: LosesItemsWhenSharded(items()), ["union_over_shards_is_the_whole"]),
     (lambda: NeedsAFirstItem(items()), ["empty_source_ends"]),

@@ -10,7 +10,8 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ...registry import IterDataPipe, Node, Trail, close, functional_datapipe, walk
+from ...registry import IterDataPipe, MapDataPipe, Node, Trail, close, functional_datapipe, walk
+from ...registry.state import is_branch
 from ..threads import PATIENCE, join
 
 T = TypeVar("T")
@@ -130,8 +131,8 @@ class _Reader(Generic[T]):
         atexit.unregister(self.stop)
         if self._thread is threading.current_thread() or sys.is_finalizing():
             return  # collected by the thread itself, or the interpreter has ended it: there is nothing to wait for
-        for pipe in walk(self._source):
-            if isinstance(pipe, IterDataPipe):
+        for pipe in walk(self._source, stop=is_branch):  # what is behind a branch, others may still read
+            if isinstance(pipe, (IterDataPipe, MapDataPipe)):
                 pipe.interrupt()
         if not join([self._thread], PATIENCE):
             raise RuntimeError(

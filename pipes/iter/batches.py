@@ -119,7 +119,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.max_concurrency = max_concurrency
-        self.flatten = flatten
+        self._flatten = flatten  # under the plain name it would hide the method of all pipes
         self.on_error = on_error
         self.guard = Guard(on_error)
 
@@ -128,11 +128,11 @@ class BatchAsyncMapper(WorksAhead[Any]):
         results: Any = self._results(
             lambda arrivals: _Loop(function, self.guard, arrivals, self.max_concurrency), room=self.batch_size
         )
-        return results if self.flatten else self._in_batches(results)
+        return results if self._flatten else self._in_batches(results)
 
     def __len__(self) -> int:
         items = super().__len__()
-        return items if self.flatten else -(-items // self.batch_size)
+        return items if self._flatten else -(-items // self.batch_size)
 
     def _in_batches(self, results: Any) -> Iterator[list[Any]]:
         with closing(results):

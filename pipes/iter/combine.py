@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, cycle, islice, zip_longest
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...registry import IterDataPipe, Node, Tally, capture, functional_datapipe
 from ...registry.state import node_before_pass
@@ -12,10 +12,13 @@ from ...registry.torch_pipes import TorchIterDataPipe
 from ..arguments import expect_pipes
 
 T = TypeVar("T")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
 @functional_datapipe("zip")
-class Zipper(IterDataPipe[tuple[Any, ...]]):
+class Zipper(IterDataPipe[R]):
     """Yield tuples of one item from each source, until the shortest is exhausted.
 
     As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
@@ -28,12 +31,24 @@ class Zipper(IterDataPipe[tuple[Any, ...]]):
 
     holds_items = False
 
+    @overload
+    def __init__(self: Zipper[tuple[T, T2]], source: IterDataPipe[T], second: IterDataPipe[T2], /) -> None: ...
+
+    @overload
+    def __init__(
+        self: Zipper[tuple[T, T2, T3]], source: IterDataPipe[T], second: IterDataPipe[T2], third: IterDataPipe[T3], /
+    ) -> None: ...
+
+    @overload
+    def __init__(self: Zipper[tuple[Any, ...]], *sources: IterDataPipe[Any]) -> None: ...
+
     def __init__(self, *sources: IterDataPipe[Any]) -> None:
         expect_pipes("Zipper", sources, TorchIterDataPipe)
         self.sources = sources
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*self.sources, strict=False)
+    def __iter__(self) -> Iterator[R]:
+        tuples: Iterator[Any] = zip(*self.sources, strict=False)
+        return tuples
 
     def __len__(self) -> int:
         return min(map(len, self.sources))

@@ -28,7 +28,7 @@ class MapToIterConverter(IterDataPipe[T]):
 
     holds_items = False
     payload = ("indices",)
-    transient = ("_start", "_tally")
+    transient = ("_start", "_tally", "_asked")
 
     def __init__(self, source: MapDataPipe[T], indices: Iterable[Any] | None = None) -> None:
         if indices is not None:
@@ -39,6 +39,7 @@ class MapToIterConverter(IterDataPipe[T]):
     def reset(self) -> None:
         self._start = 0
         self._tally = Tally()
+        self._asked = Tally()
 
     def get_state(self) -> dict[str, Any]:
         return {"position": self._start + self._tally.items}
@@ -47,9 +48,12 @@ class MapToIterConverter(IterDataPipe[T]):
         self._start = state["position"]
 
     def __iter__(self) -> Iterator[T]:
-        rest = islice(self._order(), self._start, None)
-        # Not map(): to it, a StopIteration that a function above raises would be the end of the stream.
-        return self._tally.follow(self.source[index] for index in rest)
+        rest = self._asked.follow(islice(self._order(), self._start, None))
+        return self._tally.follow(map(self.source.__getitem__, rest))
+
+    def at_end(self) -> None:
+        if self._tally.items < self._asked.items:
+            raise RuntimeError("a function raised StopIteration, which would have passed for the end of the stream")
 
     def __len__(self) -> int:
         return len(self.source if self.indices is None else self.indices)  # type: ignore[arg-type]

@@ -112,7 +112,8 @@ class Flattener(OneToOne[Any]):
 
         def flatten(item: Any) -> Any:
             if isinstance(item, (tuple, list)):
-                return _like(item, _flat_values(item, nested_in(len(item))))
+                flat = _flat_values(item, nested_in(len(item)))
+                return tuple(flat) if isinstance(item, tuple) else flat
             _expect_dict(item)
             if names is not None and not item.keys() >= names:
                 _warn_of_missing(names, item)
@@ -224,8 +225,8 @@ def _like(item: Any, values: Iterable[Any]) -> Any:
 
 def _flat_values(item: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
     flat: list[Any] = []
-    for place, value in enumerate(item):
-        if isinstance(value, (tuple, list)) and chosen[place]:
+    for value, to_flatten in zip(item, chosen, strict=True):
+        if to_flatten and isinstance(value, (tuple, list)):
             flat += value
         else:
             flat.append(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any, NoReturn
 
@@ -172,19 +172,19 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
             raise ValueError(f"chunk must be at least 1, and is {chunk}")
         self.source = source
         self.chunk = chunk
+        self.holds_items = chunk is not None
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        outputs_of = self.guard.outputs(self._whole if self.chunk is None else self._pieces)
+        if self.chunk is None:
+            contents = map(self.guard.wrap(_whole), self.source)
+            yield from filter(self.guard.keep, contents) if self.guard.skips else contents
+            return
+        outputs_of = self.guard.outputs(self._pieces)
         for item in self.source:
             yield from outputs_of(item)
             self.mark()
-
-    def _whole(self, item: tuple[str, IO[Any]]) -> Iterable[tuple[str, Any]]:
-        path, stream = path_and_stream(item)
-        with closing(stream):
-            return [(path, stream.read())]
 
     def _pieces(self, item: tuple[str, IO[Any]]) -> Iterator[tuple[str, Any]]:
         path, stream = path_and_stream(item)
@@ -198,6 +198,14 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
         if self.chunk is not None:
             raise TypeError("how many pieces there are is not known before the streams were read")
         return len(self.source)
+
+
+def _whole(item: tuple[str, IO[Any]]) -> tuple[str, Any]:
+    path, stream = path_and_stream(item)
+    try:
+        return path, stream.read()
+    finally:
+        stream.close()
 
 
 def matches(path: str, masks: str | Sequence[str]) -> bool:

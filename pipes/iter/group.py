@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, functional_datapipe
 from ..arguments import expect_batching
@@ -55,7 +55,7 @@ class Batcher(IterDataPipe[DataChunk[T]]):
 
 
 @functional_datapipe("unbatch")
-class UnBatcher(IterDataPipe[Any]):
+class UnBatcher(IterDataPipe[T]):
     """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
 
     At level -1 lists in lists are flattened however deep they are, and what is no list is yielded as it is. At level 0
@@ -69,6 +69,12 @@ class UnBatcher(IterDataPipe[Any]):
     >>> list(IterableWrapper([[1, [2, [3, 4]]], 5]).unbatch(-1))
     [1, 2, 3, 4, 5]
     """
+
+    @overload
+    def __init__(self, source: IterDataPipe[list[T]], unbatch_level: Literal[1] = 1) -> None: ...
+
+    @overload
+    def __init__(self: UnBatcher[Any], source: IterDataPipe[Any], unbatch_level: int) -> None: ...
 
     def __init__(self, source: IterDataPipe[Any], unbatch_level: int = 1) -> None:
         if operator.index(unbatch_level) < -1:

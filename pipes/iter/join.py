@@ -179,16 +179,18 @@ class MapKeyZipper(OneToOne[Any]):
         self.guard = Guard(on_error)
 
     def _function(self) -> Callable[[Any], Any]:
-        return self._joined
+        key_of, items, merge, keep_key = self.key_fn, self.map_datapipe, self.merge_fn, self.keep_key
 
-    def _joined(self, item: Any) -> Any:
-        key = self.key_fn(item)
-        try:
-            found = self.map_datapipe[key]
-        except (KeyError, IndexError) as error:
-            raise KeyError(f"map_datapipe has no item with the key {key!r}") from error
-        pair = (item, found) if self.merge_fn is None else self.merge_fn(item, found)
-        return (key, pair) if self.keep_key else pair
+        def joined(item: Any) -> Any:
+            key = key_of(item)
+            try:
+                found = items[key]
+            except (KeyError, IndexError) as error:
+                raise KeyError(f"map_datapipe has no item with the key {key!r}") from error
+            pair = (item, found) if merge is None else merge(item, found)
+            return (key, pair) if keep_key else pair
+
+        return joined
 
 
 def _merging(merge_fn: Callable[[T, T], R] | None) -> Callable[[tuple[T, T]], Any]:

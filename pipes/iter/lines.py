@@ -178,7 +178,9 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         path: Any = None
         lines: list[Any] = []
         for number, item in islice(enumerate(self._trail), self._next_line, None):
-            line_path, line = _path_and_line(item)
+            if type(item) is not tuple or len(item) != 2:
+                _expect_pair(item)
+            line_path, line = item
             if lines and (not line or line_path != path):
                 self._next_line = number
                 yield path, lines
@@ -191,8 +193,6 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
             yield path, lines
 
 
-def _path_and_line(item: Any) -> tuple[Any, Any]:
+def _expect_pair(item: Any) -> None:
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         raise TypeError(f"pairs of a path and a line are needed, and this is of type {type(item).__name__}")
-    path, line = item
-    return path, line

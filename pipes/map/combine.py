@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from ...registry import MapDataPipe, functional_datapipe, say_where
 from ...registry.torch_pipes import TorchMapDataPipe
@@ -11,10 +11,13 @@ from ..arguments import expect_pipes
 from .index import from_start
 
 T = TypeVar("T")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
 @functional_datapipe("zip")
-class Zipper(MapDataPipe[tuple[Any, ...]]):
+class Zipper(MapDataPipe[R]):
     """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
 
     Negative indices count from the end of the shortest.
@@ -24,15 +27,26 @@ class Zipper(MapDataPipe[tuple[Any, ...]]):
     (('a', 10), ('c', 12), 3)
     """
 
+    @overload
+    def __init__(self: Zipper[tuple[T, T2]], source: MapDataPipe[T], second: MapDataPipe[T2], /) -> None: ...
+
+    @overload
+    def __init__(
+        self: Zipper[tuple[T, T2, T3]], source: MapDataPipe[T], second: MapDataPipe[T2], third: MapDataPipe[T3], /
+    ) -> None: ...
+
+    @overload
+    def __init__(self: Zipper[tuple[Any, ...]], *sources: MapDataPipe[Any]) -> None: ...
+
     def __init__(self, *sources: MapDataPipe[Any]) -> None:
         expect_pipes("Zipper", sources, TorchMapDataPipe)
         self.sources = sources
 
-    def __getitem__(self, index: Any) -> tuple[Any, ...]:
+    def __getitem__(self, index: Any) -> R:
         try:
             if type(index) is int and index < 0:
                 index = from_start(index, len(self))
-            return tuple([source[index] for source in self.sources])
+            return tuple([source[index] for source in self.sources])  # type: ignore[return-value]
         except Exception as error:
             say_where(error, self, index)
             raise

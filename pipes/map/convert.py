@@ -56,13 +56,10 @@ class IterToMapConverter(MapDataPipe[T]):
     def _load(self) -> dict[Any, T]:
         values: dict[Any, T] = {}
         again: list[Any] = []
-        for item in self.source:
-            pair = item if self.key_value_fn is None else self.key_value_fn(item)
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(
-                    f"to_map_datapipe needs pairs of a key and a value, and got {describe_item(pair)}: "
-                    "give a key_value_fn that returns such pairs"
-                )
+        function = self.key_value_fn
+        for pair in self.source if function is None else (function(item) for item in self.source):
+            if type(pair) is not tuple or len(pair) != 2:
+                _expect_pair(pair)
             key, value = pair
             if key in values:
                 again.append(key)
@@ -74,3 +71,11 @@ class IterToMapConverter(MapDataPipe[T]):
                 stacklevel=4,
             )
         return values
+
+
+def _expect_pair(pair: Any) -> None:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(
+            f"to_map_datapipe needs pairs of a key and a value, and got {describe_item(pair)}: "
+            "give a key_value_fn that returns such pairs"
+        )

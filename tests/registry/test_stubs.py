@@ -38,7 +38,7 @@ def test_the_stub_of_a_users_package_has_its_methods_and_no_other(tmp_path: Path
         "def __iter__(self) -> collections.abc.Iterator[T_co]: ...",
         "def pairwise(self) -> own_operators.Pairer[T_co]:",
         "def shout(self: collections.abc.Iterable[str], *, marks: int = 1) -> own_operators.Shouter:",
-        "def __getitem__(self, index: Any, /) -> T_co: ...",
+        "def __iter__(self) -> collections.abc.Iterator[T_co]: ...",
     ]
     assert '"""Yield each text in capitals, with so many exclamation marks."""' in lines
 
