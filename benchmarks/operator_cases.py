@@ -173,6 +173,15 @@ def shuffled(items: Iterable[Any], room: int) -> Iterator[Any]:
     yield from buffer
 
 
+def loaded(pairs: list[Any]) -> Iterator[Any]:
+    values = dict(pairs)
+    yield from map(values.__getitem__, range(len(values)))
+
+
+def listed(folder: str) -> Iterator[str]:
+    yield from sorted(entry.path for entry in os.scandir(folder) if entry.is_file())
+
+
 def permuted(items: range) -> Iterator[int]:
     yield from random.sample(items, len(items))
 
@@ -441,7 +450,7 @@ CASES = [
         "iter.SampleMultiplexer",
         lambda d: d.iter.SampleMultiplexer({d.numbers: 0.5, d.numbers: 0.5}, seed=0),
     ),
-    Case("iter.in_memory_cache", lambda d: read_once(d.numbers.in_memory_cache()), lambda d: iter(list(range(d.n)))),
+    Case("iter.in_memory_cache", lambda d: read_once(d.numbers.in_memory_cache()), lambda d: iter(range(d.n))),
     Case("iter.prefetch", lambda d: d.numbers.prefetch(10), most=20_000),
     Case(
         "iter.threadpool_map",
@@ -465,17 +474,15 @@ CASES = [
         lambda d: d.items([[{"a": 1, "b": 2}] * 10 for _ in range(d.n // 10)]).rows2columnar(["a", "b"]),
         lambda d: ({k: [row[k] for row in rows] for k in "ab"} for rows in [[{"a": 1, "b": 2}] * 10] * (d.n // 10)),
     ),
-    Case("iter.to_map_datapipe", lambda d: d.items(pairs(d)).to_map_datapipe(), lambda d: dict(pairs(d))),
+    Case("iter.to_map_datapipe", lambda d: d.items(pairs(d)).to_map_datapipe(), lambda d: loaded(pairs(d))),
     Case("map.to_iter_datapipe", lambda d: d.sequence(range(d.n)).to_iter_datapipe(), lambda d: iter(range(d.n))),
     Case("iter.lines_to_paragraphs", lambda d: d.items(numbered_lines(d)).lines_to_paragraphs(joined)),
     # Files
-    Case(
-        "iter.list_files", lambda d: d.iter.FileLister(folder_of(d)), lambda d: sorted(os.listdir(folder_of(d))), 5000
-    ),
+    Case("iter.list_files", lambda d: d.iter.FileLister(folder_of(d)), lambda d: listed(folder_of(d)), 5000),
     Case(
         "iter.list_files_by_fsspec",
         lambda d: d.iter.FSSpecFileLister(folder_of(d), "*.txt"),
-        lambda d: (name for name in sorted(os.listdir(folder_of(d))) if fnmatch(name, "*.txt")),
+        lambda d: (name for name in listed(folder_of(d)) if fnmatch(name, "*.txt")),
         5000,
     ),
     Case("iter.open_files", lambda d: contents(d.items(d.files()).open_files("b")), lambda d: opened(d.files()), 5000),

@@ -107,12 +107,17 @@ class Flattener(OneToOne[Any]):
         names = None if self.indices is None else frozenset(listed(self.indices))
 
         @lru_cache(maxsize=64)
-        def nested_in(length: int) -> list[bool]:
-            return [True] * length if names is None else _chosen_places(names, length)
+        def places_in(length: int) -> list[int]:
+            """The places to be flattened, the last first, so that those before it stay where they are."""
+            chosen = [True] * length if names is None else _chosen_places(names, length)
+            return [*compress(range(length), chosen)][::-1]
 
         def flatten(item: Any) -> Any:
             if isinstance(item, (tuple, list)):
-                flat = _flat_values(item, nested_in(len(item)))
+                flat = [*item]
+                for place in places_in(len(item)):
+                    if isinstance(flat[place], (tuple, list)):
+                        flat[place : place + 1] = flat[place]
                 return tuple(flat) if isinstance(item, tuple) else flat
             _expect_dict(item)
             if names is not None and not item.keys() >= names:
@@ -221,16 +226,6 @@ def _warn_of_missing(names: frozenset[Any], item: Mapping[Any, Any]) -> None:
 
 def _like(item: Any, values: Iterable[Any]) -> Any:
     return tuple(values) if isinstance(item, tuple) else [*values]
-
-
-def _flat_values(item: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
-    flat: list[Any] = []
-    for value, to_flatten in zip(item, chosen, strict=True):
-        if to_flatten and isinstance(value, (tuple, list)):
-            flat += value
-        else:
-            flat.append(value)
-    return flat
 
 
 def _flat_dict(item: Mapping[Any, Any], names: Any) -> dict[Any, Any]:

@@ -14,7 +14,17 @@ from ...registry.torch_pipes import TorchIterDataPipe
 from ..streams import checked_path, is_binary, path_and_stream, stream_over
 from .transform import OneToOne
 
-__all__ = ["FileLister", "FileOpener", "Lister", "Roots", "StreamReader", "check_length", "matches", "promised"]
+__all__ = [
+    "FileLister",
+    "FileOpener",
+    "Lister",
+    "Roots",
+    "StreamReader",
+    "check_length",
+    "files_in",
+    "matches",
+    "promised",
+]
 
 Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe[str]
 
@@ -85,21 +95,10 @@ class FileLister(Lister):
         self.length = check_length(length)
 
     def _files_under(self, root: str) -> Iterator[str]:
-        if self.abspath:
-            root = os.path.abspath(root)
+        root = os.path.abspath(root) if self.abspath else root
         if os.path.isfile(root):
-            yield from [root] if matches(root, self.masks) else []
-            return
-        for folder, subfolders, names in os.walk(root, onerror=_raise):
-            if not self.non_deterministic:
-                subfolders.sort()  # in place, which is how os.walk is told where to go next
-                names.sort()
-            for name in names:
-                path = os.path.join(folder, name)
-                if matches(path, self.masks):
-                    yield path
-            if not self.recursive:
-                return
+            return iter([root] if matches(root, self.masks) else [])
+        return files_in(root, self.masks, self.recursive, in_order=not self.non_deterministic)
 
     def __len__(self) -> int:
         return promised(self.length)
@@ -206,6 +205,19 @@ def _whole(item: tuple[str, IO[Any]]) -> tuple[str, Any]:
         return path, stream.read()
     finally:
         stream.close()
+
+
+def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, in_order: bool = True) -> Iterator[str]:
+    """Yield the paths of the files in a local folder, and in its subfolders, that match the masks."""
+    for place, subfolders, names in os.walk(folder, onerror=_raise):
+        if in_order:
+            subfolders.sort()  # in place, which is how os.walk is told where to go next
+            names.sort()
+        start = os.path.join(place, "")
+        paths: Iterator[str] = (start + name for name in names)
+        yield from (path for path in paths if matches(path, masks)) if masks else paths
+        if not recursive:
+            return
 
 
 def matches(path: str, masks: str | Sequence[str]) -> bool:

@@ -178,9 +178,12 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         path: Any = None
         lines: list[Any] = []
         for number, item in islice(enumerate(self._trail), self._next_line, None):
-            if type(item) is not tuple or len(item) != 2:
+            if type(item) is not tuple:
                 _expect_pair(item)
-            line_path, line = item
+            try:
+                line_path, line = item
+            except ValueError:
+                _expect_pair(item)
             if lines and (not line or line_path != path):
                 self._next_line = number
                 yield path, lines

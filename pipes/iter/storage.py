@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..extras import require
 from ..streams import checked_path, is_binary, stream_over
-from .files import Lister, Roots, matches
+from .files import Lister, Roots, files_in, matches
 from .transform import OneToOne
 
 __all__ = ["FSSpecFileLister", "FSSpecFileOpener"]
@@ -54,6 +55,10 @@ class FSSpecFileLister(Lister):
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def _files_under(self, root: str) -> Iterator[str]:
+        if _is_local_path(root) and os.path.isdir(root):
+            # Several times as fast as through fsspec, which looks at each file.
+            yield from files_in(os.path.abspath(root), self.masks)
+            return
         file_system, path = _locate(root, self.options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
         if not root.endswith("/") and file_system.isfile(path):
@@ -106,6 +111,9 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
 
     def _open(self, url: Any) -> tuple[str, IO[Any]]:
         url = checked_path(url)
+        if _is_local_path(url) and not self.options and not self.kwargs_for_open:
+            # What fsspec would do, at half the price.
+            return url, stream_over(open(url, "rb", buffering=0), url, None if is_binary(self.mode) else {})
         file_system, path = _locate(url, self.options)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in _OF_TEXT if name in arguments}
@@ -113,6 +121,10 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
             file = io.BytesIO(file.getvalue())
         return url, stream_over(file, url, None if is_binary(self.mode) else text, file_system)
+
+
+def _is_local_path(url: str) -> bool:
+    return "://" not in url and "::" not in url and url[:1] != "~"
 
 
 def _locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Hashable
 from typing import Any, TypeVar
 
-from ...registry import MapDataPipe, functional_datapipe
+from ...registry import MapDataPipe, functional_datapipe, say_where
 
 T = TypeVar("T")
 
@@ -33,16 +33,21 @@ class InMemoryCacheHolder(MapDataPipe[T]):
         self.source = source
 
     def __getitem__(self, index: Any) -> T:
-        if self._kept is None:
-            self._kept = {}
         try:
-            index = operator.index(index)  # of a tensor, which is equal to no other as a key
-        except TypeError:
-            if not isinstance(index, Hashable) or isinstance(index, slice):
-                return self.source[index]
-        if index not in self._kept:
-            self._kept[index] = self.source[index]
-        return self._kept[index]
+            if self._kept is None:
+                self._kept = {}
+            if type(index) is not int:
+                try:
+                    index = operator.index(index)  # of a tensor, which is equal to no other as a key
+                except TypeError:
+                    if not isinstance(index, Hashable) or isinstance(index, slice):
+                        return self.source[index]
+            if index not in self._kept:
+                self._kept[index] = self.source[index]
+            return self._kept[index]
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     def __len__(self) -> int:
         return len(self.source)

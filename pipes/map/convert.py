@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, functional_datapipe
+from ...registry import IterDataPipe, MapDataPipe, functional_datapipe, say_where
 from ...registry.notes import describe_item
 
 T = TypeVar("T")
@@ -39,19 +39,22 @@ class IterToMapConverter(MapDataPipe[T]):
         self.key_value_fn = key_value_fn
 
     def __getitem__(self, index: Any) -> T:
-        values = self._values()
         try:
-            return values[index]
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded[index]
         except KeyError:
-            raise IndexError(f"none of the {len(values)} keys is {index!r}") from None
+            error = IndexError(f"none of the {len(self)} keys is {index!r}")
+            say_where(error, self, index)
+            raise error from None
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     def __len__(self) -> int:
-        return len(self._values())
-
-    def _values(self) -> dict[Any, T]:
         if self._loaded is None:
             self._loaded = self._load()
-        return self._loaded
+        return len(self._loaded)
 
     def _load(self) -> dict[Any, T]:
         values: dict[Any, T] = {}

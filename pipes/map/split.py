@@ -56,7 +56,7 @@ class Column(MapDataPipe[Any]):
         self.column = column
 
     def __getitem__(self, index: Any) -> Any:
-        item = self.source[index]
+        item = self.source.source[index]  # not through the operator, which only stands between: a call is saved
         try:
             return item[self.column]
         except Exception as error:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import Guard, MapDataPipe, OnError, functional_datapipe
+from ...registry import Guard, MapDataPipe, OnError, functional_datapipe, say_where
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,7 +45,11 @@ class Mapper(MapDataPipe[R]):
         self.guard = Guard(on_error, can_skip=False)
 
     def __getitem__(self, index: Any) -> R:
-        return self._call(self.source[index])
+        try:
+            return self._call(self.source[index])
+        except Exception as error:
+            say_where(error, self, index)
+            raise
 
     @functools.cached_property
     def _call(self) -> Callable[[Any], R]:
