@@ -51,8 +51,8 @@ import penstock.pipes.map.order
 import penstock.pipes.map.transform
 import penstock.registry
 import penstock_plugins
-import pyarrow
-import torch
+import pyarrow  # type: ignore[import-untyped, unused-ignore]
+import torch  # type: ignore[import-untyped, unused-ignore]
 import typing
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -2346,7 +2346,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         ...
 
 class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
-    def __getitem__(self, index: Any, /) -> T_co: ...
+    def __iter__(self) -> collections.abc.Iterator[T_co]: ...
 
     def batch(
         self,
@@ -2441,7 +2441,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         ...
 
     def unzip(
-        self: penstock.registry.MapDataPipe[collections.abc.Sequence[typing.Any]],
+        self: collections.abc.Iterable[collections.abc.Sequence[typing.Any]],
         sequence_length: int,
         columns_to_skip: collections.abc.Sequence[int] | None = None,
     ) -> list[penstock.registry.MapDataPipe[typing.Any]]:

@@ -60,24 +60,28 @@ class Pace:
     """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time."""
 
     def __init__(self, at_least: int = 1) -> None:
-        self._at_least = at_least
-        self.step = self._wait = at_least
-        """After how many items the next snapshot is due."""
+        self._at_least = self._step = at_least
+        self._items = 0
         self._since = time.perf_counter()
+
+    @property
+    def step(self) -> int:
+        """After how many items the next snapshot is due."""
+        return self._step
 
     def due(self) -> bool:
         """Count one item, and say whether a snapshot should be taken now."""
-        self._wait -= 1
-        return self._wait <= 0
+        self._items += 1
+        return self._items >= self.step
 
     def taken(self, started: float) -> None:
         """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
         now = time.perf_counter()
-        seconds_per_item = (started - self._since) / self.step
+        seconds_per_item = (started - self._since) / self._step
         affordable = int((now - started) / SNAPSHOT_SHARE / max(seconds_per_item, 1e-9))
         # Growing by doubling at most keeps the distance short when the first items were the quick ones.
-        self.step = self._wait = max(self._at_least, min(affordable, 2 * self.step), 1)
-        self._since = now
+        self._step = max(self._at_least, min(affordable, 2 * self._step), 1)
+        self._items, self._since = 0, now
 
 
 class Trail(Generic[T]):

@@ -17,7 +17,7 @@ import penstock as ps
 import penstock.pipes.iter.ahead as ahead_family
 from penstock.pipes.iter.ahead import ReadsAhead
 from penstock.registry import Pace
-from resuming import assert_resumes_everywhere
+from resuming import NEVER, assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
 
@@ -189,7 +189,7 @@ def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monke
 
     assert_resumes_everywhere(lambda: OneAhead(numbers(range(6))))
     ahead = OneAhead(numbers(range(6)))
-    monkeypatch.setattr(Pace, "due", lambda self: False)
+    monkeypatch.setattr(Pace, "step", NEVER)
     assert list(islice(ahead, 3)) == [0, 1, 2]
     state = ahead.state_dict()
     state["chain"][0] = "DeviceMover"

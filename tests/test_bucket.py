@@ -13,7 +13,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock.pipes.iter import BucketBatcher, IterableWrapper, LengthBucketer, MaxTokenBucketizer
 from penstock.registry import DataChunk, Pace
-from resuming import assert_resumes_everywhere
+from resuming import ALWAYS, assert_resumes_everywhere
 
 
 def numbers(n: int) -> Any:
@@ -284,7 +284,7 @@ def test_resumes_after_every_item_of_every_pass(make: Callable[[], Any]) -> None
 
 
 def test_a_resumed_bucketbatch_reads_no_pool_that_it_is_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "due", lambda self: True)
+    monkeypatch.setattr(Pace, "step", ALWAYS)
     pulled: list[int] = []
 
     def make() -> Any:

@@ -13,7 +13,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock.pipes.iter import Batcher, Grouper, IterableWrapper, UnBatcher
 from penstock.registry import DataChunk, Pace, state
-from resuming import assert_resumes_everywhere
+from resuming import ALWAYS, assert_resumes_everywhere
 
 # batch
 
@@ -260,7 +260,7 @@ def test_resumes_after_every_item(make: Callable[[], ps.IterDataPipe[Any]]) -> N
 
 
 def test_groups_handed_from_chain_to_chain_come_out_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "due", lambda self: True)
+    monkeypatch.setattr(Pace, "step", ALWAYS)
 
     def make() -> ps.IterDataPipe[Any]:
         return IterableWrapper(UNEVEN * 2).groupby(itself, buffer_size=9, group_size=2, drop_remaining=True)
@@ -275,7 +275,7 @@ def test_groups_handed_from_chain_to_chain_come_out_the_same(monkeypatch: pytest
 
 def test_a_group_that_is_never_full_lets_no_snapshots_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_MOST_SNAPSHOTS", 4)
-    monkeypatch.setattr(Pace, "due", lambda self: True)
+    monkeypatch.setattr(Pace, "step", ALWAYS)
     seen = []
 
     def make() -> ps.IterDataPipe[Any]:
@@ -289,7 +289,7 @@ def test_a_group_that_is_never_full_lets_no_snapshots_pile_up(monkeypatch: pytes
 
 
 def test_unbatch_resumes_from_the_batch_it_was_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "due", lambda self: True)
+    monkeypatch.setattr(Pace, "step", ALWAYS)
     pulled: list[Any] = []
 
     def make() -> ps.IterDataPipe[Any]:

@@ -25,7 +25,7 @@ import penstock as ps
 import penstock.pipes.iter.parallel as parallel_family
 import penstock.pipes.threads as threads_of_a_pass
 from penstock.registry import Pace
-from resuming import assert_resumes_everywhere
+from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -260,7 +260,7 @@ def test_resuming_without_order_is_exact_as_a_multiset(always_due, taken):
     def make():
         return numbers(range(12)).threadpool_map(slower_at_first, max_workers=3, scheduled_tasks=5, ordered=False)
 
-    with mock.patch.object(Pace, "due", return_value=always_due):
+    with mock.patch.object(Pace, "step", ALWAYS if always_due else NEVER):
         interrupted = make()
         before = list(islice(interrupted, taken))
         resumed = make()

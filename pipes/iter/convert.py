@@ -28,7 +28,7 @@ class MapToIterConverter(IterDataPipe[T]):
 
     holds_items = False
     payload = ("indices",)
-    transient = ("_start", "_tally", "_asked")
+    transient = ("_start", "_tally", "_last")
 
     def __init__(self, source: MapDataPipe[T], indices: Iterable[Any] | None = None) -> None:
         if indices is not None:
@@ -39,7 +39,6 @@ class MapToIterConverter(IterDataPipe[T]):
     def reset(self) -> None:
         self._start = 0
         self._tally = Tally()
-        self._asked = Tally()
 
     def get_state(self) -> dict[str, Any]:
         return {"position": self._start + self._tally.items}
@@ -48,11 +47,16 @@ class MapToIterConverter(IterDataPipe[T]):
         self._start = state["position"]
 
     def __iter__(self) -> Iterator[T]:
-        rest = self._asked.follow(islice(self._order(), self._start, None))
+        rest = islice(self._order(), self._start, None)
+        try:
+            self._last: int | None = len(self)
+        except TypeError:  # the indices have no length: a generator catches a StopIteration by itself
+            self._last = None
+            return self._tally.follow(self.source[index] for index in rest)
         return self._tally.follow(map(self.source.__getitem__, rest))
 
     def at_end(self) -> None:
-        if self._tally.items < self._asked.items:
+        if self._last is not None and self._start + self._tally.items < self._last:
             raise RuntimeError("a function raised StopIteration, which would have passed for the end of the stream")
 
     def __len__(self) -> int:

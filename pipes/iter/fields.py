@@ -193,8 +193,10 @@ def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
         return [chosen is keep for chosen in _chosen_places(names, length)]
 
     def choose(item: Any) -> Any:
-        if isinstance(item, (tuple, list)):
-            return _like(item, compress(item, kept_of(len(item))))
+        if isinstance(item, tuple):
+            return tuple(compress(item, kept_of(len(item))))
+        if isinstance(item, list):
+            return [*compress(item, kept_of(len(item)))]
         _expect_dict(item)
         kept = {name: value for name, value in item.items() if (name in names) is keep}
         if (len(kept) if keep else len(item) - len(kept)) < len(names):

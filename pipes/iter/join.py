@@ -74,12 +74,12 @@ class IterKeyZipper(Holder[Any]):
         return own, [capture(self.source), ref_node]
 
     def __iter__(self) -> Iterator[Any]:
-        skips, keep = self.guard.skips, self.guard.keep
+        skips, keep, keep_key = self.guard.skips, self.guard.keep, self.keep_key
         key_of = self.guard.wrap(self.key_fn)
         merged = self.guard.wrap(_merging(self.merge_fn))
         most = math.inf if self.buffer_size is None else self.buffer_size
         buffer: dict[Any, tuple[int, Any]] = {}  # the items held, with their numbers, by their keys
-        ref_key_of = self.guard.wrap(functools.partial(self._new_key, buffer))
+        ref_key_of = self.guard.wrap(self._keys_not_in(buffer))
         again, ref_items = self._read(lambda: [[number for number, _ in buffer.values()]], self.ref_datapipe)
         for group in again:
             for number, ref_item in group.items():
@@ -108,7 +108,7 @@ class IterKeyZipper(Holder[Any]):
                     continue
                 pair = merged((item, buffer.pop(key)[1]))
                 if not skips or keep(pair):
-                    yield (key, pair) if self.keep_key else pair
+                    yield (key, pair) if keep_key else pair
         finally:
             ref_items = iter(())  # an error's traceback keeps this frame, which must not keep `ref_datapipe` open
 
@@ -117,15 +117,20 @@ class IterKeyZipper(Holder[Any]):
             raise TypeError("IterKeyZipper leaves out items that fail, so its length is not known")
         return len(self.source)
 
-    def _new_key(self, buffer: Container[Any], ref_item: Any) -> Hashable:
-        try:
-            key = (self.ref_key_fn or self.key_fn)(ref_item)
-            if key in buffer:
-                raise ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
-        except Exception as error:
-            say_where(error, self, ref_item)  # and not on the item of the source
-            raise
-        return key
+    def _keys_not_in(self, buffer: Container[Any]) -> Callable[[Any], Hashable]:
+        key_of = self.ref_key_fn or self.key_fn
+
+        def new_key(ref_item: Any) -> Hashable:
+            try:
+                key = key_of(ref_item)
+                if key in buffer:
+                    raise ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
+            except Exception as error:
+                say_where(error, self, ref_item)  # and not on the item of the source
+                raise
+            return key
+
+        return new_key
 
     def _no_match(self, key: Hashable, full: bool, item: Any) -> NoReturn:
         if not full:

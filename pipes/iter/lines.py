@@ -177,7 +177,9 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     def _paragraphs(self) -> Iterator[tuple[str, list[Any]]]:
         path: Any = None
         lines: list[Any] = []
-        for number, item in islice(enumerate(self._trail), self._next_line, None):
+        numbered = enumerate(self._trail)
+        next(islice(numbered, self._next_line, self._next_line), None)
+        for number, item in numbered:
             if type(item) is not tuple:
                 _expect_pair(item)
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -61,13 +61,18 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
                 raise ValueError(f"the sample {key!r} has two files {suffix!r}: {item[0]!r} is the second")
             return key, suffix, data
 
-        files: Iterator[Any] = map(self.guard.wrap(read), items)
-        for key, suffix, data in filter(self.guard.keep, files) if self.guard.skips else files:
+        file_of: Callable[[Any], Any] = self.guard.wrap(read)
+        skips, keep = self.guard.skips, self.guard.keep
+        for number, item in enumerate(items, self._next_sample):
+            file = file_of(item)
+            if skips and not keep(file):
+                continue
+            key, suffix, data = file
             if not suffix:
                 close(data)
                 continue
             if sample and key != sample["__key__"]:
-                self._next_sample = self._trail.pulled - 1
+                self._next_sample = number
                 yield sample
                 sample = {}
             sample["__key__"] = key

@@ -34,17 +34,18 @@ class InMemoryCacheHolder(MapDataPipe[T]):
 
     def __getitem__(self, index: Any) -> T:
         try:
-            if self._kept is None:
-                self._kept = {}
+            kept = self._kept
+            if kept is None:
+                kept = self._kept = {}
             if type(index) is not int:
                 try:
                     index = operator.index(index)  # of a tensor, which is equal to no other as a key
                 except TypeError:
                     if not isinstance(index, Hashable) or isinstance(index, slice):
                         return self.source[index]
-            if index not in self._kept:
-                self._kept[index] = self.source[index]
-            return self._kept[index]
+            if index not in kept:
+                kept[index] = self.source[index]
+            return kept[index]
         except Exception as error:
             say_where(error, self, index)
             raise
