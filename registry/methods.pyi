@@ -2100,11 +2100,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def to_map_datapipe(
         self,
         key_value_fn: collections.abc.Callable[[typing.Any], tuple[typing.Any, T]] | None = None,
+        *,
+        on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.map.convert.IterToMapConverter[T]:
         """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
 
         The stream is read whole, into memory, when the first item or the length is asked for. It is not part of a pickle or
         a copy, which read it again. Where a key comes more than once its last value stays, and a warning says so.
+        `on_error` is what becomes of an item for which `key_value_fn` raises.
 
         Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
 

@@ -606,3 +606,15 @@ def test_nothing_is_read_at_construction() -> None:
 def test_a_batch_of_a_class_that_cannot_be_called_is_refused_at_construction() -> None:
     with pytest.raises(TypeError, match="wrapper_class must make a batch out of a list, and is 3"):
         numbers(4).batch(2, wrapper_class=3)
+
+
+def test_to_map_leaves_out_what_fails_where_that_was_asked_for() -> None:
+    dp = ps.iter.IterableWrapper(["1", "x", "3"]).to_map_datapipe(lambda text: (int(text), text), on_error="skip")
+    assert [dp[1], dp[3], len(dp)] == ["1", "3", 2]
+    assert dp.stats()["to_map_datapipe"]["skipped"] == 1
+
+
+def test_a_key_error_of_a_function_is_not_taken_for_a_missing_key() -> None:
+    dp = ps.iter.IterableWrapper([{"a": 1}]).to_map_datapipe(lambda item: (item["b"], item))
+    with pytest.raises(KeyError, match="'b'"):
+        dp[0]

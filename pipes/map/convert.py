@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, functional_datapipe, say_where
+from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, functional_datapipe, say_where
 from ...registry.notes import describe_item
 
 T = TypeVar("T")
@@ -18,6 +18,7 @@ class IterToMapConverter(MapDataPipe[T]):
 
     The stream is read whole, into memory, when the first item or the length is asked for. It is not part of a pickle or
     a copy, which read it again. Where a key comes more than once its last value stays, and a warning says so.
+    `on_error` is what becomes of an item for which `key_value_fn` raises.
 
     Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
 
@@ -32,21 +33,28 @@ class IterToMapConverter(MapDataPipe[T]):
     transient = ("_loaded",)
     _loaded: dict[Any, T] | None = None
 
-    def __init__(self, source: IterDataPipe[Any], key_value_fn: Callable[[Any], tuple[Any, T]] | None = None) -> None:
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        key_value_fn: Callable[[Any], tuple[Any, T]] | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
         if key_value_fn is not None and not callable(key_value_fn):
             raise TypeError(f"key_value_fn must be callable, and is {key_value_fn!r}")
         self.source = source
         self.key_value_fn = key_value_fn
+        self.on_error = on_error
+        self.guard = Guard(on_error)
 
     def __getitem__(self, index: Any) -> T:
         try:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded[index]
-        except KeyError:
-            error = IndexError(f"none of the {len(self)} keys is {index!r}")
-            say_where(error, self, index)
-            raise error from None
+            values = self._loaded
+            if values is None:
+                values = self._loaded = self._load()
+            if index in values:
+                return values[index]
+            raise IndexError(f"none of the {len(values)} keys is {index!r}")
         except Exception as error:
             say_where(error, self, index)
             raise
@@ -60,9 +68,12 @@ class IterToMapConverter(MapDataPipe[T]):
         values: dict[Any, T] = {}
         again: list[Any] = []
         function = self.key_value_fn
-        for pair in self.source if function is None else (function(item) for item in self.source):
-            if type(pair) is not tuple or len(pair) != 2:
-                _expect_pair(pair)
+        pair_of = self.guard.wrap(_as_pair if function is None else lambda item: _as_pair(function(item)))
+        skips, keep = self.guard.skips, self.guard.keep
+        for item in self.source:
+            pair: Any = pair_of(item)
+            if skips and not keep(pair):
+                continue
             key, value = pair
             if key in values:
                 again.append(key)
@@ -76,9 +87,11 @@ class IterToMapConverter(MapDataPipe[T]):
         return values
 
 
-def _expect_pair(pair: Any) -> None:
+def _as_pair(pair: Any) -> Any:
+    """Return a pair as it is, or raise TypeError for what is none."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(
             f"to_map_datapipe needs pairs of a key and a value, and got {describe_item(pair)}: "
             "give a key_value_fn that returns such pairs"
         )
+    return pair
