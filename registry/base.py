@@ -15,9 +15,9 @@ from .display import show_chain
 from .errors import Guard
 from .functional import bases, find_method
 from .graph import sources_of, walk
-from .iteration import Pass, begin_pass, replace_live_iterator, snapshot
+from .iteration import ENDED_BY_STOP_ITERATION, Pass, begin_pass, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
-from .state import Node, begin_branches_anew, hand_down, node_before_pass, pack, take_seeds, unpack
+from .state import Node, Tally, begin_branches_anew, hand_down, node_before_pass, pack, take_seeds, unpack
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -348,8 +348,10 @@ class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic
     """
 
     def __iter__(self) -> Iterator[T_co]:
-        for index in range(len(self)):
-            yield self[index]
+        length, tally = len(self), Tally()
+        yield from tally.follow(map(self.__getitem__, range(length)))
+        if tally.items < length:
+            raise RuntimeError(ENDED_BY_STOP_ITERATION)
 
     def _node(self) -> Node:
         return node_before_pass(self)

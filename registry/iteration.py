@@ -26,6 +26,8 @@ __all__ = ["Pass", "begin_pass", "close", "replace_live_iterator", "require_end"
 
 T = TypeVar("T")
 
+ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
+
 
 class Replaced(BaseException):
     """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
@@ -213,4 +215,4 @@ def require_end(pipe: Iterable[Any]) -> None:
     """
     current: Pass | None = vars(pipe).get("_pass")
     if current is not None and not current.ended:
-        raise RuntimeError("a function raised StopIteration, which would have passed for the end of the stream")
+        raise RuntimeError(ENDED_BY_STOP_ITERATION)

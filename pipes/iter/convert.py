@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, MapDataPipe, Tally, functional_datapipe
+from ...registry.iteration import ENDED_BY_STOP_ITERATION
 from ..arguments import expect_indices
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class MapToIterConverter(IterDataPipe[T]):
 
     def at_end(self) -> None:
         if self._last is not None and self._start + self._tally.items < self._last:
-            raise RuntimeError("a function raised StopIteration, which would have passed for the end of the stream")
+            raise RuntimeError(ENDED_BY_STOP_ITERATION)
 
     def __len__(self) -> int:
         return len(self.source if self.indices is None else self.indices)  # type: ignore[arg-type]

@@ -169,9 +169,10 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         self._trail = Trail(self.source, lambda: self._next_line)
         join = self.guard.wrap(self.joiner)
+        skips, keep = self.guard.skips, self.guard.keep
         for path, lines in self._paragraphs():
             text = join(lines)
-            if self.guard.keep(text):
+            if not skips or keep(text):
                 yield path, text
 
     def _paragraphs(self) -> Iterator[tuple[str, list[Any]]]:

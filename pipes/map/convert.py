@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, functional_datapipe, say_where
@@ -68,12 +68,14 @@ class IterToMapConverter(MapDataPipe[T]):
         values: dict[Any, T] = {}
         again: list[Any] = []
         function = self.key_value_fn
-        pair_of = self.guard.wrap(_as_pair if function is None else lambda item: _as_pair(function(item)))
-        skips, keep = self.guard.skips, self.guard.keep
-        for item in self.source:
-            pair: Any = pair_of(item)
-            if skips and not keep(pair):
-                continue
+        pairs: Iterable[Any] = self.source
+        if function is not None:
+            pair_of = self.guard.wrap(function)
+            results = (pair_of(item) for item in self.source)
+            pairs = filter(self.guard.keep, results) if self.guard.skips else results
+        for pair in pairs:
+            if type(pair) is not tuple or len(pair) != 2:
+                _expect_pair(pair)
             key, value = pair
             if key in values:
                 again.append(key)
@@ -87,11 +89,9 @@ class IterToMapConverter(MapDataPipe[T]):
         return values
 
 
-def _as_pair(pair: Any) -> Any:
-    """Return a pair as it is, or raise TypeError for what is none."""
+def _expect_pair(pair: Any) -> None:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(
             f"to_map_datapipe needs pairs of a key and a value, and got {describe_item(pair)}: "
             "give a key_value_fn that returns such pairs"
         )
-    return pair
