@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..registry import close
 from .digest import check_digest
 
-__all__ = ["save"]
+__all__ = ["appearing_whole", "save"]
 
 _CHUNK = 2**20
 
@@ -32,25 +32,34 @@ def save(
     Raises TypeError where the content is text and should be bytes or the other way round, RuntimeError where the digest
     is another or is not given, and OSError where the file cannot be written.
     """
-    partial = path + suffix
+    part = path + suffix
     try:
         if hash_dict is not None and path not in hash_dict:
             raise RuntimeError(f"hash_dict has no digest for {path!r}, only for {len(hash_dict)} other paths")
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with open(partial, "w" if text else "wb", encoding="utf-8" if text else None) as file:
-            _write(content, file)
-        if hash_dict is not None:
-            with open(partial, "rb") as file:
-                check_digest(path, file, hash_dict[path], hash_type)
-        os.replace(partial, path)
-    except BaseException as error:
-        if isinstance(error, TypeError):
-            error.add_note(f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
+        with appearing_whole(path, part):
+            with open(part, "w" if text else "wb", encoding="utf-8" if text else None) as file:
+                _write(content, file)
+            if hash_dict is not None:
+                with open(part, "rb") as file:
+                    check_digest(path, file, hash_dict[path], hash_type)
+    except TypeError as error:
+        error.add_note(f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
         raise
     finally:
         close(content)
+
+
+@contextmanager
+def appearing_whole(path: str, part: str) -> Iterator[None]:
+    """Give a file that is written under another name, `part`, its own name afterwards; remove it where that fails."""
+    try:
+        yield
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 def _write(content: Any, file: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..streams import checked_path
 from .files import check_length, matches, promised
-from .storage import FSSpecFileOpener, _locate
+from .storage import FSSpecFileOpener, locate
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 
@@ -70,7 +70,7 @@ class S3FileLister(IterDataPipe[str]):
                 "URLs of S3 begin with s3://: list_files_by_fsspec lists folders of all that fsspec speaks"
             )
         bucket, _, key = place.partition("/")
-        s3, _ = _locate(prefix, _client_options(self.request_timeout_ms, self.region))
+        s3, _ = locate(prefix, _client_options(self.request_timeout_ms, self.region))
         where = {"Bucket": bucket, "Prefix": key}
         while where:
             # Not s3fs's own ways to list, which hold all of a listing, and remember it.

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..columns import check_function
+from ..saving import appearing_whole
 from ..streams import checked_path
-from .storage import _OF_TEXT, _locate
+from .storage import OF_TEXT, locate
 from .transform import OneToOne
 
 __all__ = ["FSSpecSaver", "ItemSaver", "Saver", "open_in_folder", "write_whole"]
@@ -160,13 +161,13 @@ class FSSpecSaver(ItemSaver):
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def _text_options(self) -> Mapping[str, Any]:
-        return {name: value for name, value in (self.kwargs_for_open or {}).items() if name in _OF_TEXT}
+        return {name: value for name, value in (self.kwargs_for_open or {}).items() if name in OF_TEXT}
 
     def _write(self, path: str, content: Any) -> None:
         from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # slow to import
 
-        file_system, place = _locate(path, self.options)
-        arguments = {name: value for name, value in (self.kwargs_for_open or {}).items() if name not in _OF_TEXT}
+        file_system, place = locate(path, self.options)
+        arguments = {name: value for name, value in (self.kwargs_for_open or {}).items() if name not in OF_TEXT}
 
         def open_file(place: str, mode: str) -> IO[bytes]:
             file: IO[bytes] = file_system.open(place, mode, **arguments)
@@ -181,9 +182,14 @@ class FSSpecSaver(ItemSaver):
 
 def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, str], IO[Any]]) -> None:
     """Write a local file: beside its place, where it is put when it is whole, or straight to it to append."""
-    if os.path.islink(path):
-        path = os.path.realpath(path)  # the file that it leads to is replaced, not the link
-    is_no_file = os.path.exists(path) and not os.path.isfile(path)  # a device or a pipe: must not be replaced
+    try:
+        kind = os.lstat(path).st_mode
+        if stat.S_ISLNK(kind):
+            path = os.path.realpath(path)  # the file that it leads to is replaced, not the link
+            kind = os.stat(path).st_mode
+        is_no_file = not stat.S_ISREG(kind)  # but a device or a pipe, which must not be replaced
+    except FileNotFoundError:
+        is_no_file = False
     if "a" in mode or is_no_file:
         with open_in_folder(path, mode, open_file, os.makedirs) as file:
             file.write(content)
@@ -191,14 +197,8 @@ def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, st
     folder, name = os.path.split(path)
     # It ends as the name does, since opening may look at that to tell how to compress.
     part = os.path.join(folder, f".{secrets.token_hex(8)}-{name[-_LONGEST_NAME:]}")
-    try:
-        with open_in_folder(part, mode, open_file, os.makedirs) as file:
-            file.write(content)
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
+    with appearing_whole(path, part), open_in_folder(part, mode, open_file, os.makedirs) as file:
+        file.write(content)
 
 
 def open_in_folder(

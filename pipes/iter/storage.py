@@ -13,7 +13,7 @@ from ..streams import checked_path, is_binary, stream_over
 from .files import Lister, Roots, files_in, matches
 from .transform import OneToOne
 
-__all__ = ["FSSpecFileLister", "FSSpecFileOpener"]
+__all__ = ["OF_TEXT", "FSSpecFileLister", "FSSpecFileOpener", "locate"]
 
 _NEEDED = {
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
@@ -21,7 +21,7 @@ _NEEDED = {
 }
 """What a protocol needs: a module, and the extra of this package that installs it."""
 
-_OF_TEXT = ("encoding", "errors", "newline")
+OF_TEXT = ("encoding", "errors", "newline")
 
 
 @functional_datapipe("list_files_by_fsspec")
@@ -59,7 +59,7 @@ class FSSpecFileLister(Lister):
             # Several times as fast as through fsspec, which looks at each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
-        file_system, path = _locate(root, self.options)
+        file_system, path = locate(root, self.options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
         if not root.endswith("/") and file_system.isfile(path):
             urls = [root]
@@ -114,9 +114,9 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         if _is_local_path(url) and not self.options and not self.kwargs_for_open:
             # What fsspec would do, at half the price.
             return url, stream_over(open(url, "rb", buffering=0), url, None if is_binary(self.mode) else {})
-        file_system, path = _locate(url, self.options)
+        file_system, path = locate(url, self.options)
         arguments = dict(self.kwargs_for_open or {})
-        text = {name: arguments.pop(name) for name in _OF_TEXT if name in arguments}
+        text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
         file = file_system.open(path, "rb", **arguments)
         if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
             file = io.BytesIO(file.getvalue())
@@ -127,7 +127,7 @@ def _is_local_path(url: str) -> bool:
     return "://" not in url and "::" not in url and url[:1] != "~"
 
 
-def _locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it."""
     import fsspec  # type: ignore[import-untyped]  # here, since importing the package should not take so long
 
