@@ -38,10 +38,9 @@ class _FaceLoader(Loader):
         module.__doc__ = f"The public names of torchdata 0.9's {module.__name__}, which are Penstock's."
         if self._face.later is not None:
             vars(module)["__getattr__"] = self._face.later
-        parts = [name for name in FACES if name.rpartition(".")[0] == module.__name__]
-        for part in parts:  # torchdata's packages imported theirs too
-            import_module(part)
-        vars(module)["__all__"] = sorted({*names, *(part.rpartition(".")[2] for part in parts)})
+        vars(module)["__all__"] = sorted(names)
+        for part in [name for name in FACES if name.rpartition(".")[0] == module.__name__]:
+            import_module(part)  # as torchdata's packages did
 
 
 def _where_instead(name: str) -> str:

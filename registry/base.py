@@ -49,6 +49,8 @@ class _Construction(type):
 
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
+        if not isinstance(made, cls):
+            return made  # type: ignore[no-any-return]  # what a __new__ of the class's own gives instead
         given = args[0] if args else kwargs.get("source")
         takes_pipes = made.functional_name is not None and vars(made).get("source", made) is given
         if takes_pipes and not isinstance(given, (TorchIterDataPipe, TorchMapDataPipe)):

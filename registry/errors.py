@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import operator
 import threading
@@ -49,8 +50,8 @@ class Skip:
         if self.limit is not None and operator.index(self.limit) < 0:
             raise ValueError(f"limit must be at least 0, and is {self.limit}")
         _check_error_types(self.errors)
-        if self.handler is not None and not callable(self.handler):
-            raise TypeError(f"handler must be a function of an error and an item, and is {self.handler!r:.100}")
+        if self.handler is not None:
+            _check_handler(self.handler)
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,19 @@ def _as_skip(name: str, on_error: object) -> Skip | None:
         f"{name} must be 'raise', 'skip', Skip(…), {'Retry(…) ' if name == 'on_error' else ''}"
         f"or a function of an error and an item, and is {on_error!r:.100}"
     )
+
+
+def _check_handler(handler: Callable[..., object]) -> None:
+    if not callable(handler):
+        raise TypeError(f"handler must be a function of an error and an item, and is {handler!r:.100}")
+    try:
+        inspect.signature(handler).bind(Exception(), object())
+    except TypeError as error:
+        raise TypeError(
+            f"a handler is called with an error and an item, and {handler!r:.100} cannot be: {error}"
+        ) from None
+    except ValueError:  # of functions written in C nothing may be known
+        pass
 
 
 def _check_error_types(errors: object) -> None:

@@ -214,6 +214,8 @@ def _suggestions(base: type, name: str, number_of_operators: int) -> str:  # the
 
 def _no_such_method(pipe: Any, base: type, name: str) -> str:
     message = f"{type(pipe).__name__!r} object has no attribute {name!r}"
+    if name in ("datapipe", "datapipes", "source_datapipe", "source_dp"):
+        return f"{message}: what a pipe reads from is its `source`, or its `sources`"
     message += _suggestions(base, name, len(operators))
     for plug_in, error in operators.broken_plug_ins.items():
         message += f"; the plug-in {plug_in!r}, which may have it, could not be loaded: {error!r}"

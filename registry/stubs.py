@@ -90,11 +90,13 @@ def _unless_typed(module: str) -> str:
 def _overloads(entry: Operator, names: _Names) -> list[str]:
     """The method that an operator is, once for each way to call its constructor."""
     cls = entry.cls
-    definer = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    constructors = _functions(definer, "__init__")
+    # A class may be called for what its __new__ gives.
+    maker = "__new__" if "__new__" in vars(cls) else "__init__"
+    definer = next(base for base in cls.__mro__ if maker in vars(base))
+    constructors = _functions(definer, maker)
     overloads = [each for each in constructors if any("overload" in ast.unparse(d) for d in each.decorator_list)]
-    outcome = _functions(cls, "outcome")
-    gives = outcome[0].returns if outcome else None
+    outcome = _functions(cls, "outcome") or (constructors if maker == "__new__" else [])
+    gives = (outcome[0].returns or ast.Name("Any")) if outcome else None
     methods = [_method(entry, definer, each, gives, names) for each in overloads or constructors]
     return [f"@typing.overload\n{method}" for method in methods] if overloads else methods
 
@@ -150,6 +152,8 @@ def _returned(cls: type, qualify: _Qualifier) -> str:
 
 def _functions(cls: type, name: str) -> list[ast.FunctionDef]:
     """The definitions of a method in the source of a class; overloads are several."""
+    if cls is object:
+        return []
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
     return [each for each in body if isinstance(each, ast.FunctionDef) and each.name == name]
 
@@ -212,6 +216,8 @@ class _Qualifier(ast.NodeTransformer):
         return ast.Name(self._qualified(node.id))
 
     def _qualified(self, name: str) -> str:
+        if name == "Any":
+            return "typing.Any"
         if name in self.stands_for:
             return self.stands_for[name]
         if self.is_type_variable(name):

@@ -101,6 +101,8 @@ class DataLoader2(Generic[T]):
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
             raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
+        if isinstance(datapipe_adapter_fn, ReadingServiceInterface):
+            raise TypeError("the second argument is datapipe_adapter_fn: give the service as reading_service=…")
         adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or []
         if not isinstance(adapters, Iterable):
             raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")

@@ -144,8 +144,11 @@ class MultiProcessingReadingService(ReadingServiceInterface):
 
     @num_shards.setter
     def num_shards(self, number: int | None) -> None:
-        if self._reader is not None and number is not None:
-            self._reader.read_in_shards(number)
+        if number is None:
+            return
+        if self._reader is None:
+            raise ValueError("the number of parts can be set where worker processes read, once the loader is made")
+        self._reader.read_in_shards(number)
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         if self.num_workers == 0:

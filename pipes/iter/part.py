@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import warnings
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress, islice
 from typing import Any, Self, TypeVar
 
@@ -58,6 +58,8 @@ class RandomSplitter(IterDataPipe[T]):
         total_length: int | None = None,
         target: Hashable | None = None,
     ) -> None:
+        if not isinstance(weights, Mapping):
+            raise TypeError(f"weights must be a dict from groups to numbers, and is {weights!r:.100}")
         if not weights or any(weight < 0 for weight in weights.values()) or not sum(weights.values()):
             raise ValueError(f"weights must be a dict from groups to numbers, not all 0, and is {weights!r:.200}")
         if target is not None and target not in weights:

@@ -259,3 +259,48 @@ def test_every_module_that_has_a_face_was_in_0_9():
     faces = import_module("penstock.compat.faces").FACES
     empty = {name for name, face in faces.items() if not [*face.names()]}
     assert faces.keys() - empty == NAMES_0_9.keys()
+
+
+def test_a_star_brings_the_public_names_and_no_modules() -> None:
+    assert (
+        run_code(
+            """
+            penstock.compat.install()
+            import random
+            from torch import load
+            from torchdata.dataloader2 import *
+            from torchdata.datapipes.iter import *
+            print(random.__name__, type(load).__name__, DataLoader2.__name__, Mapper.__name__)
+            """
+        )
+        == "random function DataLoader2 Mapper"
+    )
+
+
+def test_subclasses_of_operators_read_their_source_under_its_old_name() -> None:
+    assert (
+        run_code(
+            """
+            penstock.compat.install()
+            from torchdata.datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Zipper
+
+            class Tokenizer(Mapper):
+                def __init__(self, dp):
+                    super().__init__(dp, str.split)
+                def __iter__(self):
+                    for item in self.datapipe:
+                        yield self.fn(item)
+
+            class Own(IterDataPipe):
+                def __init__(self, dp):
+                    self.source_datapipe = dp
+                def __iter__(self):
+                    yield from self.source_datapipe
+
+            letters = IterableWrapper("ab")
+            print(list(Own(Tokenizer(IterableWrapper(["a b"])))), len(Zipper(letters, letters).datapipes))
+            print(hasattr(letters, "datapipe"))
+            """
+        )
+        == "[['a', 'b']] 2\nFalse"
+    )

@@ -221,6 +221,7 @@ def test_a_pickled_chain_counts_from_nothing() -> None:
         (lambda: ps.Skip(errors=KeyboardInterrupt), TypeError, "errors must be an exception type"),  # type: ignore[arg-type]
         (lambda: ps.Skip(errors=()), TypeError, "errors must be an exception type"),
         (lambda: ps.Skip(handler=1), TypeError, "handler must be a function"),  # type: ignore[arg-type]
+        (lambda: numbers(lambda error: None), TypeError, "a handler is called with an error and an item"),
         (lambda: ps.Retry(0), ValueError, "times must be at least 1"),
         (lambda: ps.Retry(1, backoff=-1), ValueError, "backoff must be seconds"),
         (lambda: ps.Retry(1, then=ps.Retry(1)), ValueError, "then must be"),  # type: ignore[arg-type]

@@ -260,3 +260,32 @@ def test_searching_finds_by_method_class_and_summary(text: str) -> None:
 
 def test_searching_for_what_is_not_there_finds_nothing() -> None:
     assert operators.search("xyzzy") == []
+
+
+def test_a_class_may_give_something_else_by_its_new() -> None:
+    class Halves(ps.IterDataPipe[Any]):
+        def __new__(cls, source: Any) -> Any:
+            return source.fork(2)
+
+    first, second = Halves(ps.iter.IterableWrapper(range(2)))
+    assert list(first.zip(second)) == [(0, 0), (1, 1)]
+
+
+def test_only_a_source_that_was_given_must_be_a_pipe() -> None:
+    class Reader(ps.IterDataPipe[Any]):
+        functional_name = "reader"
+
+        def __init__(self, paths: Any, source: str) -> None:
+            self.paths = paths
+            self.source = source
+
+        def __iter__(self) -> Any:
+            return iter(self.paths)
+
+    assert list(Reader(ps.iter.IterableWrapper("ab"), "disk")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["datapipe", "source_datapipe", "datapipes"])
+def test_the_old_names_of_the_source_are_answered_with_the_new(name: str) -> None:
+    with pytest.raises(AttributeError, match="what a pipe reads from is its `source`"):
+        getattr(ps.iter.IterableWrapper("ab").map(str), name)

@@ -36,6 +36,7 @@ def test_the_stub_of_a_users_package_has_its_methods_and_no_other(tmp_path: Path
     lines = [line.strip() for line in stub.read_text().splitlines()]
     assert [line for line in lines if line.startswith("def ")] == [
         "def __iter__(self) -> collections.abc.Iterator[T_co]: ...",
+        "def halves(self, buffer_size: int = 10) -> typing.Any:",
         "def pairwise(self) -> own_operators.Pairer[T_co]:",
         "def shout(self: collections.abc.Iterable[str], *, marks: int = 1) -> own_operators.Shouter:",
         "def __iter__(self) -> collections.abc.Iterator[T_co]: ...",

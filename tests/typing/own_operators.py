@@ -25,6 +25,14 @@ class Pairer(ps.IterDataPipe[tuple[T, T]]):
         yield from itertools.pairwise(self.source)
 
 
+@ps.functional_datapipe("halves")
+class Halver(ps.IterDataPipe[T]):
+    """Give two pipes, as the class of another library may: by `__new__`."""
+
+    def __new__(cls, source: ps.IterDataPipe[T], buffer_size: int = 10):  # type: ignore[no-untyped-def]
+        return source.fork(2, buffer_size)
+
+
 @ps.functional_datapipe("shout")
 class Shouter(ps.IterDataPipe[str]):
     """Yield each text in capitals, with so many exclamation marks."""
