@@ -15,7 +15,7 @@ from .display import show_chain
 from .errors import Guard
 from .functional import bases, find_method
 from .graph import sources_of, walk
-from .iteration import ENDED_BY_STOP_ITERATION, Pass, begin_pass, replace_live_iterator, snapshot
+from .iteration import ENDED_BY_STOP_ITERATION, Pass, begin_pass, node_at_end, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
 from .state import Node, Tally, begin_branches_anew, hand_down, node_before_pass, pack, take_seeds, unpack
 from .torch_pipes import (
@@ -49,7 +49,7 @@ class _Construction(type):
 
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
-        if not isinstance(made, cls):
+        if not issubclass(type(made), cls):
             return made  # type: ignore[no-any-return]  # what a __new__ of the class's own gives instead
         given = args[0] if args else kwargs.get("source")
         takes_pipes = made.functional_name is not None and vars(made).get("source", made) is given
@@ -320,8 +320,9 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
             return self._pass.node(self)
         if self._handed_down is None:
             return node_before_pass(self)
-        at_end = self._handed_down.get("at") == "end"
-        return {**node_before_pass(self), "at": "end"} if at_end else self._handed_down
+        if self._handed_down.get("at") == "end":
+            return node_at_end(self, self._handed_down.get("skipped", 0))
+        return self._handed_down
 
     def _take_node(self, node: Node | None) -> None:
         """Let the next pass begin from a node. Seeds are taken up at once: the pass may never begin, as in a zip."""

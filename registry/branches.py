@@ -113,6 +113,9 @@ class Branch(IterDataPipe[T]):
 
     def node_to_join(self) -> Node:
         """Return the node before a pass that belongs to the generation under way, if the next one does."""
+        told = self._handed_down
+        if told is not None and told.get("at") == "start" and not self.source.is_read():
+            return told
         return self.source.node_of_coming_pass(self)
 
     def _node(self) -> Node:

@@ -57,6 +57,8 @@ class Pass:
         self.sources = sources_of(pipe)
         node = pipe._pop_node()
         if node.get("at") == "end":
+            if not pipe.guard.raises:
+                pipe.guard.begin(node.get("skipped", 0))
             return None, ()
         if node.get("at") == "start":  # its seeds were taken; from where its sources are to begin, they are told below
             node = {"sources": node["sources"]} if "sources" in node else {}
@@ -102,7 +104,7 @@ class Pass:
                 "lost with it: go on from a state taken before that, or begin a new pass"
             )
         if self.ended:
-            return {**node_before_pass(pipe), "at": "end"}
+            return node_at_end(pipe, pipe.guard.skipped)
         if self._tally is None:
             own, nodes = pipe.snapshot()
             node = self.open_node(pipe, own, nodes)
@@ -121,6 +123,11 @@ class Pass:
         if nodes:
             node["sources"] = nodes
         return node
+
+
+def node_at_end(pipe: IterDataPipe[Any], skipped: int) -> Node:
+    """Return the node of a pipe whose pass has ended, in which so many items were skipped."""
+    return {**node_before_pass(pipe), "at": "end", **({"skipped": skipped} if skipped else {})}
 
 
 def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:

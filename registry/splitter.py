@@ -117,6 +117,11 @@ class Splitter(IterDataPipe[Any]):
         generation = self._generation() if self._generation is not None else None
         return None if generation is None or generation.over else generation
 
+    def is_read(self) -> bool:
+        """Say whether a pass over the source is under way."""
+        live = self._live()
+        return live is not None and live.begun_from is not None
+
     def is_replaced(self, joined: weakref.ref[Generation] | None) -> bool:
         """Say whether another generation has followed that which a branch had joined."""
         live = self._live()
@@ -250,6 +255,6 @@ class Splitter(IterDataPipe[Any]):
     def node_of_coming_pass(self, branch: Branch[Any]) -> Node:
         """Return the node of a branch before a pass of the generation under way; empty where a new one is to begin."""
         generation = self._live()
-        if generation is None or not generation.begun_from or not self._joins(branch, generation):
+        if generation is None or generation.begun_from is None or not self._joins(branch, generation):
             return {}
         return with_present_seeds({"at": "start", "sources": [generation.begun_from]}, [self])

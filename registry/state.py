@@ -197,7 +197,8 @@ def _node_before_new_pass(pipe: Any, known: dict[int, Node]) -> Node:
     node: Node = {"random": random} if random else {}
     if any(sources := [node_before_pass(source, known) for source in sources_of(pipe)]):
         node["sources"] = sources
-    return {"at": "start", **node} if node else {}
+    # Of a branch it must be told even where there are no seeds: it may belong to a pass that its siblings have begun.
+    return {"at": "start", **node} if node or is_branch(pipe) else {}
 
 
 def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[tuple[int, int]] | None = None) -> None:

@@ -57,7 +57,7 @@ def test_batch_pulls_only_what_it_hands_out() -> None:
     ("arguments", "error", "message"),
     [
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1, and is 0"),
-        ({"batch_size": 2.5}, TypeError, "float"),
+        ({"batch_size": 2.5}, TypeError, "batch_size must be a whole number"),
         ({"batch_size": 2, "wrapper_class": 3}, TypeError, "wrapper_class must make a batch out of a list, and is 3"),
     ],
 )

@@ -296,7 +296,7 @@ def test_a_source_that_is_no_map_style_pipe_is_named_by_its_position(method: str
     ("make", "error", "message"),
     [
         (lambda: numbers(1).batch(0), ValueError, "batch_size must be at least 1, and is 0"),
-        (lambda: numbers(1).batch(1.5), TypeError, "float"),
+        (lambda: numbers(1).batch(1.5), TypeError, "batch_size must be a whole number"),
         (lambda: numbers(1).map(3), TypeError, "fn must be callable, and is 3"),
         (lambda: ps.iter.IterableWrapper("a").to_map_datapipe("k"), TypeError, "key_value_fn must be callable"),
         (lambda: numbers(1).to_iter_datapipe(3), TypeError, "not iterable"),

@@ -965,3 +965,42 @@ def test_map_style_unzip_names_an_item_that_is_too_short() -> None:
     assert "raised in UnZipper(2), on (3,)" in caught.value.__notes__[0]
     with pytest.raises(ValueError, match="no column is left"):
         ps.map.SequenceWrapper([(1, 2)]).unzip(2, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a, b: a.zip(b.pipe(iter)),
+        lambda a, b: a.mux(b.map_batches(list, 1)),
+        lambda a, b: a.zip(b.bucketbatch(2)),
+        lambda a, b: a.flatmap(lambda x: [x]).mux_longest(b),
+        lambda a, b: a.zip_longest(IterableWrapper(range(5))).concat(b),
+    ],
+    ids=["replayed", "batches", "buckets", "marked", "later"],
+)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_branches_that_are_read_again_resume_over_any_source(make: Any, shuffled: bool) -> None:
+    def chain() -> Any:
+        source = IterableWrapper(range(8))
+        dp = make(*(source.shuffle() if shuffled else source).fork(2))
+        seed_graph(dp, 3)
+        return dp
+
+    assert_resumes_everywhere(chain, passes=1)
+
+
+def test_a_branch_that_has_not_begun_keeps_its_place_through_several_states() -> None:
+    def chain() -> Any:
+        first, second = IterableWrapper(range(4)).shuffle().set_seed(1).round_robin_demux(2)
+        return first.zip_longest(IterableWrapper(range(5))).concat(second)
+
+    expected = list(chain())
+    dp = chain()
+    iterator = iter(dp)
+    items = [next(iterator) for _ in range(3)]
+    for _ in range(2):
+        resumed = chain()
+        resumed.load_state_dict(dp.state_dict())
+        dp, iterator = resumed, iter(resumed)
+        items.append(next(iterator))
+    assert items + list(iterator) == expected

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ...registry import IterDataPipe, MapDataPipe, Node, Trail, close, functional_datapipe, walk
 from ...registry.state import is_branch
+from ..arguments import expect_at_least_one
 from ..threads import PATIENCE, join
 
 T = TypeVar("T")
@@ -81,8 +82,7 @@ class Prefetcher(ReadsAhead[T]):
     """
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
-        if buffer_size < 1:
-            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        expect_at_least_one("buffer_size", buffer_size)
         self.source = source
         self.buffer_size = buffer_size
 

@@ -16,6 +16,7 @@ import torch
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, say_where
 from ...registry.notes import describe_item
+from ..arguments import expect_at_least_one
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 from ..threads import PATIENCE, Outcome, join
 from .parallel import WorksAhead
@@ -53,7 +54,7 @@ class BatchMapper(IterDataPipe[Any]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("fn", fn, input_col)
-        _check_size("batch_size", batch_size)
+        expect_at_least_one("batch_size", batch_size)
         self.source = source
         self.fn = fn
         self.batch_size = batch_size
@@ -111,8 +112,8 @@ class BatchAsyncMapper(WorksAhead[Any]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("async_fn", async_fn, input_col)
-        _check_size("batch_size", batch_size)
-        _check_size("max_concurrency", max_concurrency)
+        expect_at_least_one("batch_size", batch_size)
+        expect_at_least_one("max_concurrency", max_concurrency)
         self.source = source
         self.async_fn = async_fn
         self.batch_size = batch_size
@@ -286,8 +287,3 @@ class Vectorizer(OneToOne[Any]):
                 raise
 
         return replacing_columns(of_batch, self.input_col, self.output_col)
-
-
-def _check_size(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, and is {value}")

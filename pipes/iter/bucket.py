@@ -11,7 +11,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, Self, TypeVar
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, functional_datapipe
-from ..arguments import expect_batching
+from ..arguments import expect_at_least_one, expect_batching
 from ..columns import check_function
 from ..drawing import Shuffling, in_random_order
 from ..holding import Holder
@@ -148,8 +148,7 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
             raise ValueError(f"min_len must be from 0 to max_len, and they are {min_len} and {max_len}")
         if max_len is not None and max_len > max_token_count:
             raise ValueError(f"an item of max_len, {max_len}, fits into no batch: max_token_count is {max_token_count}")
-        if buffer_size < 1:
-            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        expect_at_least_one("buffer_size", buffer_size)
         self.source = source
         self.max_token_count = max_token_count
         self.len_fn = len_fn

@@ -20,6 +20,7 @@ from ...registry import (
     say_where,
     uniform_draws,
 )
+from ..arguments import expect_at_least_one
 from ..columns import Columns, check_function, taking_columns
 from .transform import as_it_is
 
@@ -69,8 +70,7 @@ class ShuffledFlatMapper(Seeded, IterDataPipe[Any]):
     ) -> None:
         if fn is not None:
             check_function("fn", fn, input_col)
-        if buffer_size < 1:
-            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        expect_at_least_one("buffer_size", buffer_size)
         self.source = source
         self.fn = fn
         self.input_col = input_col

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 from ...registry import Guard, IterDataPipe, MapDataPipe, Node, OnError, capture, functional_datapipe, say_where
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from ..arguments import expect_pipes
+from ..arguments import expect_at_least_one, expect_pipes
 from ..columns import check_function
 from ..holding import Holder
 from .transform import OneToOne
@@ -57,8 +57,8 @@ class IterKeyZipper(Holder[Any]):
             check_function("ref_key_fn", ref_key_fn, None)
         if merge_fn is not None:
             check_function("merge_fn", merge_fn, [0, 1])
-        if buffer_size is not None and buffer_size < 1:
-            raise ValueError(f"buffer_size must be at least 1, or None for any number of items, and is {buffer_size}")
+        if buffer_size is not None:
+            expect_at_least_one("buffer_size", buffer_size)
         self.source = source
         self.ref_datapipe = ref_datapipe
         self.key_fn = key_fn

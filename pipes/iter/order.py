@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, IterDataPipe, functional_datapipe
+from ..arguments import expect_at_least_one
 from ..drawing import Shuffling, in_random_order
 from ..holding import Holder
 
@@ -30,8 +31,7 @@ class Shuffler(Shuffling[T], Holder[T]):
     transient = (*Shuffling.transient, *Holder.transient)
 
     def __init__(self, source: IterDataPipe[T], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
-        if buffer_size < 1:
-            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        expect_at_least_one("buffer_size", buffer_size)
         self.source = source.unbatch(unbatch_level=unbatch_level) if unbatch_level else source
         self.buffer_size = buffer_size
 

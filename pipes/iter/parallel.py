@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, say_where
 from ...registry.display import step
+from ..arguments import expect_at_least_one
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
 from ..threads import Interrupted, Outcome, Threads
@@ -158,8 +159,9 @@ class ThreadPoolMapper(WorksAhead[Any]):
         **threadpool_kwargs: Any,
     ) -> None:
         check_function("fn", fn, input_col)
-        _check_number("scheduled_tasks", scheduled_tasks)
-        _check_number("max_workers", max_workers)
+        expect_at_least_one("scheduled_tasks", scheduled_tasks)
+        if max_workers is not None:
+            expect_at_least_one("max_workers", max_workers)
         if unknown := threadpool_kwargs.keys() - {"thread_name_prefix", "initializer", "initargs"}:
             raise TypeError(f"threadpool_map has no parameter {', '.join(map(repr, sorted(unknown)))}")
         self.source = source
@@ -228,8 +230,9 @@ class ProcessPoolMapper(WorksAhead[Any]):
     ) -> None:
         if not is_made_once(fn):  # how instances are to be called is known when there are some
             check_function("fn", fn, input_col)
-        _check_number("max_workers", max_workers)
-        _check_number("scheduled_tasks", scheduled_tasks)
+        if max_workers is not None:
+            expect_at_least_one("max_workers", max_workers)
+        expect_at_least_one("scheduled_tasks", scheduled_tasks)
         self.source = source
         self.fn = fn
         self.max_workers = max_workers
@@ -261,8 +264,3 @@ class ProcessPoolMapper(WorksAhead[Any]):
 def _processors() -> int:
     """The number of processors that this process may use, where the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_number(name: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError(f"{name} must be at least 1, and is {value}")

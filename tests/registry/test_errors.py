@@ -231,3 +231,18 @@ def test_a_pickled_chain_counts_from_nothing() -> None:
 def test_a_wrong_on_error_is_an_error(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+def test_what_was_skipped_by_a_part_that_has_ended_is_known_after_resuming() -> None:
+    def chain() -> Any:
+        return numbers("skip", ["1", "x"]).zip_longest(ps.iter.IterableWrapper([5, 6, 7]))
+
+    dp = chain()
+    iterator = iter(dp)
+    assert [next(iterator), next(iterator)] == [(1, 5), (None, 6)]
+    for _ in range(2):
+        resumed = chain()
+        resumed.load_state_dict(dp.state_dict())
+        dp = resumed
+    assert list(dp) == [(None, 7)]
+    assert dp.stats()["map"]["skipped"] == 1
