@@ -17,7 +17,17 @@ from .functional import bases, find_method
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Pass, begin_pass, node_at_end, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
-from .state import Node, Tally, begin_branches_anew, hand_down, node_before_pass, pack, take_seeds, unpack
+from .state import (
+    Node,
+    Tally,
+    begin_branches_anew,
+    hand_down,
+    node_after_pass,
+    node_before_pass,
+    pack,
+    take_seeds,
+    unpack,
+)
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -306,7 +316,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         """
         ended = self._pass is not None and self._pass.ended
         # What comes after the end is a new pass, but not in a worker of torch's loaders: they begin passes themselves.
-        return pack(self, node_before_pass(self) if ended and get_worker_info() is None else self._node())
+        return pack(self, node_after_pass(self) if ended and get_worker_info() is None else self._node())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next pass go on from a state of an equal chain.

@@ -79,6 +79,10 @@ class Branch(IterDataPipe[T]):
         """Say whether the pass that it last joined with has begun."""
         return self._pass is not None and self._pass.begun
 
+    def has_read(self) -> bool:
+        """Say whether it has read, or had read before a state was taken, in the generation under way."""
+        return self.has_begun() or self.source.has_left(self)
+
     def goes_on(self) -> bool:
         """Say whether it was told from where its next pass is to go on."""
         return self._handed_down is not None
@@ -113,9 +117,6 @@ class Branch(IterDataPipe[T]):
 
     def node_to_join(self) -> Node:
         """Return the node before a pass that belongs to the generation under way, if the next one does."""
-        told = self._handed_down
-        if told is not None and told.get("at") == "start" and not self.source.is_read():
-            return told
         return self.source.node_of_coming_pass(self)
 
     def _node(self) -> Node:

@@ -17,7 +17,7 @@ from .display import step
 from .graph import DataPipe, sources_of
 from .notes import say_where, shorten_traceback
 from .seeds import Seeded
-from .state import Node, Pace, Tally, begin_from, can_capture, capture, node_before_pass, with_present_seeds
+from .state import Node, Pace, Tally, begin_from, can_capture, capture, node_after_pass, with_present_seeds
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
@@ -125,9 +125,15 @@ class Pass:
         return node
 
 
+def has_not_begun(pipe: Any) -> bool:
+    """Say whether a pipe of ours is still before its first pass, or before the one that a state tells of."""
+    current: Pass | None = vars(pipe).get("_pass")
+    return hasattr(pipe, "_node") and (current is None or not current.begun)
+
+
 def node_at_end(pipe: IterDataPipe[Any], skipped: int) -> Node:
     """Return the node of a pipe whose pass has ended, in which so many items were skipped."""
-    return {**node_before_pass(pipe), "at": "end", **({"skipped": skipped} if skipped else {})}
+    return {**node_after_pass(pipe), "at": "end", **({"skipped": skipped} if skipped else {})}
 
 
 def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:

@@ -117,10 +117,10 @@ class Splitter(IterDataPipe[Any]):
         generation = self._generation() if self._generation is not None else None
         return None if generation is None or generation.over else generation
 
-    def is_read(self) -> bool:
-        """Say whether a pass over the source is under way."""
-        live = self._live()
-        return live is not None and live.begun_from is not None
+    def has_left(self, branch: Branch[Any]) -> bool:
+        """Say whether a branch had been read in the generation under way before the state that it goes on from."""
+        generation = self._live()
+        return generation is not None and branch.number in generation.left
 
     def is_replaced(self, joined: weakref.ref[Generation] | None) -> bool:
         """Say whether another generation has followed that which a branch had joined."""
@@ -131,7 +131,8 @@ class Splitter(IterDataPipe[Any]):
         """Let a branch, of which an iterator was made, be one of those that read; in a new generation if need be."""
         with self._lock:
             generation = self._live()
-            if generation is None or branch.number in generation.joined or not self._joins(branch, generation):
+            has_read = self.has_left(branch) and not branch.goes_on()
+            if generation is None or branch.number in generation.joined or has_read:
                 generation = self._begin_generation()
             self._add(branch, generation)
             if branch.waiting is None:
@@ -143,12 +144,6 @@ class Splitter(IterDataPipe[Any]):
             generation = self._live()
             if generation is not None and branch.number in generation.joined:
                 self._end(generation)
-
-    def _joins(self, branch: Branch[Any], generation: Generation) -> bool:
-        """Say whether the next pass over a branch is to be one of a generation."""
-        if branch.number in generation.joined and branch.has_begun():
-            return False
-        return branch.number not in generation.left or branch.goes_on()
 
     def _begin_generation(self) -> Generation:
         earlier = self._live()
@@ -255,6 +250,8 @@ class Splitter(IterDataPipe[Any]):
     def node_of_coming_pass(self, branch: Branch[Any]) -> Node:
         """Return the node of a branch before a pass of the generation under way; empty where a new one is to begin."""
         generation = self._live()
-        if generation is None or generation.begun_from is None or not self._joins(branch, generation):
+        if generation is None or generation.begun_from is None or self.has_left(branch):
+            return {}
+        if branch.number in generation.joined and branch.has_begun():
             return {}
         return with_present_seeds({"at": "start", "sources": [generation.begun_from]}, [self])

@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .folding import fold, unfold
@@ -184,18 +184,28 @@ def begin_branches_anew(pipe: DataPipe) -> None:
             part.begin_anew()
 
 
-def node_before_pass(pipe: Any, known: dict[int, Node] | None = None) -> Node:
-    """Return the node of a pipe whose next pass has not begun: only seeds are to be known of it and of its sources."""
+def node_before_pass(pipe: Any, known: dict[int, Node] | None = None, read: Collection[int] = ()) -> Node:
+    """Return the node of a pipe whose next pass has not begun: only seeds are to be known of it and of its sources.
+
+    `read` are the ids of the splitters of which the next pass over a branch begins another pass over their source.
+    """
     known = {} if known is None else known  # what several pipes share is asked once
     if id(pipe) not in known:
-        known[id(pipe)] = (is_branch(pipe) and pipe.node_to_join()) or _node_before_new_pass(pipe, known)
+        joins = is_branch(pipe) and id(pipe.source) not in read
+        known[id(pipe)] = (joins and pipe.node_to_join()) or _node_before_new_pass(pipe, known, read)
     return known[id(pipe)]
 
 
-def _node_before_new_pass(pipe: Any, known: dict[int, Node]) -> Node:
+def node_after_pass(pipe: Any) -> Node:
+    """Return the node of a pipe whose pass has ended: its next one reads anew what it has read."""
+    branches: list[Any] = [part for part in walk(pipe, stop=is_branch) if is_branch(part)]
+    return node_before_pass(pipe, read={id(branch.source) for branch in branches if branch.has_read()})
+
+
+def _node_before_new_pass(pipe: Any, known: dict[int, Node], read: Collection[int]) -> Node:
     random = upcoming_seeds(pipe)
     node: Node = {"random": random} if random else {}
-    if any(sources := [node_before_pass(source, known) for source in sources_of(pipe)]):
+    if any(sources := [node_before_pass(source, known, read) for source in sources_of(pipe)]):
         node["sources"] = sources
     # Of a branch it must be told even where there are no seeds: it may belong to a pass that its siblings have begun.
     return {"at": "start", **node} if node or is_branch(pipe) else {}

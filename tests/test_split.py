@@ -1004,3 +1004,28 @@ def test_a_branch_that_has_not_begun_keeps_its_place_through_several_states() ->
         dp, iterator = resumed, iter(resumed)
         items.append(next(iterator))
     assert items + list(iterator) == expected
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a, b: a.concat(b.shuffle().set_seed(2)),
+        lambda a, b: a.mux_longest(b).zip(IterableWrapper(range(3))),
+    ],
+    ids=["one after the other", "cut short"],
+)
+def test_the_epoch_after_a_resumed_one_is_known_when_that_has_ended(make: Any) -> None:
+    def chain() -> Any:
+        return make(*IterableWrapper(range(4)).shuffle().set_seed(1).fork(2))
+
+    dp = chain()
+    first, second = list(dp), list(dp)
+    assert first != second
+    for taken in range(1, len(first) + 1):
+        interrupted, resumed, later = chain(), chain(), chain()
+        iterator = iter(interrupted)
+        assert [next(iterator) for _ in range(taken)] == first[:taken]
+        resumed.load_state_dict(interrupted.state_dict())
+        assert list(resumed) == first[taken:]
+        later.load_state_dict(resumed.state_dict())
+        assert list(later) == second, f"resumed after {taken}"

@@ -7,6 +7,7 @@ from itertools import chain, cycle, islice, zip_longest
 from typing import Any, TypeVar, overload
 
 from ...registry import IterDataPipe, Node, Tally, capture, functional_datapipe
+from ...registry.iteration import has_not_begun
 from ...registry.state import node_before_pass
 from ...registry.torch_pipes import TorchIterDataPipe
 from ..arguments import expect_pipes
@@ -172,7 +173,10 @@ class Concater(IterDataPipe[T]):
     def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
         current = self.sources[self._number]
         # A source that is not being read has its pass still to come: if it stands here twice, it has been at its end.
-        nodes = [capture(source) if source is current else node_before_pass(source) for source in self.sources]
+        nodes = [
+            capture(source) if source is current or has_not_begun(source) else node_before_pass(source)
+            for source in self.sources
+        ]
         return {"number": self._number}, nodes
 
     def set_state(self, state: dict[str, Any]) -> None:
