@@ -291,7 +291,8 @@ def test_states_of_loaders_and_of_chains_are_not_mixed_up():
     ("arguments", "said"),
     [
         (([1, 2],), "reads a chain of pipes, and this is of type list"),
-        ((numbers(), MultiProcessingReadingService(2)), "datapipe_adapter_fn must be a function"),
+        ((numbers(), MultiProcessingReadingService(2)), "give the service as reading_service=…"),
+        ((numbers(), 2), "datapipe_adapter_fn must be a function"),
         ((numbers(), None, 2), "reading_service must be a reading service, and is 2"),
         ((numbers(), None, MultiProcessingReadingService), "reading_service must be a reading service"),
     ],
