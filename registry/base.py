@@ -285,6 +285,13 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     snapshot = snapshot
 
+    def node_of_repeated_pass(self) -> Node | None:
+        """Return the node before the next pass of an operator that gives the items of an earlier pass again."""
+        return None
+
+    def seeds_taken(self) -> None:
+        """Called when a state tells with which seeds the next pass is to begin."""
+
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""
 

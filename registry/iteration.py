@@ -108,9 +108,9 @@ class Pass:
         if self._tally is None:
             own, nodes = pipe.snapshot()
             node = self.open_node(pipe, own, nodes)
-            return node if type(pipe).snapshot is snapshot else with_present_seeds(node, self.sources)
+            return node if type(pipe).snapshot is snapshot else with_present_seeds(node, pipe)
         skip = self._tally.items - self._emitted_at_mark
-        return with_present_seeds({**self._mark, "skip": skip} if skip else self._mark, self.sources)
+        return with_present_seeds({**self._mark, "skip": skip} if skip else self._mark, pipe)
 
     @staticmethod
     def open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:

@@ -254,4 +254,4 @@ class Splitter(IterDataPipe[Any]):
             return {}
         if branch.number in generation.joined and branch.has_begun():
             return {}
-        return with_present_seeds({"at": "start", "sources": [generation.begun_from]}, [self])
+        return with_present_seeds({"at": "start", "sources": [generation.begun_from]}, branch)

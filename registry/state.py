@@ -203,12 +203,19 @@ def node_after_pass(pipe: Any) -> Node:
 
 
 def _node_before_new_pass(pipe: Any, known: dict[int, Node], read: Collection[int]) -> Node:
+    if (again := _node_of_repeated_pass(pipe)) is not None:
+        return again
     random = upcoming_seeds(pipe)
     node: Node = {"random": random} if random else {}
     if any(sources := [node_before_pass(source, known, read) for source in sources_of(pipe)]):
         node["sources"] = sources
     # Of a branch it must be told even where there are no seeds: it may belong to a pass that its siblings have begun.
     return {"at": "start", **node} if node or is_branch(pipe) else {}
+
+
+def _node_of_repeated_pass(pipe: Any) -> Node | None:
+    node: Node | None = pipe.node_of_repeated_pass() if hasattr(pipe, "node_of_repeated_pass") else None
+    return node
 
 
 def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[tuple[int, int]] | None = None) -> None:
@@ -222,19 +229,20 @@ def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[t
     done.add((id(pipe), id(node)))
     if "random" in node:
         set_seeds(pipe, node["random"])
+    if node and hasattr(pipe, "seeds_taken"):
+        pipe.seeds_taken()
     if behind_branches or not is_branch(pipe):
         for source, source_node in zip(sources_of(pipe), _seeds_of_sources(node), strict=False):
             take_seeds(source, source_node, behind_branches, done)
 
 
-def with_present_seeds(node: Node, sources: list[DataPipe]) -> Node:
-    """Return a node with the seeds that its sources have now, where it tells where they stood before a pass of theirs.
+def with_present_seeds(node: Node, pipe: DataPipe) -> Node:
+    """Return a pipe's node with the seeds its sources have now, where it tells where they stood before a pass of theirs.
 
     They go on from there only if they are read again. If not, as behind a pipe that has given all it is to give, the
     pass after this one would have the seeds of this one.
     """
-    known: dict[int, Node] = {}
-    present = [_present_seeds(source, known) for source in sources]
+    present = _present_seeds(pipe, {}).get("sources", [])
     if _same_passes({"sources": present}, {"sources": _seeds_of_sources(node)}, set()):
         return node
     return {**node, "seeds": present}
@@ -247,9 +255,11 @@ def _seeds_of_sources(node: Node) -> list[Node]:
 
 def _present_seeds(pipe: Any, known: dict[int, Node]) -> Node:
     if id(pipe) not in known:
-        node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
-        if any(sources := [_present_seeds(source, known) for source in sources_of(pipe)]):
-            node["sources"] = sources
+        node = _node_of_repeated_pass(pipe)
+        if node is None:
+            node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
+            if any(sources := [_present_seeds(source, known) for source in sources_of(pipe)]):
+                node["sources"] = sources
         known[id(pipe)] = node
     return known[id(pipe)]
 

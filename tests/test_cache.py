@@ -154,6 +154,42 @@ def test_resumes_everywhere(size, seed):
     check_operator(make)
 
 
+@ROOM_FOR
+@pytest.mark.parametrize("size", [None, 0.0001, 0])
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda dp: dp.header(3),
+        lambda dp: dp.zip(ps.iter.IterableWrapper(range(3))),
+        lambda dp: dp.mix(ps.iter.IterableWrapper([7]), weights=[1, 1], until="shortest").set_seed(2),
+    ],
+    ids=["header", "zip", "mix"],
+)
+def test_passes_that_are_given_up_resume_in_the_order_of_the_first(size, behind):
+    def make():
+        source = ps.iter.IterableWrapper(range(6)).shuffle().set_seed(1)
+        return behind(source.in_memory_cache(size))
+
+    assert_resumes_everywhere(make)
+
+
+@ROOM_FOR
+@pytest.mark.parametrize("size", [None, 0])
+@pytest.mark.parametrize("join", ["zip", "mux_longest", "concat"])
+def test_a_cache_behind_joined_branches_resumes(size, join):
+    def make():
+        one, other = ps.iter.IterableWrapper(range(6)).shuffle().set_seed(1).fork(2)
+        return getattr(one, join)(other.map(str)).in_memory_cache(size)
+
+    assert_resumes_everywhere(make)
+
+
+def test_a_pass_after_one_that_was_given_up_has_its_order():
+    dp = ps.iter.IterableWrapper(range(9)).shuffle().in_memory_cache()
+    begun = dp.take(4)
+    assert dp.take(4) == begun
+
+
 def test_a_state_is_small_and_a_resumed_pass_fills_the_memory_again():
     source, dp = cached([b"x" * 1000] * 4)
     list(dp)
@@ -180,6 +216,17 @@ def test_a_state_of_another_pass_is_not_answered_from_what_is_kept():
     assert list(dp) != expected
     dp.load_state_dict(other.state_dict())
     assert list(dp) == expected[2:]
+    assert list(dp) == expected
+
+
+def test_a_state_before_a_pass_is_not_answered_from_what_is_kept():
+    def chain(seed):
+        return ps.iter.IterableWrapper(range(6)).shuffle().set_seed(seed).in_memory_cache()
+
+    dp, other = chain(2), chain(1)
+    expected = list(chain(1))
+    assert list(dp) != expected
+    dp.load_state_dict(other.state_dict())
     assert list(dp) == expected
 
 

@@ -8,7 +8,6 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, Node, Tally, Trail, capture, functional_datapipe, hand_down
-from ...registry.state import take_seeds
 from ..sizes import size_of
 
 T = TypeVar("T")
@@ -24,9 +23,10 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     had read is dropped, unless the limit was reached.
 
     The same objects are handed out in every pass, so what changes them in place changes them for ever, and streams are
-    at their end: read these before. All passes have the order of the first: shuffle behind, not before. The items
-    belong to the process, which is to say to each worker: they do not travel with pickles, copies or states, and a
-    resumed pass reads the source again from its start.
+    at their end: read these before. All passes have the order of the first: shuffle behind, not before. Where only one
+    branch of a fork has a cache, the others find, from the second pass on, that it is not read in step with them: cache
+    before the fork. The items belong to the process, which is to say to each worker: they do not travel with pickles,
+    copies or states, and a resumed pass reads the source again from its start.
 
     >>> dp = IterableWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
     >>> list(dp), list(dp)
@@ -41,6 +41,8 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     transient = ("_kept", "_rest", "_filled", "_origin", "_tally", "_skip")
 
     _kept: list[T]
+    _origin: Node | None = None
+    """Where the source stood before the first pass: one that has to read it anew has the order of the first."""
     _rest: tuple[Node, int] | None = None
     """Where the source goes on behind the kept items: a state of it, and how many items to skip from there."""
     _filled = False
@@ -55,24 +57,28 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     def reset(self) -> None:
         self._skip = 0
 
+    def node_of_repeated_pass(self) -> Node | None:
+        return {"at": "start", "sources": [self._origin]} if self._origin else None
+
+    def seeds_taken(self) -> None:
+        self._origin, self._filled = None, False  # what is kept may be of another pass than that to come
+
     def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        return {"position": self._skip + self._tally.items}, [self._origin]
+        return {"position": self._skip + self._tally.items}, [self._origin or {}]
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._skip = state["position"]
-        self._filled = False  # what is kept may be of another pass than that of the state
 
     def __iter__(self) -> Iterator[T]:
         if not self._filled:
             self._kept, self._rest = [], None
-            self._origin = capture(self.source)
+            if self._origin is None:
+                self._origin = capture(self.source)
+            else:
+                hand_down(self.source, self._origin)
         self._tally = Tally()
         items = chain(self._kept, self._behind_the_kept()) if self._filled else self._fill()
         return self._tally.follow(islice(items, self._skip, None))
-
-    def at_end(self) -> None:
-        # For a chain that goes on from here without the kept items, the source stands before the pass they came from.
-        take_seeds(self.source, self._origin)
 
     def __len__(self) -> int:
         return len(self.source)
