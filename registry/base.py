@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -41,6 +41,7 @@ from .torch_pipes import (
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:
@@ -301,6 +302,29 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         """Say that the operator holds none of its sources' items at this point of its `__iter__`."""
         if self._pass is not None:
             self._pass.mark(self)
+
+    def _outputs_of_each(self, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
+        """Return all that a function gives of one item after another, at the speed of C, with marks between items."""
+        iterator = iter(items)
+        try:
+            yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, iterator)))
+        except Exception as error:
+            say_where(error, self)  # while the source is open, and knows its last item
+            raise
+        finally:
+            del iterator  # an error's traceback keeps this frame, which must not keep the source open
+
+    def _outputs_in_runs(
+        self, function: Callable[[T], Iterable[R]], items: Iterator[T]
+    ) -> Iterator[Iterator[Iterable[R]]]:
+        for first in items:
+            length = self._pass.items_to_mark if self._pass is not None else 1
+            read, done = Tally(), Tally()
+            yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
+            if done.items < read.items:
+                raise RuntimeError(ENDED_BY_STOP_ITERATION)
+            if self._pass is not None:
+                self._pass.mark(self, length)
 
     # State
 

@@ -86,9 +86,14 @@ class Pass:
         next(islice(counted, skip, skip), None)  # hand out anew, to nobody, what had been handed out since the mark
         return own, counted
 
-    def mark(self, pipe: IterDataPipe[Any]) -> None:
+    @property
+    def items_to_mark(self) -> int:
+        """After how many items it is worth while to mark."""
+        return self._pace.step
+
+    def mark(self, pipe: IterDataPipe[Any], items: int = 1) -> None:
         """Note where the sources stand, now that the operator holds none of their items."""
-        if self._tally is None or not self._pace.due():
+        if self._tally is None or not self._pace.due(items):
             return
         started = time.perf_counter()
         if all(map(can_capture, self.sources)):

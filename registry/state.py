@@ -69,9 +69,9 @@ class Pace:
         """After how many items the next snapshot is due."""
         return self._step
 
-    def due(self) -> bool:
-        """Count one item, and say whether a snapshot should be taken now."""
-        self._items += 1
+    def due(self, items: int = 1) -> bool:
+        """Count one item, or several, and say whether a snapshot should be taken now."""
+        self._items += items
         return self._items >= self.step
 
     def taken(self, started: float) -> None:
@@ -237,7 +237,7 @@ def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[t
 
 
 def with_present_seeds(node: Node, pipe: DataPipe) -> Node:
-    """Return a pipe's node with the seeds its sources have now, where it tells where they stood before a pass of theirs.
+    """Return a pipe's node with its sources' seeds of now, where it tells where they stood before a pass of theirs.
 
     They go on from there only if they are read again. If not, as behind a pipe that has given all it is to give, the
     pass after this one would have the seeds of this one.

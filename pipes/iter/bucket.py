@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush, heappushpop
 from itertools import chain, islice, pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, functional_datapipe
 from ..arguments import expect_at_least_one, expect_batching
@@ -160,8 +160,10 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
-        length_of: Callable[[T], Any] = self.guard.wrap(self._length)
-        most = self.max_token_count if self.max_len is None else self.max_len
+        length_of: Callable[[T], Any] = self.guard.wrap(self.len_fn)
+        skips, keep = self.guard.skips, self.guard.keep
+        least, most = self.min_len, self.max_token_count if self.max_len is None else self.max_len
+        room = self.buffer_size - 1
         heap: list[tuple[Any, int, T]] = []  # lengths, numbers and items: no two numbers are equal
         batch: dict[int, T] = {}  # what comes out next, by numbers
         tokens = longest = 0
@@ -174,9 +176,13 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
         def by_length() -> Iterator[tuple[Any, int, T]]:
             for number, item in items:
                 length = length_of(item)
-                if (self.guard.skips and not self.guard.keep(length)) or not self.min_len <= length <= most:
+                if skips and not keep(length):
                     continue
-                if len(heap) + 1 < self.buffer_size:
+                if not least <= length <= most:
+                    if length > most and self.max_len is None:
+                        keep(self.guard.wrap(partial(self._too_long, length))(item))
+                    continue
+                if len(heap) < room:
                     heappush(heap, (length, number, item))
                 else:
                     yield heappushpop(heap, (length, number, item))
@@ -184,7 +190,7 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
                 yield heappop(heap)
 
         for length, number, shortest in by_length():
-            longest = max(longest, length)
+            longest = length if length > longest else longest  # max() costs more, for each item
             tokens = longest * (len(batch) + 1) if self.include_padding else tokens + length
             if tokens <= self.max_token_count:
                 batch[number] = shortest
@@ -196,14 +202,11 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
             full, batch = batch, {}
             yield DataChunk([*full.values()])
 
-    def _length(self, item: T) -> int:
-        length = self.len_fn(item)
-        if self.max_len is None and length > self.max_token_count:
-            raise ValueError(
-                f"an item of length {length} fits into no batch, since max_token_count is {self.max_token_count}: "
-                f"max_len={self.max_token_count} leaves out what is longer"
-            )
-        return length
+    def _too_long(self, length: int, item: T) -> NoReturn:
+        raise ValueError(
+            f"an item of length {length} fits into no batch, since max_token_count is {self.max_token_count}: "
+            f"max_len={self.max_token_count} leaves out what is longer"
+        )
 
 
 @functional_datapipe("bucket_by_length")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 from ...registry import Guard, IterDataPipe, MapDataPipe, Node, OnError, capture, functional_datapipe, say_where
@@ -79,7 +79,7 @@ class IterKeyZipper(Holder[Any]):
         merged = self.guard.wrap(_merging(self.merge_fn))
         most = math.inf if self.buffer_size is None else self.buffer_size
         buffer: dict[Any, tuple[int, Any]] = {}  # the items held, with their numbers, by their keys
-        ref_key_of = self.guard.wrap(self._keys_not_in(buffer))
+        ref_key_of = self.guard.wrap(self.ref_key_fn or self.key_fn)
         again, ref_items = self._read(lambda: [[number for number, _ in buffer.values()]], self.ref_datapipe)
         for group in again:
             for number, ref_item in group.items():
@@ -89,14 +89,23 @@ class IterKeyZipper(Holder[Any]):
             """Hold items of `ref_datapipe` up to the one with the key, and say whether it came."""
             if len(buffer) > most:
                 return False
-            for number, ref_item in ref_items:
-                ref_key = ref_key_of(ref_item)
-                if skips and not keep(ref_key):
-                    continue
-                buffer[ref_key] = (number, ref_item)
-                if len(buffer) > most or key in buffer:
+            for numbered in ref_items:
+                try:
+                    ref_key = ref_key_of(numbered[1])
+                    if skips and not keep(ref_key):
+                        continue
+                    if ref_key in buffer:
+                        keep(self.guard.wrap(functools.partial(_came_before, ref_key))(numbered[1]))
+                        continue
+                except Exception as error:
+                    say_where(error, self, numbered[1])  # and not on the item of the source
+                    raise
+                buffer[ref_key] = numbered
+                if ref_key == key:
+                    return True
+                if len(buffer) > most:
                     break
-            return key in buffer
+            return False
 
         try:
             for item in self.source:
@@ -117,21 +126,6 @@ class IterKeyZipper(Holder[Any]):
             raise TypeError("IterKeyZipper leaves out items that fail, so its length is not known")
         return len(self.source)
 
-    def _keys_not_in(self, buffer: Container[Any]) -> Callable[[Any], Hashable]:
-        key_of = self.ref_key_fn or self.key_fn
-
-        def new_key(ref_item: Any) -> Hashable:
-            try:
-                key = key_of(ref_item)
-                if key in buffer:
-                    raise ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
-            except Exception as error:
-                say_where(error, self, ref_item)  # and not on the item of the source
-                raise
-            return key
-
-        return new_key
-
     def _no_match(self, key: Hashable, full: bool, item: Any) -> NoReturn:
         if not full:
             raise KeyError(f"ref_datapipe has no item with the key {key!r}, or had it used already")
@@ -139,6 +133,10 @@ class IterKeyZipper(Holder[Any]):
             f"ref_datapipe has not given an item with the key {key!r}, and {self.buffer_size} items of other keys are "
             "held: give a larger buffer_size, or bring both pipes into about the same order"
         )
+
+
+def _came_before(key: Hashable, ref_item: Any) -> NoReturn:
+    raise ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
 
 
 @functional_datapipe("zip_with_map")

@@ -231,9 +231,7 @@ class FlatMapper(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
-        for item in self.source:
-            yield from outputs_of(item)
-            self.mark()
+        return self._outputs_of_each(outputs_of, self.source)
 
 
 @functional_datapipe("pipe")

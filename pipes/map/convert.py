@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, functional_datapipe, say_where
 from ...registry.notes import describe_item
 
 T = TypeVar("T")
+
+_AT_A_TIME = 1024
+"""Pairs looked at together, which costs less for each."""
 
 
 @functional_datapipe("to_map_datapipe", on=IterDataPipe)
@@ -49,9 +53,7 @@ class IterToMapConverter(MapDataPipe[T]):
 
     def __getitem__(self, index: Any) -> T:
         try:
-            values = self._loaded
-            if values is None:
-                values = self._loaded = self._load()
+            values = self._values()
             if index in values:
                 return values[index]
             raise IndexError(f"none of the {len(values)} keys is {index!r}")
@@ -59,34 +61,56 @@ class IterToMapConverter(MapDataPipe[T]):
             say_where(error, self, index)
             raise
 
+    def __iter__(self) -> Iterator[T]:
+        values = self._values()
+        try:
+            yield from map(values.__getitem__, range(len(values)))
+        except KeyError as error:
+            yield self[error.args[0]]  # which says what is wrong
+
     def __len__(self) -> int:
+        return len(self._values())
+
+    def _values(self) -> dict[Any, T]:
         if self._loaded is None:
             self._loaded = self._load()
-        return len(self._loaded)
+        return self._loaded
 
     def _load(self) -> dict[Any, T]:
         values: dict[Any, T] = {}
-        again: list[Any] = []
+        repeated, first = 0, None
         function = self.key_value_fn
         pairs: Iterable[Any] = self.source
         if function is not None:
             pair_of = self.guard.wrap(function)
             results = (pair_of(item) for item in self.source)
             pairs = filter(self.guard.keep, results) if self.guard.skips else results
-        for pair in pairs:
-            if type(pair) is not tuple or len(pair) != 2:
-                _expect_pair(pair)
-            key, value = pair
-            if key in values:
-                again.append(key)
-            values[key] = value
-        if again:
+        pairs = iter(pairs)
+        while some := list(islice(pairs, _AT_A_TIME)):
+            before = len(values)
+            try:
+                if {*map(type, some)} != {tuple}:
+                    raise TypeError
+                values.update(some)
+            except (TypeError, ValueError):  # at least one is no tuple of two, or has a key that cannot be one
+                for pair in some:
+                    _expect_pair(pair)
+                values.update(some)
+            if new := len(some) - (len(values) - before):
+                first = first if repeated else _first_repeated(some, {*islice(values, before, None)})
+                repeated += new
+        if repeated:
             warnings.warn(
-                f"{len(again)} items have a key that came before, {again[0]!r} the first of them: "
+                f"{repeated} items have a key that came before, {first!r} the first of them: "
                 "the last value of each key stays",
                 stacklevel=4,
             )
         return values
+
+
+def _first_repeated(pairs: list[Any], new: set[Any]) -> Any:
+    """Return the first key of some pairs that was there before, of whose keys those in `new` were not."""
+    return next(key for key, _ in pairs if key not in new or new.remove(key))
 
 
 def _expect_pair(pair: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,7 +42,9 @@ class Batcher(MapDataPipe[Any]):
         source, size = self.source, self.batch_size
         try:
             length = len(source)
-            start = from_start(index, self._batches_of(length)) * size
+            start = operator.index(index) * size
+            if not 0 <= start <= length - size:  # no whole batch from there
+                start = from_start(index, self._batches_of(length)) * size
             return self.wrapper_class([source[number] for number in range(start, min(start + size, length))])
         except Exception as error:
             say_where(error, self, index)
