@@ -48,7 +48,7 @@ class Zipper(MapDataPipe[R]):
                 index = from_start(index, len(self))
             items = []
             for source in self.sources:  # a comprehension costs a call
-                items.append(source[index])  # noqa: PERF401
+                items.append(source[index])
             return tuple(items)  # type: ignore[return-value]
         except Exception as error:
             say_where(error, self, index)
