@@ -668,8 +668,7 @@ def seconds(case: Case, side: str, data: Data) -> float:
     taken = 0.0
     for _ in range(2):
         built = make(data)
-        gc.collect()
-        gc.freeze()  # or a collection of all that the process holds may fall into the time of one case
+        gc.collect()  # or what other cases left is collected in the time of this one
         began = time.perf_counter()
         deque(built, maxlen=0)
         taken = time.perf_counter() - began
@@ -681,6 +680,7 @@ def serve(library: str, folder: Path) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     warnings.simplefilter("ignore")
     cases = {case.operator: case for case in CASES}
+    gc.freeze()  # what was imported, or each collection would go through it
     for line in sys.stdin:
         operator, side, items = json.loads(line)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, overload
 
@@ -83,13 +84,11 @@ class UnBatcher(IterDataPipe[T]):
         self.unbatch_level = unbatch_level
 
     def __iter__(self) -> Iterator[Any]:
-        for item in self.source:
-            yield from self._flat(item, self.unbatch_level)
-            self.mark()
+        return self._outputs_of_each(partial(self._flat, self.unbatch_level), self.source)
 
-    def _flat(self, item: Any, level: int) -> Iterable[Any]:
+    def _flat(self, level: int, item: Any) -> Iterable[Any]:
         if isinstance(item, list) and level:
-            return item if level == 1 else chain.from_iterable(self._flat(part, level - 1) for part in item)
+            return item if level == 1 else chain.from_iterable(self._flat(level - 1, part) for part in item)
         if level <= 0:
             return (item,)
         raise IndexError(
@@ -153,6 +152,7 @@ class Grouper(Holder[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         key_of, skips = self.guard.wrap(self.group_key_fn), self.guard.skips
+        group_size, buffer_size = self.group_size, self.buffer_size
         least = self.guaranteed_group_size or self.group_size or 1
         groups: dict[Any, dict[int, Any]] = {}  # the items held, by their numbers, by their keys
         again, items = self._read(groups.values)
@@ -163,11 +163,13 @@ class Grouper(Holder[Any]):
             key = key_of(item)
             if skips and not self.guard.keep(key):
                 continue
-            group = groups.setdefault(key, {})
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = {}
             group[number] = item
             held += 1
-            if len(group) != self.group_size:
-                if held < self.buffer_size:
+            if len(group) != group_size:
+                if held < buffer_size:
                     continue
                 key = max(groups, key=lambda key: len(groups[key]))
             group = groups.pop(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe
@@ -78,10 +78,8 @@ class Repeater(IterDataPipe[T]):
         self.times = times
 
     def __iter__(self) -> Iterator[T]:
-        for item in self.source:
-            for _ in range(self.times):
-                yield item
-            self.mark()
+        times = self.times
+        return self._outputs_of_each(lambda item: repeat(item, times), self.source)
 
     def __len__(self) -> int:
         return self.times * len(self.source)
