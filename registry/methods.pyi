@@ -659,9 +659,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         had read is dropped, unless the limit was reached.
 
         The same objects are handed out in every pass, so what changes them in place changes them for ever, and streams are
-        at their end: read these before. All passes have the order of the first: shuffle behind, not before. The items
-        belong to the process, which is to say to each worker: they do not travel with pickles, copies or states, and a
-        resumed pass reads the source again from its start.
+        at their end: read these before. All passes have the order of the first: shuffle behind, not before. Where only one
+        branch of a fork has a cache, the others find, from the second pass on, that it is not read in step with them: cache
+        before the fork. The items belong to the process, which is to say to each worker: they do not travel with pickles,
+        copies or states, and a resumed pass reads the source again from its start.
 
         >>> dp = IterableWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
         >>> list(dp), list(dp)

@@ -163,9 +163,9 @@ class Grouper(Holder[Any]):
             key = key_of(item)
             if skips and not self.guard.keep(key):
                 continue
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = {}
+            if key not in groups:
+                groups[key] = {}
+            group = groups[key]
             group[number] = item
             held += 1
             if len(group) != group_size:
