@@ -402,6 +402,9 @@ class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic
 
     def _take_node(self, node: Node | None) -> None:
         take_seeds(self, node or {})
+        for part in walk(self, stop=lambda part: isinstance(part, TorchIterDataPipe)):
+            if isinstance(part, MapDataPipe):
+                part.guard.take_up()
 
 
 bases.update({"iter": IterDataPipe, "map": MapDataPipe})

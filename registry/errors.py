@@ -122,8 +122,12 @@ class Guard:
     def begin(self, skipped: int = 0) -> None:
         """Begin a pass, in which so many items have been skipped before it was resumed."""
         self.skipped = skipped
-        self.retried = 0
         self.last_errors: deque[str] = deque(maxlen=10)
+        self.take_up()
+
+    def take_up(self) -> None:
+        """Count attempts anew, and make them again, even where an earlier pass was given up."""
+        self.retried = 0
         self._counting = threading.Lock()  # attempts are made by several threads
         self._given_up = threading.Event()
 
@@ -181,7 +185,7 @@ class Guard:
         if skip.handler is not None:
             skip.handler(error, result.item)
         self.skipped += 1
-        self.last_errors.append(f"{type(error).__name__}: {error}, on {describe_item(result.item)}")
+        self.last_errors.append(f"{_text_of(error)}, on {describe_item(result.item)}")
         _logger.log(logging.INFO if self.skipped > 1 else logging.WARNING, "skipped: %s", self.last_errors[-1])
         return False
 
@@ -215,17 +219,16 @@ class Guard:
         from tenacity import (
             Retrying,
             retry_if_exception_type,
-            sleep_using_event,
             stop_after_attempt,
-            stop_when_event_set,
             wait_random_exponential,
         )
 
         attempts = Retrying(
             retry=retry_if_exception_type(self._retry.errors),
-            stop=stop_after_attempt(self._retry.times + 1) | stop_when_event_set(self._given_up),
+            # The event is that of the pass, of which what is read by index sees several with one function.
+            stop=stop_after_attempt(self._retry.times + 1) | (lambda _: self._given_up.is_set()),
             wait=wait_random_exponential(multiplier=self._retry.backoff, max=_LONGEST_WAIT),
-            sleep=sleep_using_event(self._given_up),
+            sleep=lambda seconds: self._given_up.wait(seconds),
             before_sleep=self._count_retry,
             reraise=True,
         )
@@ -234,6 +237,13 @@ class Guard:
     def _count_retry(self, _: object) -> None:
         with self._counting:
             self.retried += 1
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its text is made by a user's code
+        return type(error).__name__
 
 
 def _as_skip(name: str, on_error: object) -> Skip | None:

@@ -246,3 +246,48 @@ def test_what_was_skipped_by_a_part_that_has_ended_is_known_after_resuming() -> 
         dp = resumed
     assert list(dp) == [(None, 7)]
     assert dp.stats()["map"]["skipped"] == 1
+
+
+@pytest.mark.parametrize("over", [list, lambda dp: [*dp.prefetch(2)]])
+def test_what_is_read_by_index_is_tried_again_after_passes_that_were_given_up(over: Any) -> None:
+    source = ps.map.SequenceWrapper(range(6)).map(fn := Flaky(1), on_error=ps.Retry(1, backoff=0))
+    for _ in range(3):
+        fn.calls.clear()
+        assert over(source.to_iter_datapipe()) == [*range(6)]
+        assert source.stats()["map"]["retried"] == 6  # of this pass alone
+
+
+class Unspeakable:
+    shape, dtype = None, "float32"
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class UnspeakableError(ValueError):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+HOLDING_ITSELF: list[Any] = []
+HOLDING_ITSELF += [HOLDING_ITSELF, HOLDING_ITSELF]
+
+
+@pytest.mark.parametrize(
+    ("item", "error", "text"),
+    [
+        (Unspeakable(), ValueError(), "ValueError: , on <Unspeakable>"),
+        ({Unspeakable(): 1}, ValueError("bad"), "ValueError: bad, on <dict>"),
+        (HOLDING_ITSELF, ValueError("bad"), "ValueError: bad, on <list>"),
+        (1, UnspeakableError(), "UnspeakableError, on 1"),
+    ],
+)
+def test_an_item_or_error_that_cannot_be_described_is_skipped_like_any_other(
+    item: Any, error: Exception, text: str
+) -> None:
+    def fail(_: Any) -> None:
+        raise error
+
+    dp = ps.iter.IterableWrapper([item], deepcopy=False).map(fail, on_error="skip")
+    assert list(dp) == []
+    assert dp.stats()["map"]["last_errors"] == [text]

@@ -129,10 +129,21 @@ def test_a_large_dict_is_cut_short() -> None:
     assert len(describe_item(dict.fromkeys(range(1000), "x" * 100))) < 500
 
 
+class FailsWithoutAName:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no name") if name == "__qualname__" else AttributeError(name)
+
+    def __call__(self, item: object) -> None:
+        fail(item)
+
+
 def test_what_cannot_be_shown_does_not_take_the_errors_place() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    dp = ps.iter.IterableWrapper([endless], deepcopy=False).map(fail)
-    with pytest.raises(LookupError) as caught:
-        list(dp)
-    assert caught.value.__notes__ == ["penstock: raised in Mapper"]
+    for fn, note in [
+        (fail, "penstock: raised in Mapper(fail), on <list>"),
+        (FailsWithoutAName(), "penstock: raised in Mapper"),
+    ]:
+        with pytest.raises(LookupError) as caught:
+            list(ps.iter.IterableWrapper([endless], deepcopy=False).map(fn))
+        assert caught.value.__notes__ == [note]
