@@ -6,6 +6,7 @@ replaced, or when its state is asked for.
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, sources_of
-from .notes import say_where, shorten_traceback
+from .notes import local_of, place_of, say_where, shorten_traceback
 from .seeds import Seeded
 from .state import Node, Pace, Tally, begin_from, can_capture, capture, node_after_pass, with_present_seeds
 
@@ -192,10 +193,19 @@ def _deliver(
         raise
     except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
         current.error = repr(error)
+        say_where(error, pipe)
         raise
     finally:
         close(own)
         own = counted = None  # an error's traceback keeps this frame, which must not keep the sources open
+
+
+def running_step(thread_id: int) -> str | None:
+    """Return, in words, which operator a thread runs, and on which item; None where it runs none."""
+    frame = sys._current_frames().get(thread_id)
+    while frame is not None and frame.f_code is not _deliver.__code__:
+        frame = frame.f_back
+    return None if frame is None else place_of(local_of(frame, "pipe"))
 
 
 def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from .display import step
 from .graph import DataPipe, sources_of
 
-__all__ = ["describe_item", "notes_of", "say_where"]
+__all__ = ["describe_item", "local_of", "notes_of", "place_of", "say_where"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
@@ -40,12 +40,17 @@ def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> 
 
 
 def _where(error: BaseException, pipe: DataPipe, item: object) -> str:
+    if item is _NOTHING and all(last_item(source) is _NOTHING for source in sources_of(pipe)):
+        item = _item_in_hand(error, pipe)
+    return f"{_PREFIX}raised in {place_of(pipe, item)}"
+
+
+def place_of(pipe: DataPipe, item: object = _NOTHING) -> str:
+    """Return, in words, an operator and the item that it is on, with the path or key of what was read last above it."""
     sources = sources_of(pipe)
     if item is _NOTHING:
         item = next((last for source in sources if (last := last_item(source)) is not _NOTHING), _NOTHING)
-    if item is _NOTHING:
-        item = _item_in_hand(error, pipe)
-    where = f"{_PREFIX}raised in {step(pipe)}"
+    where = step(pipe)
     if item is not _NOTHING:
         where += f", on {describe_item(item)}"
         if _origin_of(item) is None:
@@ -73,7 +78,17 @@ def last_item(pipe: DataPipe) -> Any:
     current = vars(pipe).get("_pass")
     iterator = current.iterator() if current is not None and current.iterator is not None else None
     frame = getattr(iterator, "gi_frame", None)
-    return _NOTHING if frame is None else frame.f_locals.get("item", _NOTHING)
+    return _NOTHING if frame is None else local_of(frame, "item")
+
+
+def local_of(frame: FrameType, name: str) -> Any:
+    """Return a local variable of a frame that may still be running."""
+    variables = frame.f_locals
+    try:
+        return variables.get(name, _NOTHING)
+    finally:
+        if isinstance(variables, dict):  # as before Python 3.13: the frame keeps it, and with it what it holds
+            variables.clear()
 
 
 def _item_in_hand(error: BaseException, pipe: DataPipe) -> Any:
@@ -93,6 +108,13 @@ def describe_item(item: object) -> str:
     >>> describe_item(("a.txt", b"x" * 1000))
     "('a.txt', bytes of length 1000)"
     """
+    try:
+        return _described(item)
+    except Exception:  # a user's item that cannot be shown, or a list that holds itself
+        return f"<{type(item).__name__}>"
+
+
+def _described(item: object) -> str:
     if isinstance(item, torch.Tensor):
         return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
     if hasattr(item, "shape") and hasattr(item, "dtype"):
@@ -100,16 +122,16 @@ def describe_item(item: object) -> str:
     if isinstance(item, (bytes, bytearray)) and len(item) > 40:
         return f"{type(item).__name__} of length {len(item)}"
     if type(item) is tuple and len(item) <= 4:
-        return "(" + ", ".join(map(describe_item, item)) + ("," if len(item) == 1 else "") + ")"
+        return "(" + ", ".join(map(_described, item)) + ("," if len(item) == 1 else "") + ")"
     if isinstance(item, list):
         rest = f", … {len(item)} in all" if len(item) > 4 else ""
-        return "[" + ", ".join(map(describe_item, item[:4])) + rest + "]"
+        return "[" + ", ".join(map(_described, item[:4])) + rest + "]"
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
         return repr(item) if len(item) <= 300 else _short.repr(item)
     if isinstance(item, dict) and len(item) <= 6:
-        return "{" + ", ".join(f"{key!r}: {describe_item(value)}" for key, value in item.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in item.items()) + "}"
     return _short.repr(item)
 
 

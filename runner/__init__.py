@@ -4,7 +4,7 @@ from .loader import DataLoader2, DataLoader2Iterator
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
-from .worker import WorkerInfo
+from .shards import WorkerInfo
 
 __all__ = [
     "DataLoader2",

@@ -26,8 +26,10 @@ from ..registry import (
     walk,
 )
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from .reader import ShardReader
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
+from .shards import copy_of
 
 __all__ = ["DataLoader2", "DataLoader2Iterator"]
 
@@ -106,7 +108,7 @@ class DataLoader2(Generic[T]):
         adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or []
         if not isinstance(adapters, Iterable):
             raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
-        chain: Any = _copy_of(_readable(datapipe))
+        chain: Any = copy_of(_readable(datapipe))
         for adapt in adapters:
             chain = _readable(adapt(chain))
         self.datapipe: IterDataPipe[T] = chain
@@ -149,7 +151,7 @@ class DataLoader2(Generic[T]):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next `iter()` go on from a state of a loader over an equal chain.
 
-        The number of worker processes may be another, but not be 0 where there were some or the other way round.
+        The number of worker processes may be another; the number of shards is that of the state.
 
         Raises ValueError when the state is of another chain or version, or of another way to read it.
         """
@@ -157,8 +159,7 @@ class DataLoader2(Generic[T]):
         if list(state_dict["read_through"]) != chain_shape(self._initialized()):
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
-                f"reads through {_one_line(chain_shape(self._initialized()))}: use the same kind of reading service, "
-                "with worker processes or without, and with main_prefetch_cnt or without"
+                f"reads through {_one_line(chain_shape(self._initialized()))}: use the same kind of reading service"
             )
         replace_live_iterator(self._read)
         if self._under_way:
@@ -166,6 +167,23 @@ class DataLoader2(Generic[T]):
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
         self._seed, self._epoch, self._place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
+
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Return what the steps of the chain that have an `on_error` counted in this epoch, in all shards together.
+
+        It is what `stats()` of a chain is. Of worker processes it has what they told last, which they do at the end of
+        a shard and now and then before; that includes items that were read ahead.
+
+        >>> import penstock as ps
+        >>> loader = DataLoader2(ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip"))
+        >>> list(loader), loader.stats()["map"]["skipped"]
+        ([1, 3], 1)
+        """
+        counts = self._initialized().stats()
+        for pipe in walk(self._initialized()):
+            if isinstance(pipe, ShardReader):
+                counts = {**pipe.stats(), **counts}
+        return counts
 
     @classmethod
     def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:
@@ -244,9 +262,3 @@ def _readable(chain: Any) -> IterDataPipe[Any]:
 
 def _one_line(shape: list[str]) -> str:
     return " ← ".join(line.strip() for line in shape)
-
-
-def _copy_of(datapipe: Any) -> Any:
-    """A chain of its own, that shares the items which the pipes of the other hold."""
-    items = [vars(pipe).get(name) for pipe in walk(datapipe) for name in getattr(pipe, "payload", ())]
-    return copy.deepcopy(datapipe, {id(item): item for item in items})

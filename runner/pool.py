@@ -5,50 +5,33 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
+import psutil
 
 from ..pipes.processes import PREPARATIONS, context_for, describe_exit, start
-from ..registry import IterDataPipe, Node, walk
+from ..registry import IterDataPipe, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
-from .seeds import SeedGenerator
+from .shards import Place, ReadOptions, Received, WorkerInfo
 from .transport import Inbox, blocks_for_each, receive_parcel_descriptor
-from .worker import STOP, Arrival, Credit, Epoch, Setup, WorkerInfo, run
+from .watch import Sighting
+from .worker import STOP, Arrival, Credit, Epoch, Setup, run
 
-__all__ = ["PoolOptions", "WorkerPool", "WorkerReader"]
+__all__ = ["Interrupted", "WorkerPool"]
 
 _PATIENCE = 2.0
 """Seconds that a worker has to end by itself, and again when it is terminated, before it is killed."""
 
 
-@dataclass(frozen=True)
-class PoolOptions:
-    """What a pool of workers is made from."""
-
-    chain: IterDataPipe[Any]
-    num_workers: int
-    start_method: str | None
-    prefetch: int
-    init_fn: Callable[[Any, WorkerInfo], Any] | None
-    reset_fn: Callable[[Any, WorkerInfo, SeedGenerator], Any] | None
-
-
-@dataclass
-class Place:
-    """Where a shard stands, as far as its items were handed out: so many items after a node, or after the start."""
-
-    shard: int
-    node: Node | None = None
-    skip: int = 0
+_LOOK_EVERY = 2.0
+"""Seconds after which it is looked what has become of a worker that gives nothing."""
 
 
 class Interrupted(BaseException):
@@ -58,9 +41,10 @@ class Interrupted(BaseException):
 class _Line:
     """One worker process, and the connection to it."""
 
-    def __init__(self, setup: Setup, start_method: str | None, prefetch: int) -> None:
-        context: Any = context_for(start_method, run.__module__)
-        self._prefetch = prefetch
+    def __init__(self, setup: Setup, options: ReadOptions) -> None:
+        context: Any = context_for(options.start_method, run.__module__)
+        self._prefetch = options.worker_prefetch
+        self._timeout = options.timeout
         self._eaten = 0
         self._inbox = Inbox()
         self.worker = setup.worker
@@ -70,20 +54,23 @@ class _Line:
         )
         start(self._process)
         theirs.close()  # so that the worker's end is the only one, and its death is seen at once
+        self._sighting: Sighting | None = None
         self._send(cloudpickle.dumps(PREPARATIONS))
         self._send(cloudpickle.dumps(setup))
 
-    def begin(self, number: int, seed: int, positions: dict[int, tuple[Node | None, int]], rank: int) -> None:
+    def begin(self, number: int, seed: int, places: list[Place], rank: int) -> None:
         self._eaten = 0
         self._send(pickle.dumps(Credit(0, self._inbox.unused_blocks())))
-        self._send(pickle.dumps(Epoch(number, seed, self._prefetch, positions, rank)))
+        self._send(pickle.dumps(Epoch(number, seed, self._prefetch, places, rank)))
 
     def receive(self, epoch: int, interruption: Connection) -> tuple[Arrival, Any]:
         """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped."""
         while True:
-            if interruption in mp_connection.wait([self._connection, interruption]):
-                raise Interrupted
+            self._wait(interruption)
             try:
+                if self._sighting is None:
+                    self._sighting = Sighting(self._receive_descriptor())
+                    continue
                 arrival: Arrival = pickle.loads(self._connection.recv_bytes())
                 item = None
                 if arrival.parcel is not None:
@@ -92,6 +79,21 @@ class _Line:
                 raise self._death() from None
             if arrival.epoch == epoch:
                 return arrival, item
+
+    def _wait(self, interruption: Connection) -> None:
+        """Wait until something arrives, or raise an error that says why nothing does."""
+        stopped = False
+        patience = _LOOK_EVERY if self._timeout is None else min(self._timeout, _LOOK_EVERY)
+        began = time.monotonic()
+        while not (ready := mp_connection.wait([self._connection, interruption], patience)):
+            if self._timeout is not None and time.monotonic() - began >= self._timeout:
+                raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self._seen()}")
+            if self._is_stopped():
+                if stopped:  # as it was when it was looked at before
+                    raise RuntimeError(f"{self} was stopped, as by SIGSTOP, and does not go on{self._seen()}")
+                stopped = True
+        if interruption in ready:
+            raise Interrupted
 
     def ate_one(self) -> None:
         """Let the worker read on; told only when half of what it may read ahead is used up, as telling costs time."""
@@ -105,8 +107,14 @@ class _Line:
         with suppress(OSError):  # it has ended already
             self._connection.send_bytes(pickle.dumps(STOP))
         self._connection.close()
+        if self._sighting is not None:
+            self._sighting.close()
         process: BaseProcess = self._process
         return process
+
+    def __str__(self) -> str:
+        worker = self.worker
+        return f"worker {worker.worker_id} of {worker.num_workers} (process {self._process.pid})"
 
     def _send(self, message: bytes) -> None:
         try:
@@ -117,48 +125,77 @@ class _Line:
     def _receive_descriptor(self) -> int:
         return receive_parcel_descriptor(self._connection)
 
+    def _is_stopped(self) -> bool:
+        try:
+            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return False
+
+    def _seen(self) -> str:
+        return "" if self._sighting is None else str(self._sighting)
+
     def _death(self) -> RuntimeError:
         self._process.join(_PATIENCE)
         return RuntimeError(
-            f"worker {self.worker.worker_id} of {self.worker.num_workers} (process {self._process.pid}) "
-            f"{describe_exit(self._process.exitcode)}; what it printed, or the system's log, may say why"
+            f"{self} {describe_exit(self._process.exitcode)}{self._seen()}; what it printed, or the system's log, may "
+            "say why"
         )
 
 
 class WorkerPool:
     """Worker processes that read the shards of a chain: shard s lives on worker s mod num_workers."""
 
-    def __init__(self, options: PoolOptions, num_shards: int) -> None:
+    def __init__(self, options: ReadOptions, num_shards: int) -> None:
         chain = _pickled(options.chain)
         max_blocks = blocks_for_each(options.num_workers)
+        self.broken = False
+        self._num_shards = num_shards
         self._epoch = 0
         self._lines: list[_Line] = []
+        self._stats: dict[int, Any] = {}
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         try:
             for worker_id in range(options.num_workers):
                 worker = WorkerInfo(options.num_workers, worker_id)
                 setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, max_blocks)
-                self._lines.append(_Line(setup, options.start_method, options.prefetch))
+                self._lines.append(_Line(setup, options))
         except BaseException:
             self.shutdown()
             raise
 
-    def begin(self, seed: int, places: Iterable[Place], rank: int) -> None:
+    def begin(self, places: Iterable[Place], seed: int, rank: int) -> None:
         """Let every worker begin an epoch with its shards, in the order given; shards left out are not read."""
         self._epoch += 1
+        self._stats = {}
         while self._interruption.poll():
             self._interruption.recv_bytes()
         for line in self._lines:
-            own = {place.shard: (place.node, place.skip) for place in places if self._line_of(place.shard) is line}
+            own = [place for place in places if self._line_of(place.shard) is line]
             line.begin(self._epoch, seed, own, rank)
 
-    def receive(self, shard: int) -> tuple[Arrival, Any]:
-        """Return what the worker of a shard sends next, which is of that shard."""
+    def receive(self, shard: int) -> Received:
+        """Return what the worker of a shard sends next, which is of that shard; its end, or an item, or its error."""
         line = self._line_of(shard)
-        arrival, item = line.receive(self._epoch, self._interruption)
-        if arrival.parcel is not None:
-            line.ate_one()
-        return arrival, item
+        try:
+            arrival, item = line.receive(self._epoch, self._interruption)
+            if arrival.parcel is not None:
+                line.ate_one()
+        except Interrupted:
+            raise
+        except BaseException as error:  # a worker is gone, or half a message was read
+            self.broken = True
+            error.add_note(f"penstock: waiting for the next item of shard {shard} of {self._num_shards}")
+            raise
+        if arrival.error is not None:
+            theirs, cause = cloudpickle.loads(arrival.error)
+            raise theirs from cause
+        if arrival.stats:
+            self._stats[shard] = arrival.stats
+        return Received(item, arrival.node, ended=arrival.parcel is None)
+
+    def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
+        """Return, for each shard, what its steps had counted when its worker last told."""
+        return self._stats
 
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise Interrupted."""
@@ -202,85 +239,3 @@ def _not_picklable(chain: Any) -> Iterator[str]:
                     cloudpickle.dumps(value)
                 except Exception:
                     yield f"the {name} of {step(pipe)}"
-
-
-class WorkerReader(IterDataPipe[Any]):
-    """Yield the items of all shards in turn, as the workers deliver them."""
-
-    holds_items = False
-    payload = ("_pool_options",)
-    transient = ("_places", "_pool", "_given_up")
-
-    def __init__(self, options: PoolOptions) -> None:
-        self._pool_options = options
-        self.epoch_seed = 0
-        self.rank = 0
-        self.num_shards = options.num_workers
-        self._pool: WorkerPool | None = None
-
-    def reset(self) -> None:
-        self._given_up = False
-        self._places = deque(Place(shard) for shard in range(self.num_shards))
-
-    def get_state(self) -> dict[str, Any]:
-        places = [[place.shard, place.node, place.skip] for place in self._places]
-        return {"num_shards": self.num_shards, "places": places}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._places = deque(Place(*place) for place in state["places"])
-        self.read_in_shards(state["num_shards"])
-
-    def __iter__(self) -> Iterator[Any]:
-        pool, places = self._ready_pool(), self._places
-        try:
-            pool.begin(self.epoch_seed, places, self.rank)
-        except BaseException:  # a worker has died since: the next epoch begins anew
-            self.shutdown()
-            raise
-        if self._given_up:  # while the workers were starting
-            raise Interrupted
-        while places:
-            place = places[0]
-            try:
-                arrival, item = pool.receive(place.shard)
-            except Interrupted:
-                raise
-            except BaseException as error:  # a worker is gone, or half a message was read: the next epoch begins anew
-                self.shutdown()
-                error.add_note(f"penstock: waiting for the next item of shard {place.shard} of {self.num_shards}")
-                raise
-            if arrival.error is not None:
-                theirs, cause = cloudpickle.loads(arrival.error)
-                raise theirs from cause
-            if arrival.parcel is None:
-                places.popleft()
-                continue
-            if arrival.node is None:
-                place.skip += 1
-            else:
-                place.node, place.skip = arrival.node, 0
-            places.rotate(-1)
-            yield item
-
-    def read_in_shards(self, number: int) -> None:
-        """Divide the chain into so many parts from the next epoch on."""
-        if number != self.num_shards:
-            self.shutdown()
-            self.num_shards = number
-
-    def interrupt(self) -> None:
-        self._given_up = True
-        pool = self._pool
-        if pool is not None:
-            pool.interrupt()
-
-    def shutdown(self) -> None:
-        """End the workers."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown()
-
-    def _ready_pool(self) -> WorkerPool:
-        if self._pool is None:
-            self._pool = WorkerPool(self._pool_options, self.num_shards)
-        return self._pool

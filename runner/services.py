@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from ..pipes.iter.ahead import Prefetcher
 from ..pipes.processes import context_for
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, seed_graph, sharding_points, sources_of, walk
-from .pool import PoolOptions, WorkerReader
+from .reader import ShardReader
 from .seeds import SeedGenerator
-from .worker import WorkerInfo, run
+from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
+from .worker import run
 
 __all__ = [
     "InProcessReadingService",
@@ -21,9 +22,6 @@ __all__ = [
     "WorkerInfo",
     "missing_sharding_point",
 ]
-
-InitFn = Callable[[Any, WorkerInfo], Any]
-ResetFn = Callable[[Any, WorkerInfo, SeedGenerator], Any]
 
 
 class ReadingServiceInterface(ABC):
@@ -56,7 +54,59 @@ class ReadingServiceInterface(ABC):
         """End an epoch. Called when its last item was handed out, or when it was given up."""
 
 
-class InProcessReadingService(ReadingServiceInterface):
+class _ShardingReadingService(ReadingServiceInterface):
+    """Read the chain in shards: the base of the services that do, wherever they read."""
+
+    require_sharding = True
+    _reader: ShardReader
+
+    @property
+    def num_shards(self) -> int | None:
+        return self._reader.num_shards
+
+    @num_shards.setter
+    def num_shards(self, number: int | None) -> None:
+        if number is not None:
+            self._expect_sharding_point(number)
+            self._reader.read_in_shards(number)
+
+    def _read(self, options: ReadOptions, num_shards: int) -> IterDataPipe[Any]:
+        """Return the chain's last steps, which belong in this process, over a reader of all that is before them."""
+        above, own_steps = _split_before_main_process(options.chain)
+        if options.num_workers and (
+            misplaced := [pipe for pipe in walk(above) if getattr(pipe, "in_main_process", False)]
+        ):
+            raise RuntimeError(
+                f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
+                "with worker processes, put it at the end of the chain"
+            )
+        self._reader = ShardReader(replace(options, chain=above), num_shards)
+        self._expect_sharding_point(num_shards)
+        self._end: IterDataPipe[Any] = self._reader
+        for step in own_steps:
+            _replace_source(step, self._end)
+            self._end = step
+        return self._end
+
+    def _expect_sharding_point(self, num_shards: int) -> None:
+        chain, level = self._reader.options.chain, SHARDING_PRIORITIES.MULTIPROCESSING
+        if num_shards > 1 and self.require_sharding and not sharding_points(chain, level):
+            readers = "workers" if num_shards == self._reader.options.num_workers else "shards"
+            raise RuntimeError(missing_sharding_point(chain, readers, num_shards))
+
+    def initialize_iteration(
+        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
+    ) -> Callable[[Any], Any] | None:
+        self._reader.epoch_seed = seed_generator.generate_shared_seed()
+        self._reader.rank = seed_generator.worker_id
+        seed_graph(self._end, seed_generator.generate_seed())
+        return iter_reset_fn
+
+    def finalize(self) -> None:
+        self._reader.shutdown()
+
+
+class InProcessReadingService(_ShardingReadingService):
     """Read the chain in this process.
 
     `prefetch_cnt` items are read ahead by a thread; 0 is none. `init_fn(datapipe, worker_info)` returns the chain to
@@ -74,37 +124,32 @@ class InProcessReadingService(ReadingServiceInterface):
         self.prefetch_cnt = prefetch_cnt
         self.init_fn = init_fn
         self.reset_fn = reset_fn
-        self._worker = WorkerInfo(num_workers=1, worker_id=0)
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        self._chain = datapipe if self.init_fn is None else self.init_fn(datapipe, self._worker)
-        return self._ahead()
-
-    def initialize_iteration(
-        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
-    ) -> Callable[[Any], Any] | None:
-        seed_graph(self._chain, seed_generator.generate_shared_seed(), seed_generator.worker_id)
-        if self.reset_fn is None:
-            return iter_reset_fn
-        self._chain = self.reset_fn(self._chain, self._worker, seed_generator)
-        return lambda _: self._ahead()
-
-    def _ahead(self) -> IterDataPipe[Any]:
-        return Prefetcher(self._chain, self.prefetch_cnt) if self.prefetch_cnt else self._chain
+        return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt), num_shards=1)
 
 
-class MultiProcessingReadingService(ReadingServiceInterface):
+class MultiProcessingReadingService(_ShardingReadingService):
     """Read the chain in `num_workers` processes, each of which reads a part of it, and take their items in turn.
 
-    The parts are made at the chain's sharding points; a chain without any, read by several workers, is an error, unless
-    `require_sharding=False` says that every worker is to read all of it. Each worker reads up to `worker_prefetch_cnt`
-    items ahead, and this process up to `main_prefetch_cnt`. With `num_workers=0` everything happens in this process.
+    The parts, or shards, are made at the chain's sharding points; a chain without any, read in several, is an error,
+    unless `require_sharding=False` says that each is to be all of it. There are `num_shards` of them: as many as
+    workers, if it is not given. Their number alone decides on the order of the items, not that of the workers: shard s
+    is read by worker s modulo `num_workers`, and the shards give an item each in turn. So one chain, with the same seed
+    and number of shards, gives the same on any number of workers, none included, and a state of one is a state of all.
+    Take more shards than workers, such as 12, which 1, 2, 3, 4 and 6 workers share evenly.
+
+    Each worker reads up to `worker_prefetch_cnt` items ahead, and this process up to `main_prefetch_cnt`. With
+    `num_workers=0` everything happens in this process, and nothing is read ahead.
 
     The processes are started by forkserver (where `multiprocessing_context` names no other start method), and get the
     chain by cloudpickle: lambdas and functions of a notebook travel, and the main script is not run again.
 
-    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once in each worker, for each part that it reads;
+    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once for each shard, in the worker that reads it;
     `worker_reset_fn(datapipe, worker_info, seed_generator)` does at the beginning of each epoch.
+
+    A worker that dies, or is stopped, is an error that names it within seconds. One that is busy is waited for, for
+    ever, or with `timeout` for so many seconds, after which TimeoutError says which operator it is at, on which item.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(6)).sharding_filter().map(lambda x: x * x)
@@ -122,11 +167,17 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         worker_init_fn: InitFn | None = None,
         worker_reset_fn: ResetFn | None = None,
         *,
+        num_shards: int | None = None,
+        timeout: float | None = None,
         require_sharding: bool = True,
     ) -> None:
         for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
             if locals()[name] < 0:
                 raise ValueError(f"{name} must not be negative, and is {locals()[name]}")
+        if num_shards is not None and num_shards < 1:
+            raise ValueError(f"num_shards must be at least 1, and is {num_shards}")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
         context_for(multiprocessing_context, run.__module__)
         self.num_workers = num_workers
         self.multiprocessing_context = multiprocessing_context
@@ -134,65 +185,22 @@ class MultiProcessingReadingService(ReadingServiceInterface):
         self.main_prefetch_cnt = main_prefetch_cnt
         self.worker_init_fn = worker_init_fn
         self.worker_reset_fn = worker_reset_fn
+        self.timeout = timeout
         self.require_sharding = require_sharding
-        self._reader: WorkerReader | None = None
-        self._in_process: InProcessReadingService | None = None
-
-    @property
-    def num_shards(self) -> int | None:
-        return None if self._reader is None else self._reader.num_shards
-
-    @num_shards.setter
-    def num_shards(self, number: int | None) -> None:
-        if number is None:
-            return
-        if self._reader is None:
-            raise ValueError("the number of parts can be set where worker processes read, once the loader is made")
-        self._reader.read_in_shards(number)
+        self._given_shards = num_shards
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        if self.num_workers == 0:
-            self._in_process = InProcessReadingService(0, self.worker_init_fn, self.worker_reset_fn)
-            return self._in_process.initialize(datapipe)
-        above, own_steps = _split_before_main_process(datapipe)
-        if misplaced := [pipe for pipe in walk(above) if getattr(pipe, "in_main_process", False)]:
-            raise RuntimeError(
-                f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
-                "with worker processes, put it at the end of the chain"
-            )
-        at_this_level = sharding_points(above, SHARDING_PRIORITIES.MULTIPROCESSING)
-        if self.num_workers > 1 and self.require_sharding and not at_this_level:
-            raise RuntimeError(missing_sharding_point(above, "workers", self.num_workers))
-        self._reader = WorkerReader(
-            PoolOptions(
-                above,
-                self.num_workers,
-                self.multiprocessing_context,
-                max(self.worker_prefetch_cnt, 1),
-                self.worker_init_fn,
-                self.worker_reset_fn,
-            )
+        options = ReadOptions(
+            datapipe,
+            self.worker_init_fn,
+            self.worker_reset_fn,
+            self.main_prefetch_cnt if self.num_workers else 0,
+            self.num_workers,
+            self.multiprocessing_context,
+            max(self.worker_prefetch_cnt, 1),
+            self.timeout,
         )
-        self._end = Prefetcher(self._reader, self.main_prefetch_cnt) if self.main_prefetch_cnt else self._reader
-        for step in own_steps:
-            _replace_source(step, self._end)
-            self._end = step
-        return self._end
-
-    def initialize_iteration(
-        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
-    ) -> Callable[[Any], Any] | None:
-        if self._in_process is not None:
-            return self._in_process.initialize_iteration(seed_generator, iter_reset_fn)
-        if self._reader is not None:
-            self._reader.epoch_seed = seed_generator.generate_shared_seed()
-            self._reader.rank = seed_generator.worker_id
-            seed_graph(self._end, seed_generator.generate_seed())
-        return iter_reset_fn
-
-    def finalize(self) -> None:
-        if self._reader is not None:
-            self._reader.shutdown()
+        return self._read(options, self._given_shards or max(self.num_workers, 1))
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:

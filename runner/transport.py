@@ -30,7 +30,15 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
-__all__ = ["Inbox", "Outbox", "Parcel", "blocks_for_each", "receive_parcel_descriptor", "send_parcel_descriptor"]
+__all__ = [
+    "Inbox",
+    "Outbox",
+    "Parcel",
+    "anonymous_file",
+    "blocks_for_each",
+    "receive_parcel_descriptor",
+    "send_parcel_descriptor",
+]
 
 IN_PICKLE_BELOW = 2048
 """Buffers of fewer bytes are part of the pickle."""
@@ -104,7 +112,7 @@ class Outbox:
             dropped = (self._free.pop(0),)
             del self._blocks[dropped[0]]
         size = -(-needed * 9 // 8 // mmap.PAGESIZE) * mmap.PAGESIZE  # room for the next item to be a little larger
-        descriptor = _anonymous_file(size)
+        descriptor = anonymous_file(size)
         block = self._made = self._made + 1
         self._blocks[block] = mmap.mmap(descriptor, size)
         return block, descriptor, dropped
@@ -176,7 +184,8 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGN) * _ALIGN
 
 
-def _anonymous_file(size: int) -> int:
+def anonymous_file(size: int) -> int:
+    """Return the descriptor of a new file in memory, or on disk where the platform has none there, with no name."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("penstock")
     else:

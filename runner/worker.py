@@ -7,11 +7,8 @@ import pickle
 import random
 import signal
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
@@ -21,31 +18,13 @@ import numpy as np
 import torch
 
 from ..pipes.processes import end_with_parent, pickled_error
-from ..registry import (
-    SHARDING_PRIORITIES,
-    Node,
-    Pace,
-    apply_sharding,
-    can_capture,
-    capture,
-    close,
-    derive_seed,
-    hand_down,
-    say_where,
-    seed_graph,
-)
-from .seeds import SeedGenerator
+from ..registry import Node, derive_seed, say_where
+from ..registry.notes import notes_of
+from .shards import InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .transport import Outbox, Parcel, send_parcel_descriptor
+from .watch import Watch
 
-__all__ = ["STOP", "Arrival", "Credit", "Epoch", "Setup", "WorkerInfo", "run"]
-
-
-@dataclass(frozen=True)
-class WorkerInfo:
-    """Which of how many workers a process is."""
-
-    num_workers: int
-    worker_id: int
+__all__ = ["STOP", "Arrival", "Credit", "Epoch", "Setup", "run"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +35,8 @@ class Setup:
     chain: bytes
     """The chain, by cloudpickle; each shard gets a copy of its own."""
     num_shards: int
-    init_fn: Callable[[Any, WorkerInfo], Any] | None
-    reset_fn: Callable[[Any, WorkerInfo, SeedGenerator], Any] | None
+    init_fn: InitFn | None
+    reset_fn: ResetFn | None
     max_blocks: int
 
 
@@ -68,8 +47,8 @@ class Epoch:
     number: int
     seed: int
     credit: int
-    positions: dict[int, tuple[Node | None, int]]
-    """For each shard that is to be read: the node to go on from, and how many items after it to leave out."""
+    places: list[Place]
+    """Where each shard stands that is to be read."""
     rank: int
     """Which of the ranks it is that the shards belong to: each has other random numbers below its sharding points."""
 
@@ -95,6 +74,8 @@ class Arrival:
     parcel: Parcel | None = None
     node: Node | None = None
     """Where the shard stands after this item, on some of them."""
+    stats: dict[str, dict[str, Any]] | None = None
+    """What the shard's steps have counted, with a node and at the end."""
     error: bytes | None = None
 
 
@@ -119,10 +100,14 @@ class _Worker:
         self._outbox = Outbox(setup.max_blocks)
         self._epoch = -1
         self._credit = 0
-        self._chains: dict[int, Any] = {}
-        self._readers: dict[int, _Reader] = {}
+        self._shards = Shards(
+            lambda: cloudpickle.loads(setup.chain), setup.num_shards, setup.worker, setup.init_fn, setup.reset_fn
+        )
+        self._passes: dict[int, ShardPass] = {}
         self._turns: deque[int] = deque()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
+        self._watch = Watch()
+        send_parcel_descriptor(connection, self._watch.descriptor())
         threading.Thread(target=self._listen, name="penstock-commands", daemon=True).start()
 
     def _listen(self) -> None:
@@ -151,45 +136,35 @@ class _Worker:
             self._credit += command.items
             return
         self._epoch, self._credit = command.number, command.credit
-        for shard, reader in self._readers.items():
+        for shard, reading in self._passes.items():
             try:
-                reader.close()
+                reading.close()
             except Exception as error:  # it has no place in the new epoch but at its beginning
                 self._send_error(shard, error)
-        self._readers.clear()
+        self._passes.clear()
         self._turns.clear()
         rank = command.rank
         _seed_globals(derive_seed(command.seed, rank * self._setup.worker.num_workers + self._setup.worker.worker_id))
-        for shard, position in command.positions.items():
+        for place in command.places:
             try:
-                self._readers[shard] = self._begin(shard, position, command.seed, rank)
+                self._passes[place.shard] = self._shards.begin(place, command.seed, rank)
             except Exception as error:
-                self._send_error(shard, error)
+                self._send_error(place.shard, error)
             else:
-                self._turns.append(shard)
-
-    def _begin(self, shard: int, position: tuple[Node | None, int], seed: int, rank: int) -> _Reader:
-        chain = self._chains.get(shard)
-        if chain is None:
-            chain = cloudpickle.loads(self._setup.chain)
-            apply_sharding(chain, self._setup.num_shards, shard, SHARDING_PRIORITIES.MULTIPROCESSING)
-            if self._setup.init_fn is not None:
-                chain = self._setup.init_fn(chain, self._setup.worker)
-        of_all_ranks = rank * self._setup.num_shards + shard
-        seed_graph(chain, seed, of_all_ranks)
-        if self._setup.reset_fn is not None:
-            chain = self._setup.reset_fn(chain, self._setup.worker, SeedGenerator(seed).spawn(of_all_ranks))
-        self._chains[shard] = chain
-        return _Reader(chain, *position)
+                self._turns.append(place.shard)
 
     def _read_one(self) -> None:
         shard = self._turns.popleft()
-        reader = self._readers[shard]
+        reading = self._passes[shard]
         try:
-            item = next(reader.items)
+            with self._watch:
+                item = next(reading.items)
         except StopIteration:
-            self._send(Arrival(self._epoch, shard))
+            self._send(Arrival(self._epoch, shard, stats=reading.chain.stats()))
             return
+        except SystemExit as error:
+            self._watch.write(" ".join(notes_of(error)).removeprefix("penstock: raised in "))
+            raise
         except Exception as error:
             self._send_error(shard, error)
             return
@@ -197,11 +172,13 @@ class _Worker:
             parcel, descriptor = self._outbox.pack(item)
         except Exception as error:
             error.add_note("the item could not be pickled, and so not be sent to the main process")
-            say_where(error, reader.chain, item)
+            say_where(error, reading.chain, item)
             self._send_error(shard, error)
             return
         try:
-            message = pickle.dumps(Arrival(self._epoch, shard, parcel, reader.node_if_due()), protocol=5)
+            node = reading.node_if_due()
+            stats = None if node is None else reading.chain.stats()
+            message = pickle.dumps(Arrival(self._epoch, shard, parcel, node, stats), protocol=5)
         except Exception as error:
             error.add_note("the state of the chain could not be taken")
             self._send_error(shard, error)
@@ -222,28 +199,6 @@ class _Worker:
             f"shard {shard} of {self._setup.num_shards}"
         )
         self._send(Arrival(self._epoch, shard, error=pickled_error(error)))
-
-
-class _Reader:
-    """One shard's pass."""
-
-    def __init__(self, chain: Any, node: Node | None, skip: int) -> None:
-        self.chain = chain
-        hand_down(chain, node)  # even none: an epoch that was given up may not have begun to go on from its own
-        self._iterator = iter(chain)
-        self.items: Iterator[Any] = islice(self._iterator, skip, None)
-        self._pace = Pace() if can_capture(chain) else None
-
-    def node_if_due(self) -> Node | None:
-        if self._pace is None or not self._pace.due():
-            return None
-        started = time.perf_counter()
-        node = capture(self.chain)
-        self._pace.taken(started)
-        return node
-
-    def close(self) -> None:
-        close(self._iterator)
 
 
 def _seed_globals(seed: int) -> None:

@@ -88,7 +88,7 @@ class Prefetcher(ReadsAhead[T]):
 
     def __iter__(self) -> Iterator[T]:
         progress = self._progress
-        reader = _Reader(self._ahead(), self.source, skip=progress.done, room=self.buffer_size)
+        reader = ReadingThread(self._ahead(), self.source, self.buffer_size, skip=progress.done)
         try:
             for item in reader:
                 progress.done += 1
@@ -100,10 +100,10 @@ class Prefetcher(ReadsAhead[T]):
         return len(self.source)
 
 
-class _Reader(Generic[T]):
-    """A thread that reads items into a buffer with room for so many."""
+class ReadingThread(Generic[T]):
+    """A thread that reads items, which come from a source, into a buffer with room for so many."""
 
-    def __init__(self, items: Iterator[T], source: IterDataPipe[T], skip: int, room: int) -> None:
+    def __init__(self, items: Iterator[T], source: IterDataPipe[Any], room: int, skip: int = 0) -> None:
         self._items = items
         self._source = source
         self._skip = skip

@@ -1,5 +1,6 @@
 """Whatever breaks under the runner is one error, at once, that says where; and nothing is left behind."""
 
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -71,22 +72,71 @@ def test_after_an_error_the_next_epoch_begins_anew():
                 next(running)
 
 
+def slowly(action):
+    """Do it after long enough to be seen at it."""
+
+    def act():
+        time.sleep(1)
+        action()
+
+    return act
+
+
 @pytest.mark.parametrize(
     ("action", "said"),
     [
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
         (lambda: os._exit(7), "ended with exit code 7"),
-        (lambda: sys.exit(3), "ended with exit code 3"),
+        (lambda: sys.exit(3), r"ended with exit code 3; it was at Mapper\(<lambda>\), on 5"),
+        (slowly(lambda: os.kill(os.getpid(), signal.SIGKILL)), r"was killed by SIGKILL; it was at Mapper\(.*\), on 5"),
+        (slowly(lambda: os._exit(7)), r"ended with exit code 7; it was at Mapper\(<lambda>\), on 5"),
+        (lambda: ctypes.string_at(0), r"was killed by SIGSEGV; the line that crashed was .*ctypes.*, in string_at"),
     ],
-    ids=["killed", "exits at once", "exits"],
+    ids=["killed", "exits at once", "exits", "killed at a slow item", "exits at a slow item", "crashes"],
 )
 @pytest.mark.parametrize("prefetch", [0, 10])
-def test_a_worker_that_dies_is_named_with_how_it_ended(action, said, prefetch):
+def test_a_worker_that_dies_is_named_with_how_it_ended_and_what_it_was_at(action, said, prefetch):
     with loader_over(at_five(action), main_prefetch_cnt=prefetch) as loader:
         with pytest.raises(RuntimeError, match=rf"worker 1 of 2 \(process \d+\) {said}") as caught:
             list(loader)
         assert "penstock: waiting for the next item of shard 1 of 2" in caught.value.__notes__
         assert workers_alive() == []
+
+
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_a_function_that_hangs_is_waited_for_as_long_as_the_timeout_says(prefetch):
+    with loader_over(at_five(lambda: time.sleep(99)), timeout=1.5, main_prefetch_cnt=prefetch) as loader:
+        running = iter(loader)
+        assert [next(running) for _ in range(5)] == [0, 1, 2, 3, 4]
+        with pytest.raises(TimeoutError, match=r"worker 1 of 2 .* no item for timeout=1.5 s; it was at Mapper.*, on 5"):
+            next(running)
+        assert workers_alive() == []
+        assert next(iter(loader)) == 0
+
+
+def test_a_slow_item_is_waited_for_without_a_timeout_and_is_not_told_of_later():
+    def slow_then_dead(x):
+        if x == 1:
+            time.sleep(3)
+        if x == 3:
+            os._exit(1)
+        return x
+
+    with loader_over(slow_then_dead) as loader:
+        running = iter(loader)
+        assert [next(running) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(RuntimeError, match="ended with exit code 1; what it printed"):
+            next(running)
+
+
+def test_a_worker_that_was_stopped_is_an_error():
+    with loader_over(at_five(lambda: os.kill(os.getpid(), signal.SIGSTOP))) as loader:
+        running = iter(loader)
+        assert [next(running) for _ in range(5)] == [0, 1, 2, 3, 4]
+        with pytest.raises(RuntimeError, match=r"worker 1 of 2 \(process \d+\) was stopped, as by SIGSTOP"):
+            next(running)
+        assert workers_alive() == []
+        assert next(iter(loader)) == 0
 
 
 def test_a_worker_killed_from_outside_ends_the_epoch_and_the_next_has_new_workers():

@@ -212,6 +212,10 @@ def test_wrong_arguments_raise_at_construction():
         MultiProcessingReadingService(-1)
     with pytest.raises(ValueError, match="prefetch_cnt must not be negative"):
         InProcessReadingService(prefetch_cnt=-1)
+    with pytest.raises(ValueError, match="num_shards must be at least 1, and is 0"):
+        MultiProcessingReadingService(2, num_shards=0)
+    with pytest.raises(ValueError, match="timeout must be seconds, more than 0, and is 0"):
+        MultiProcessingReadingService(2, timeout=0)
     with pytest.raises(ValueError, match="a seed is an integer"):
         DataLoader2(numbers()).seed(-1)
 
@@ -265,18 +269,72 @@ def test_a_state_of_another_chain_is_refused_with_the_difference():
         DataLoader2(numbers().batch(2)).load_state_dict(state)
 
 
-@pytest.mark.parametrize(
-    ("service", "read_through"),
-    [
-        (SERVICES["none"], "Batcher ← Mapper ← ShardingFilter ← IterableWrapper"),
-        (SERVICES["two workers, no prefetching"], "reads through WorkerReader"),
-    ],
-)
-def test_a_state_of_another_way_of_reading_is_refused(service, read_through):
-    dp = numbers().sharding_filter().map(str).batch(2)
-    state = DataLoader2(dp, reading_service=MultiProcessingReadingService(1)).state_dict()
-    with pytest.raises(ValueError, match=f"reads through Prefetcher ← WorkerReader, and this one.*{read_through}"):
-        DataLoader2(dp, reading_service=service()).load_state_dict(state)
+@pytest.mark.parametrize("taken", [0, 1, 2, 5, 7])
+@every_service
+def test_a_state_goes_on_with_any_number_of_workers_and_any_prefetching(service, taken):
+    def loader(service):
+        made = DataLoader2(shuffled_batches(), reading_service=service)
+        made.seed(9)
+        return made
+
+    with loader(service()) as stopped:
+        running = iter(stopped)
+        begun = [next(running) for _ in range(taken)]
+        state = json.loads(json.dumps(stopped.state_dict()))
+    with loader(MultiProcessingReadingService(0, num_shards=state["num_shards"])) as whole:
+        first, second = list(whole), list(whole)
+    assert begun == first[:taken]
+    for other in (None, MultiProcessingReadingService(0), MultiProcessingReadingService(3, main_prefetch_cnt=0)):
+        with DataLoader2(shuffled_batches(), reading_service=other) as resumed:
+            resumed.load_state_dict(state)
+            assert list(resumed) == first[taken:]
+            assert list(resumed) == second
+
+
+@pytest.mark.parametrize("num_shards", [1, 5, 12])
+def test_the_order_follows_from_the_number_of_shards_and_not_from_that_of_the_workers(num_shards):
+    def epochs(num_workers):
+        service = MultiProcessingReadingService(num_workers, num_shards=num_shards)
+        with DataLoader2(shuffled_batches(), reading_service=service) as loader:
+            loader.seed(3)
+            return [list(loader) for _ in range(2)]
+
+    expected = epochs(0)
+    assert sorted(flat(expected[0])) == [x * 10 for x in range(23)]
+    for num_workers in (1, 2, 3, 5):
+        assert epochs(num_workers) == expected
+
+
+def test_a_state_with_several_shards_of_a_chain_without_a_sharding_point_is_refused():
+    service = MultiProcessingReadingService(0, num_shards=2, require_sharding=False)
+    state = DataLoader2(numbers(), reading_service=service).state_dict()
+    with pytest.raises(RuntimeError, match="no sharding point for shards, so each of the 2 shards"):
+        DataLoader2(numbers()).load_state_dict(state)
+
+
+def test_a_state_of_another_way_of_reading_is_refused():
+    class Doubling(InProcessReadingService):
+        def initialize(self, datapipe):
+            return super().initialize(datapipe).repeat(2)
+
+    state = DataLoader2(numbers(), reading_service=Doubling()).state_dict()
+    with pytest.raises(ValueError, match="reads through Repeater ← ShardReader, and this one.* through ShardReader:"):
+        DataLoader2(numbers()).load_state_dict(state)
+
+
+@every_service
+def test_what_was_skipped_is_counted_over_all_shards(service):
+    def refuse_threes(x):
+        if x % 3 == 0:
+            raise ValueError(x)
+        return x
+
+    dp = numbers(20).sharding_filter().map(refuse_threes, on_error="skip")
+    with DataLoader2(dp, reading_service=service()) as loader:
+        for _ in range(2):
+            assert len(list(loader)) == 13
+            assert loader.stats()["map"]["skipped"] == 7
+            assert len(loader.stats()["map"]["last_errors"]) == 7
 
 
 def test_states_of_loaders_and_of_chains_are_not_mixed_up():

@@ -1,0 +1,84 @@
+"""What a worker is at, told to the main process: an error about a worker that hangs or died can say it.
+
+A worker that has been at one item for a while writes down, in a file in memory that it shares with the main process,
+which operator that is and on which item. So it is known after it was killed, too. Quick items cost no more than that
+their beginning is noted. Where C code crashes, faulthandler adds the line of Python that called it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import threading
+import time
+
+from ..registry.iteration import running_step
+from .transport import anonymous_file
+
+__all__ = ["Sighting", "Watch"]
+
+_ROOM = 4096
+"""Bytes for what the worker is at; what faulthandler writes comes behind."""
+_EVERY = 0.25
+"""Seconds between looks; an item that takes less may not be seen."""
+_CALLER = re.compile(r'Current thread.*\n  File "(.*)", line (\d+) in (.*)')
+
+
+class Watch:
+    """The worker's side: a context in which one item is made, and a thread that looks how long that takes."""
+
+    def __init__(self) -> None:
+        self._thread_id = threading.get_ident()
+        self._since: float | None = None
+        self._written = False
+        self._file = anonymous_file(_ROOM)
+        os.lseek(self._file, _ROOM, os.SEEK_SET)
+        faulthandler.enable(self._file)
+        threading.Thread(target=self._look, name="penstock-watch", daemon=True).start()
+
+    def descriptor(self) -> int:
+        """Return a descriptor of the file, which is the caller's to close."""
+        return os.dup(self._file)
+
+    def __enter__(self) -> None:
+        self._since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._since = None
+        if self._written:
+            self.write("")
+
+    def write(self, at: str) -> None:
+        """Let the main process know what the worker is at."""
+        os.pwrite(self._file, at.encode()[:_ROOM].ljust(_ROOM, b"\0"), 0)
+        self._written = bool(at)
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_EVERY)
+            since = self._since
+            if since is None or time.monotonic() - since < _EVERY:
+                continue
+            at = running_step(self._thread_id)
+            if at is not None and since == self._since:
+                self.write(at)
+
+
+class Sighting:
+    """The main process's side."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Take over a descriptor of the file."""
+        self._file = descriptor
+
+    def __str__(self) -> str:
+        """What the worker was at when it was seen at one item for a while, and what it called when it crashed."""
+        at = os.pread(self._file, _ROOM, 0).rstrip(b"\0").decode(errors="replace")
+        crash = _CALLER.search(os.pread(self._file, 2**16, _ROOM).decode(errors="replace"))
+        called = f"the line that crashed was {crash[1]}:{crash[2]}, in {crash[3]}" if crash else ""
+        return "".join(f"; {told}" for told in (at and f"it was at {at}", called) if told)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
