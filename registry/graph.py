@@ -108,7 +108,8 @@ def list_dps(graph: DataPipeGraph, exclude_dps: DataPipe | list[DataPipe] | None
     >>> [type(pipe).__name__ for pipe in list_dps(traverse_dps(dp), exclude_dps=dp.source)]
     ['Batcher']
     """
-    excluded = exclude_dps if isinstance(exclude_dps, (list, tuple)) else [exclude_dps] if exclude_dps else []
+    # Not by the truth of a pipe, which is that of its length.
+    excluded = exclude_dps if isinstance(exclude_dps, (list, tuple)) else [] if exclude_dps is None else [exclude_dps]
     seen = {id(pipe) for each in excluded for pipe in walk(each)}
     found: list[DataPipe] = []
     level = graph

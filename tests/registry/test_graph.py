@@ -100,6 +100,12 @@ def kinds(pipes: list[Any]) -> list[str]:
     return [type(pipe).__name__ for pipe in pipes]
 
 
+@pytest.mark.parametrize("excluded", [ps.iter.IterableWrapper([]), ps.iter.IterableWrapper(iter("ab"))])
+def test_a_pipe_without_items_or_length_can_be_excluded_from_a_list(excluded: Any) -> None:
+    dp = excluded.batch(2)
+    assert list_dps(traverse_dps(dp), exclude_dps=excluded) == [dp]
+
+
 BUILDERS = {
     "ours": ps.iter.IterableWrapper,
     "torch's": TorchIterableWrapper,
@@ -116,6 +122,7 @@ def test_a_graph_is_the_one_that_torch_sees(wrap: Any) -> None:
     assert list_dps(graph) == [dp, *sources_of(dp), numbers]
     assert list_dps(graph, exclude_dps=shuffled) == [dp, sources_of(dp)[0]]
     assert list_dps(graph, exclude_dps=[dp]) == []
+    assert list_dps(graph, exclude_dps=None) == list_dps(graph)
     assert find_dps(graph, type(shuffled)) == [shuffled]
     assert find_dps(graph, ps.IterDataPipe) == []
 
