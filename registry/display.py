@@ -58,7 +58,7 @@ def step(pipe: DataPipe) -> str:
 
 def show_chain(pipe: DataPipe) -> str:
     """Return a chain as text: one line where it is short, else one line for each step."""
-    return _joined(_steps(pipe, set()))
+    return _joined(_steps(pipe, {}))
 
 
 def _joined(steps: list[str]) -> str:
@@ -66,18 +66,19 @@ def _joined(steps: list[str]) -> str:
     return line if len(line) <= _WIDTH else "\n    ".join(steps)
 
 
-def _steps(pipe: DataPipe, shown: set[int]) -> list[str]:
-    """The steps of a chain, without those that were shown: what is read through several pipes is written once."""
+def _steps(pipe: DataPipe, shown: dict[int, str]) -> list[str]:
+    """The steps of a chain, but what is read through several pipes only once: `shown` has its last step, by its id."""
     sources = sources_of(pipe)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     arguments = arguments_of(pipe)
     if not sources:
         return [step(pipe)]
     if is_one_of_several(pipe):
-        again = id(sources[0]) in shown
-        shown.add(id(sources[0]))
-        *before, last = _steps(sources[0], shown)
-        return [*(["…"] if again else before), f"{last}[{vars(pipe)['number']}]"]
+        shared = id(sources[0])
+        before = ["…"]
+        if shared not in shown:
+            *before, shown[shared] = _steps(sources[0], shown)
+        return [*before, f"{shown[shared]}[{vars(pipe)['number']}]"]
     if method is None:
         return [
             f"{type(pipe).__name__}({', '.join([*(_joined(_steps(each, shown)) for each in sources), *arguments])})"

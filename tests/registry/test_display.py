@@ -117,3 +117,12 @@ def test_an_argument_that_was_not_kept_is_left_out() -> None:
 
 def test_an_argument_that_cannot_be_compared_is_shown() -> None:
     assert "array([1, 2])" in repr(Chosen(ab(), 1, np.array([1, 2])))
+
+
+@pytest.mark.timeout(10)
+def test_each_of_many_forks_is_shown_once() -> None:
+    dp: Any = ab()
+    for _ in range(40):
+        first, second = dp.fork(2)
+        dp = first.zip(second)
+    assert repr(dp).count("fork(2)[0]") == repr(dp).count("….fork(2)[1]") == 40
