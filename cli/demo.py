@@ -102,7 +102,9 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
 
 def default_device() -> torch.device:
     """Return the accelerator, or the CPU where there is none."""
-    return torch.accelerator.current_accelerator() or torch.device("cpu")
+    # Compiled for an accelerator, torch names it also where the machine has none.
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return found or torch.device("cpu")
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[Batch]) -> Iterator[tuple[float, int]]:

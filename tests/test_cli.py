@@ -63,6 +63,13 @@ def test_the_chain_gives_images_and_labels():
     assert set(labels.tolist()) <= set(range(10))
 
 
+@pytest.mark.parametrize(("available", "device"), [(True, "cuda"), (False, "cpu")])
+def test_an_accelerator_that_the_machine_does_not_have_is_not_taken(monkeypatch, available, device):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: available)
+    assert demo.default_device() == torch.device(device)
+
+
 def test_the_command_line_says_what_it_can_do(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
