@@ -347,14 +347,28 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         """
         ended = self._pass is not None and self._pass.ended
         # What comes after the end is a new pass, but not in a worker of torch's loaders: they begin passes themselves.
-        return pack(self, node_after_pass(self) if ended and get_worker_info() is None else self._node())
+        if ended and get_worker_info() is None:
+            return pack(self, node_after_pass(self))
+        node = self._node()
+        # The nodes of the steps have their counts too, but tell them only where the steps are read again.
+        counts = [guard.skipped for guard in self._guards()]
+        return pack(self, {**node, "counts": counts} if any(counts) else node)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Let the next pass go on from a state of an equal chain.
 
         Raises ValueError when the state is of another chain or version, and shows the difference.
         """
-        hand_down(self, unpack(self, state_dict))
+        node = {**unpack(self, state_dict)}
+        counts = node.pop("counts", [])
+        hand_down(self, node)
+        for guard, skipped in zip(self._guards(), counts, strict=False):
+            if not guard.raises:
+                guard.begin(skipped)
+
+    def _guards(self) -> list[Guard]:
+        steps: Any = walk(self)
+        return [pipe.guard for pipe in steps if isinstance(pipe, _Pipe)]
 
     def _node(self) -> Node:
         if self._pass is not None and self._pass.begun:

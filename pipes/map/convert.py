@@ -77,6 +77,7 @@ class IterToMapConverter(MapDataPipe[T]):
         return self._loaded
 
     def _load(self) -> dict[Any, T]:
+        self.guard.begin()
         values: dict[Any, T] = {}
         repeated, first = 0, None
         function = self.key_value_fn

@@ -4,12 +4,13 @@ import logging
 import pickle
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 
 import penstock as ps
-from resuming import assert_resumes_everywhere
+from resuming import assert_resumes_everywhere, passed_on
 
 
 def numbers(on_error: Any, items: Any = ("1", "x", "3", "y", "5")) -> Any:
@@ -291,3 +292,47 @@ def test_an_item_or_error_that_cannot_be_described_is_skipped_like_any_other(
     dp = ps.iter.IterableWrapper([item], deepcopy=False).map(fail, on_error="skip")
     assert list(dp) == []
     assert dp.stats()["map"]["last_errors"] == [text]
+
+
+def failing(*items: Any) -> Any:
+    return numbers("skip", [*items])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: failing("1", "x", "2").concat(failing("y", "3"), failing("4", "z")),
+        lambda: failing("1", "x").mux_longest(failing("y", "2", "3", "4")),
+        lambda: failing("1", "x").mix(failing("y", "2", "3"), weights=[5, 1]).set_seed(0),
+        lambda: failing("1", "x", "2").zip(failing("3", "y")),
+        lambda: failing("1", "x", "2", "y", "3").header(2),
+        lambda: failing("1", "x", "2").shuffle().set_seed(0).batch(2).map(len, on_error="skip"),
+        lambda: failing("1", "x", "2").enumerate().to_map_datapipe(on_error="skip").to_iter_datapipe(),
+        lambda: (
+            ps.iter.IterableWrapper("1x2")
+            .enumerate()
+            .to_map_datapipe(lambda pair: (pair[0] // 2, int(pair[1])), on_error="skip")
+            .to_iter_datapipe()
+            .concat(failing("1", "x", "2"))
+        ),
+    ],
+)
+def test_a_resumed_pass_counts_what_was_skipped_in_parts_that_it_does_not_read_again(make: Any) -> None:
+    def skipped(dp: Any) -> dict[str, int]:
+        return {name: counts["skipped"] for name, counts in dp.stats().items()}
+
+    uninterrupted = make()
+    length = len(list(uninterrupted))
+    for handed_out in range(length + 1):
+        interrupted = make()
+        list(islice(iterator := iter(interrupted), handed_out))
+        for _ in range(2):  # also from the state of one that has been resumed, and has not gone on
+            resumed = make()
+            resumed.load_state_dict(passed_on(interrupted))
+            assert skipped(resumed) == skipped(interrupted)
+            interrupted = resumed
+        list(resumed)
+        assert skipped(resumed) == skipped(uninterrupted), f"after {handed_out} items"
+        assert len(list(resumed)) == length
+        assert skipped(resumed) == skipped(uninterrupted), "in the next pass"
+        del iterator
