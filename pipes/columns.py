@@ -7,7 +7,9 @@ import inspect
 from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any, TypeVar
 
-__all__ = ["APPEND", "Columns", "check_function", "listed", "replacing_columns", "taking_columns"]
+from ..registry import Guard
+
+__all__ = ["APPEND", "Columns", "check_function", "keys_by", "listed", "replacing_columns", "taking_columns"]
 
 R = TypeVar("R")
 Columns = Hashable | list[Hashable] | tuple[Hashable, ...]
@@ -48,6 +50,19 @@ def taking_columns(fn: Callable[..., R], input_col: Columns | None) -> Callable[
     if isinstance(input_col, (list, tuple)):
         return lambda item: fn(*[item[column] for column in input_col])
     return lambda item: fn(item[input_col])
+
+
+def keys_by(key_fn: Callable[[Any], R], guard: Guard) -> Callable[[Any], Any]:
+    """Return a guarded function of an item that makes its key; one that cannot be a key of a dict is its failure."""
+    if guard.raises:
+        return key_fn  # the dict raises the same error
+
+    def key_of(item: Any) -> R:
+        key = key_fn(item)
+        hash(key)
+        return key
+
+    return guard.wrap(key_of)
 
 
 def replacing_columns(

@@ -189,6 +189,12 @@ class Guard:
         _logger.log(logging.INFO if self.skipped > 1 else logging.WARNING, "skipped: %s", self.last_errors[-1])
         return False
 
+    def refuse(self, error: Exception, item: object) -> None:
+        """Do with an item what is done where it fails for good: no other attempt would change that error."""
+        if self._skip is None or not isinstance(error, self._skip.errors):
+            raise error
+        self.keep(Skipped(error, item))
+
     def outputs(self, function: Callable[[Any], Iterable[R]]) -> Callable[[Any], Iterable[R]]:
         """Return a function of an item that gives its outputs up to an error that is skipped."""
         return function if self.raises else lambda item: self._outputs(function, item)
@@ -216,23 +222,22 @@ class Guard:
         if self._retry is None:
             return function
         # Only where it is needed, since importing it takes a while.
-        from tenacity import (
-            Retrying,
-            retry_if_exception_type,
-            stop_after_attempt,
-            wait_random_exponential,
-        )
+        from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
+        times = self._retry.times
         attempts = Retrying(
             retry=retry_if_exception_type(self._retry.errors),
             # The event is that of the pass, of which what is read by index sees several with one function.
-            stop=stop_after_attempt(self._retry.times + 1) | (lambda _: self._given_up.is_set()),
+            stop=lambda state: state.attempt_number > times or self._given_up.is_set(),
             wait=wait_random_exponential(multiplier=self._retry.backoff, max=_LONGEST_WAIT),
-            sleep=lambda seconds: self._given_up.wait(seconds),
+            sleep=self._wait,
             before_sleep=self._count_retry,
             reraise=True,
         )
         return lambda item: attempts(function, item)
+
+    def _wait(self, seconds: float) -> None:
+        self._given_up.wait(seconds)
 
     def _count_retry(self, _: object) -> None:
         with self._counting:

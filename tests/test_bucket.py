@@ -172,9 +172,11 @@ def test_an_item_that_fits_into_no_batch_is_an_error_that_names_it() -> None:
 def test_items_too_long_are_left_out_where_that_is_asked_for() -> None:
     kept = [[1, 1, 2, 3], [3, 4], [5], [5], [6]]
     assert lengths_of(words(*LENGTHS).max_token_bucketize(8, max_len=8)) == kept
-    dp = words(*LENGTHS).max_token_bucketize(8, on_error="skip")
-    assert lengths_of(dp) == kept
-    assert dp.stats()["max_token_bucketize"]["skipped"] == 1
+    for on_error in ("skip", ps.Retry(5, backoff=0, then="skip")):
+        dp = words(*LENGTHS).max_token_bucketize(8, on_error=on_error)
+        assert lengths_of(dp) == kept
+        stats = dp.stats()["max_token_bucketize"]
+        assert (stats["skipped"], stats["retried"]) == (1, 0)
 
 
 def test_a_len_fn_that_raises_is_noted_with_its_item_or_skipped() -> None:

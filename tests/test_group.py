@@ -208,10 +208,14 @@ def test_a_key_that_cannot_be_is_an_error_with_the_item() -> None:
     assert "on 1" in "\n".join(caught.value.__notes__)
 
 
-def test_items_whose_key_fails_can_be_skipped_and_are_counted() -> None:
-    dp = IterableWrapper([1, "x", 2, 1]).groupby(int, on_error="skip")
+@pytest.mark.parametrize(("fails", "key_fn"), [("x", int), ([2], itself)])
+def test_items_whose_key_fails_can_be_skipped_and_are_counted(fails: Any, key_fn: Any) -> None:
+    dp = IterableWrapper([1, fails, 2, 1]).groupby(key_fn, on_error="skip")
     assert list(dp) == [[1, 1], [2]]
     assert dp.stats()["groupby"]["skipped"] == 1
+
+
+def test_an_item_whose_key_fails_is_named() -> None:
     with pytest.raises(ValueError, match="invalid literal") as caught:
         list(IterableWrapper([1, "x"]).groupby(int))
     assert "on 'x'" in "\n".join(caught.value.__notes__)

@@ -152,15 +152,29 @@ def test_where_a_full_buffer_is_skipped_no_item_of_ref_is_lost() -> None:
     [
         ({"key_fn": lambda x: [0, 1 // (x - 2), x][2], "ref_key_fn": first}, [1, 3]),
         ({"key_fn": int, "ref_key_fn": lambda pair: [1 // (pair[0] - 3), pair[0]][1]}, [1, 2]),
+        ({"key_fn": lambda x: [x] if x == 2 else x, "ref_key_fn": first}, [1, 3]),
+        ({"key_fn": int, "ref_key_fn": lambda pair: [3] if pair[0] == 3 else pair[0]}, [1, 2]),
         ({"key_fn": int, "ref_key_fn": first, "merge_fn": lambda x, _: [1 // (x - 1), x]}, [2, 3]),
     ],
-    ids=["key_fn", "ref_key_fn", "merge_fn"],
+    ids=["key_fn", "ref_key_fn", "unhashable key", "unhashable ref key", "merge_fn"],
 )
 def test_items_for_which_a_function_raises_can_be_skipped(functions: Any, left: list[int]) -> None:
     dp = numbers(1, 2, 3).zip_with_iter(names(3, 1, 2), on_error="skip", **functions)
     items = [pair[-1] if "merge_fn" in functions else pair[0] for pair in dp]
     assert items == left
     assert dp.stats()["zip_with_iter"]["skipped"] == (2 if left == [1, 2] else 1)
+
+
+@pytest.mark.parametrize(
+    ("refs", "message"), [(names(3, 2), "no item with the key 1"), (names(3, 3, 1), "has the key 3 twice")]
+)
+def test_what_no_other_attempt_would_change_is_not_tried_again(refs: Any, message: str) -> None:
+    dp = joined(numbers(1, 3), refs, on_error=ps.Retry(5, backoff=0, then="skip"))
+    assert dp.count()
+    assert (dp.stats()["zip_with_iter"]["skipped"], dp.stats()["zip_with_iter"]["retried"]) == (1, 0)
+    for on_error in (ps.Retry(5, backoff=0), ps.Skip(errors=OSError)):
+        with pytest.raises((KeyError, ValueError), match=message):
+            list(joined(numbers(1, 3), refs, on_error=on_error))
 
 
 def test_an_error_of_a_source_is_never_skipped() -> None:
@@ -227,6 +241,11 @@ def test_items_whose_key_is_missing_can_be_skipped_and_are_counted() -> None:
     dp = numbers(1, 9, 2).zip_with_map(SequenceWrapper(NAMES), int, on_error="skip")
     assert list(dp) == [(1, "a"), (2, "b")]
     assert dp.stats()["zip_with_map"]["skipped"] == 1
+
+
+def test_a_map_that_fails_with_a_key_error_is_not_said_to_lack_the_key_alone() -> None:
+    with pytest.raises(KeyError, match=r"has no item with the key 1, or failed on it: KeyError\('nowhere'\)"):
+        list(numbers(1).zip_with_map(SequenceWrapper(NAMES).map(lambda name: {}["nowhere"]), int))
 
 
 def test_another_error_of_the_map_keeps_its_type() -> None:

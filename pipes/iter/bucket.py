@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush, heappushpop
 from itertools import chain, islice, pairwise
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, functional_datapipe
 from ..arguments import expect_at_least_one, expect_batching
@@ -180,7 +180,7 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
                     continue
                 if not least <= length <= most:
                     if length > most and self.max_len is None:
-                        keep(self.guard.wrap(partial(self._too_long, length))(item))
+                        self.guard.refuse(self._too_long(length), item)
                     continue
                 if len(heap) < room:
                     heappush(heap, (length, number, item))
@@ -202,8 +202,8 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
             full, batch = batch, {}
             yield DataChunk([*full.values()])
 
-    def _too_long(self, length: int, item: T) -> NoReturn:
-        raise ValueError(
+    def _too_long(self, length: int) -> Exception:
+        return ValueError(
             f"an item of length {length} fits into no batch, since max_token_count is {self.max_token_count}: "
             f"max_len={self.max_token_count} leaves out what is longer"
         )
@@ -254,14 +254,16 @@ class LengthBucketer(Holder[DataChunk[T]]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
-        place_of: Callable[[T], Any] = self.guard.wrap(self._place)
-        buckets: list[dict[int, T]] = [{} for _ in range(len(self.boundaries) + 1)]
+        boundaries, length_of = self.boundaries, self.len_fn
+        place_of: Callable[[T], Any] = self.guard.wrap(lambda item: bisect(boundaries, length_of(item)))
+        skips, keep = self.guard.skips, self.guard.keep
+        buckets: list[dict[int, T]] = [{} for _ in range(len(boundaries) + 1)]
         sizes = self.batch_size if isinstance(self.batch_size, Sequence) else [self.batch_size] * len(buckets)
         again, items = self._read(lambda: buckets)
         buckets[:] = again or buckets
         for number, item in items:
             place = place_of(item)
-            if self.guard.skips and not self.guard.keep(place):
+            if skips and not keep(place):
                 continue
             bucket = buckets[place]
             bucket[number] = item
@@ -272,9 +274,6 @@ class LengthBucketer(Holder[DataChunk[T]]):
             if bucket:
                 buckets[place] = {}
                 yield DataChunk([*bucket.values()])
-
-    def _place(self, item: T) -> int:
-        return bisect(self.boundaries, self.len_fn(item))
 
 
 def _sorted(sort_key: Callable[[list[T]], Sequence[T]], bucket: list[T]) -> Sequence[T]:

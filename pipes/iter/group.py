@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar, overload
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, functional_datapipe
 from ..arguments import expect_batching
-from ..columns import check_function
+from ..columns import check_function, keys_by
 from ..holding import Holder
+from ..striding import strided
 
 T = TypeVar("T")
 
@@ -20,7 +21,9 @@ T = TypeVar("T")
 class Batcher(IterDataPipe[DataChunk[T]]):
     """Yield lists of `batch_size` items; the last may be shorter, or is dropped with `drop_last`.
 
-    `wrapper_class` makes the batch out of a list; a `DataChunk` is a list.
+    `wrapper_class` makes the batch out of a list; a `DataChunk` is a list. Right after a map-style pipe's `shuffle` or
+    `to_iter_datapipe`, or a `sharding_filter` after these, the items of a batch are read by one call of `__getitems__`
+    where the map-style pipe has it.
 
     >>> dp = IterableWrapper(range(5)).batch(2)
     >>> list(dp)
@@ -45,7 +48,7 @@ class Batcher(IterDataPipe[DataChunk[T]]):
         self.wrapper_class = wrapper_class
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
-        items = iter(self.source)
+        items = strided(self.source, at_a_time=self.batch_size)
         while batch := list(islice(items, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield self.wrapper_class(batch)
@@ -151,7 +154,7 @@ class Grouper(Holder[Any]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        key_of, skips = self.guard.wrap(self.group_key_fn), self.guard.skips
+        key_of, skips = keys_by(self.group_key_fn, self.guard), self.guard.skips
         group_size, buffer_size = self.group_size, self.buffer_size
         least = self.guaranteed_group_size or self.group_size or 1
         groups: dict[Any, dict[int, Any]] = {}  # the items held, by their numbers, by their keys

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, MapDataPipe, Node, OnError, capture, functional_datapipe, say_where
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..arguments import expect_at_least_one, expect_pipes
-from ..columns import check_function
+from ..columns import check_function, keys_by
 from ..holding import Holder
 from .transform import OneToOne
 
@@ -75,11 +74,11 @@ class IterKeyZipper(Holder[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         skips, keep, keep_key = self.guard.skips, self.guard.keep, self.keep_key
-        key_of = self.guard.wrap(self.key_fn)
+        key_of = keys_by(self.key_fn, self.guard)
         merged = self.guard.wrap(_merging(self.merge_fn))
         most = math.inf if self.buffer_size is None else self.buffer_size
         buffer: dict[Any, tuple[int, Any]] = {}  # the items held, with their numbers, by their keys
-        ref_key_of = self.guard.wrap(self.ref_key_fn or self.key_fn)
+        ref_key_of = keys_by(self.ref_key_fn or self.key_fn, self.guard)
         again, ref_items = self._read(lambda: [[number for number, _ in buffer.values()]], self.ref_datapipe)
         for group in again:
             for number, ref_item in group.items():
@@ -95,7 +94,7 @@ class IterKeyZipper(Holder[Any]):
                     if skips and not keep(ref_key):
                         continue
                     if ref_key in buffer:
-                        keep(self.guard.wrap(functools.partial(_came_before, ref_key))(numbered[1]))
+                        self.guard.refuse(_came_before(ref_key), numbered[1])
                         continue
                 except Exception as error:
                     say_where(error, self, numbered[1])  # and not on the item of the source
@@ -113,7 +112,7 @@ class IterKeyZipper(Holder[Any]):
                 if skips and not keep(key):
                     continue
                 if key not in buffer and not find(key):
-                    keep(self.guard.wrap(functools.partial(self._no_match, key, len(buffer) > most))(item))
+                    self.guard.refuse(self._no_match(key, len(buffer) > most), item)
                     continue
                 pair = merged((item, buffer.pop(key)[1]))
                 if not skips or keep(pair):
@@ -126,17 +125,17 @@ class IterKeyZipper(Holder[Any]):
             raise TypeError("IterKeyZipper leaves out items that fail, so its length is not known")
         return len(self.source)
 
-    def _no_match(self, key: Hashable, full: bool, item: Any) -> NoReturn:
+    def _no_match(self, key: Hashable, full: bool) -> Exception:
         if not full:
-            raise KeyError(f"ref_datapipe has no item with the key {key!r}, or had it used already")
-        raise BufferError(
+            return KeyError(f"ref_datapipe has no item with the key {key!r}, or had it used already")
+        return BufferError(
             f"ref_datapipe has not given an item with the key {key!r}, and {self.buffer_size} items of other keys are "
             "held: give a larger buffer_size, or bring both pipes into about the same order"
         )
 
 
-def _came_before(key: Hashable, ref_item: Any) -> NoReturn:
-    raise ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
+def _came_before(key: Hashable) -> Exception:
+    return ValueError(f"ref_datapipe has the key {key!r} twice, and its first item is not used yet")
 
 
 @functional_datapipe("zip_with_map")
@@ -189,7 +188,7 @@ class MapKeyZipper(OneToOne[Any]):
             try:
                 found = items[key]
             except (KeyError, IndexError) as error:
-                raise KeyError(f"map_datapipe has no item with the key {key!r}") from error
+                raise KeyError(f"map_datapipe has no item with the key {key!r}, or failed on it: {error!r}") from error
             pair = (item, found) if merge is None else merge(item, found)
             return (key, pair) if keep_key else pair
 

@@ -49,7 +49,9 @@ class Filter(IterDataPipe[T]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[T]:
-        function = self._tested(self.guard.wrap(taking_columns(self.filter_fn, self.input_col)))
+        test = taking_columns(self.filter_fn, self.input_col)
+        # What has no truth is a failure too; where errors are raised, the filter asks for it itself.
+        function = test if self.guard.raises else self._tested(self.guard.wrap(lambda item: bool(test(item))))
         if isinstance(self.source, IterDataPipe):
             return filter(function, self.source)
         # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.

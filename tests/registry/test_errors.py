@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 
 import penstock as ps
@@ -151,6 +152,18 @@ def test_a_filter_skips_what_cannot_be_tested() -> None:
     dp = ps.iter.IterableWrapper(["1", "x", "0", "3"]).filter(lambda text: int(text) > 0, on_error="skip")
     assert list(dp) == ["1", "3"]
     assert dp.stats()["filter"]["skipped"] == 1
+
+
+def test_a_filter_skips_what_has_no_truth() -> None:
+    dp = ps.iter.IterableWrapper([[1], [0], [1, 0], [1]]).filter(np.array, on_error="skip")
+    assert list(dp) == [[1], [1]]
+    assert dp.stats()["filter"]["skipped"] == 1
+
+
+def test_a_filter_tries_again_what_has_no_truth() -> None:
+    results = iter([np.array([1, 0]), np.array([1])])
+    dp = ps.iter.IterableWrapper("a").filter(lambda _: next(results), on_error=ps.Retry(1, backoff=0))
+    assert list(dp) == ["a"]
 
 
 def characters(text: str) -> Iterator[str]:
