@@ -28,7 +28,19 @@ from .torch_pipes import TorchMapDataPipe
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
-__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Tally", "Trail", "can_capture", "capture", "chain_shape", "hand_down"]
+__all__ = [
+    "SNAPSHOT_SHARE",
+    "Node",
+    "Pace",
+    "Tally",
+    "Trail",
+    "can_capture",
+    "capture",
+    "chain_shape",
+    "hand_down",
+    "node_of_repetition",
+    "take_seeds",
+]
 
 T = TypeVar("T")
 Node = dict[str, Any]
@@ -216,6 +228,14 @@ def _node_before_new_pass(pipe: Any, known: dict[int, Node], read: Collection[in
 def _node_of_repeated_pass(pipe: Any) -> Node | None:
     node: Node | None = pipe.node_of_repeated_pass() if hasattr(pipe, "node_of_repeated_pass") else None
     return node
+
+
+def node_of_repetition(pipe: Any) -> Node | None:
+    """Return, of the node of a chain before its next pass, only what is given again, whatever seeds the others get."""
+    if (again := _node_of_repeated_pass(pipe)) is not None:
+        return again
+    sources = [node_of_repetition(source) or {} for source in sources_of(pipe)]
+    return {"at": "start", "sources": sources} if any(sources) else None
 
 
 def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[tuple[int, int]] | None = None) -> None:

@@ -25,6 +25,7 @@ from ..registry import (
     replace_live_iterator,
     walk,
 )
+from ..registry.folding import unfold
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from .reader import ShardReader
 from .seeds import SeedGenerator
@@ -140,8 +141,11 @@ class DataLoader2(Generic[T]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return, as plain data, where the loader stands: just after the last item that it handed out."""
+        node = capture(self._read) if self._under_way else self._place
+        if node is None and (repeated := self._repeated()):
+            node = {"repeated": [[shard, given] for shard, given in sorted(repeated.items())]}
         return {
-            **pack(self.datapipe, capture(self._read) if self._under_way else self._place),
+            **pack(self.datapipe, node),
             "read_through": chain_shape(self._initialized()),
             "num_shards": self.reading_service.num_shards,
             "seed": self._base_seed(),
@@ -166,7 +170,12 @@ class DataLoader2(Generic[T]):
             self._under_way = False
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
-        self._seed, self._epoch, self._place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
+        self._seed, self._epoch = state_dict["seed"], state_dict["epoch"]
+        node = unfold(state_dict["state"])
+        repeated = {} if node is None else dict(node.get("repeated", ()))
+        self._place = None if repeated else node
+        for reader in self._readers():
+            reader.begin_anew(repeated)
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return what the steps of the chain that have an `on_error` counted in this epoch, in all shards together.
@@ -180,9 +189,8 @@ class DataLoader2(Generic[T]):
         ([1, 3], 1)
         """
         counts = self._initialized().stats()
-        for pipe in walk(self._initialized()):
-            if isinstance(pipe, ShardReader):
-                counts = {**pipe.stats(), **counts}
+        for reader in self._readers():
+            counts = {**reader.stats(), **counts}
         return counts
 
     @classmethod
@@ -230,6 +238,17 @@ class DataLoader2(Generic[T]):
             self._read = _readable(self.reading_service.initialize(self.datapipe))
         read: IterDataPipe[T] = self._read
         return read
+
+    def _readers(self) -> list[ShardReader]:
+        return [pipe for pipe in walk(self._initialized()) if isinstance(pipe, ShardReader)]
+
+    def _repeated(self) -> dict[int, Node]:
+        """For each shard, what it gives again in the epochs to come."""
+        repeated: dict[int, Node] = {}
+        for reader in self._readers():
+            reader.note_repeated()
+            repeated.update(reader.repeated)
+        return repeated
 
     def _end_epoch_under_way(self) -> None:
         replace_live_iterator(self._initialized())

@@ -16,7 +16,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import psutil
 
 from ..pipes.processes import PREPARATIONS, context_for, describe_exit, start
-from ..registry import IterDataPipe, walk
+from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from .shards import Place, ReadOptions, Received, WorkerInfo
@@ -145,7 +145,7 @@ class _Line:
 class WorkerPool:
     """Worker processes that read the shards of a chain: shard s lives on worker s mod num_workers."""
 
-    def __init__(self, options: ReadOptions, num_shards: int) -> None:
+    def __init__(self, options: ReadOptions, num_shards: int, repeated: dict[int, Node]) -> None:
         chain = _pickled(options.chain)
         max_blocks = blocks_for_each(options.num_workers)
         self.broken = False
@@ -153,11 +153,12 @@ class WorkerPool:
         self._epoch = 0
         self._lines: list[_Line] = []
         self._stats: dict[int, Any] = {}
+        self._repeated: dict[int, Node] = {}
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         try:
             for worker_id in range(options.num_workers):
                 worker = WorkerInfo(options.num_workers, worker_id)
-                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, max_blocks)
+                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, max_blocks, repeated)
                 self._lines.append(_Line(setup, options))
         except BaseException:
             self.shutdown()
@@ -189,13 +190,19 @@ class WorkerPool:
         if arrival.error is not None:
             theirs, cause = cloudpickle.loads(arrival.error)
             raise theirs from cause
-        if arrival.stats:
-            self._stats[shard] = arrival.stats
+        if arrival.report is not None:
+            self._stats[shard] = arrival.report.stats
+            if arrival.report.repeated is not None:
+                self._repeated[shard] = arrival.report.repeated
         return Received(item, arrival.node, ended=arrival.parcel is None)
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps had counted when its worker last told."""
         return self._stats
+
+    def repeated(self) -> dict[int, Node]:
+        """Return, for each shard, what its passes give again in each epoch, where something does."""
+        return self._repeated
 
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise Interrupted."""

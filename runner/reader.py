@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
-from ..registry import IterDataPipe
+from ..registry import IterDataPipe, Node
 from .pool import Interrupted, WorkerPool
 from .shards import LocalShards, Place, ReadOptions, Received
 
@@ -30,6 +30,8 @@ class ShardReader(IterDataPipe[Any]):
         self.num_shards = num_shards
         self.epoch_seed = 0
         self.rank = 0
+        self.repeated: dict[int, Node] = {}
+        """For each shard, what it gives again in each epoch, such as what a cache of its has kept."""
         self._shards: WorkerPool | LocalShards | None = None
 
     def reset(self) -> None:
@@ -95,6 +97,12 @@ class ShardReader(IterDataPipe[Any]):
         if number != self.num_shards:
             self.shutdown()
             self.num_shards = number
+            self.repeated = {}
+
+    def begin_anew(self, repeated: dict[int, Node]) -> None:
+        """Forget what earlier epochs have left, and give again what a state says."""
+        self.shutdown()
+        self.repeated = repeated
 
     def interrupt(self) -> None:
         self._given_up = True
@@ -106,14 +114,20 @@ class ShardReader(IterDataPipe[Any]):
 
     def shutdown(self) -> None:
         """End the workers."""
+        self.note_repeated()
         shards, self._shards = self._shards, None
         if shards is not None:
             shards.shutdown()
 
+    def note_repeated(self) -> None:
+        """Find out what is given again, for states, and for workers in the place of these."""
+        if self._shards is not None:
+            self.repeated.update(self._shards.repeated())
+
     def _opened(self) -> WorkerPool | LocalShards:
         if self._shards is None:
             make = WorkerPool if self.options.num_workers else LocalShards
-            self._shards = make(self.options, self.num_shards)
+            self._shards = make(self.options, self.num_shards, self.repeated)
         return self._shards
 
 

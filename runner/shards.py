@@ -23,6 +23,7 @@ from ..registry import (
     seed_graph,
     walk,
 )
+from ..registry.state import node_of_repetition, take_seeds
 from .seeds import SeedGenerator
 
 __all__ = [
@@ -125,12 +126,14 @@ class Shards:
         worker: WorkerInfo,
         init_fn: InitFn | None,
         reset_fn: ResetFn | None,
+        repeated: dict[int, Node],
     ) -> None:
         self._make_chain = make_chain
         self._num_shards = num_shards
         self._worker = worker
         self._init_fn = init_fn
         self._reset_fn = reset_fn
+        self._repeated = repeated
         self.chains: dict[int, Any] = {}
         """Those that were read, by the numbers of their shards."""
 
@@ -147,6 +150,8 @@ class Shards:
         seed_graph(chain, seed, of_all_ranks)
         if self._reset_fn is not None:
             chain = self._reset_fn(chain, self._worker, SeedGenerator(seed).spawn(of_all_ranks))
+        if place.shard not in self.chains:
+            take_seeds(chain, self._repeated.get(place.shard, {}), behind_branches=True)
         self.chains[place.shard] = chain
         return ShardPass(chain, place.node, place.skip)
 
@@ -157,10 +162,10 @@ class LocalShards:
     broken = False
     """Whether nothing can be read any more."""
 
-    def __init__(self, options: ReadOptions, num_shards: int) -> None:
+    def __init__(self, options: ReadOptions, num_shards: int, repeated: dict[int, Node]) -> None:
         chain = options.chain
         make_chain = (lambda: chain) if num_shards == 1 else (lambda: copy_of(chain))
-        self._shards = Shards(make_chain, num_shards, WorkerInfo(1, 0), options.init_fn, options.reset_fn)
+        self._shards = Shards(make_chain, num_shards, WorkerInfo(1, 0), options.init_fn, options.reset_fn, repeated)
         self._passes: dict[int, ShardPass] = {}
 
     def begin(self, places: deque[Place], seed: int, rank: int) -> None:
@@ -196,6 +201,11 @@ class LocalShards:
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps counted."""
         return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
+
+    def repeated(self) -> dict[int, Node]:
+        """Return, for each shard, what its passes give again in each epoch, where something does."""
+        nodes = {shard: node_of_repetition(chain) for shard, chain in self._shards.chains.items()}
+        return {shard: node for shard, node in nodes.items() if node is not None}
 
     def interrupt(self) -> None:
         """Let a step that waits for something outside end soon."""

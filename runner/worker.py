@@ -20,6 +20,7 @@ import torch
 from ..pipes.processes import end_with_parent, pickled_error
 from ..registry import Node, derive_seed, say_where
 from ..registry.notes import notes_of
+from ..registry.state import node_of_repetition
 from .shards import InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .transport import Outbox, Parcel, send_parcel_descriptor
 from .watch import Watch
@@ -38,6 +39,8 @@ class Setup:
     init_fn: InitFn | None
     reset_fn: ResetFn | None
     max_blocks: int
+    repeated: dict[int, Node]
+    """For each shard, what it gives again in each epoch, as far as that is known."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,21 @@ STOP = None
 
 
 @dataclass(frozen=True)
+class Report:
+    """What there is to tell of a shard besides where it stands."""
+
+    stats: dict[str, dict[str, Any]]
+    """What its steps have counted."""
+    repeated: Node | None
+    """What it gives again in each epoch."""
+
+    @classmethod
+    def of(cls, chain: Any) -> Report:
+        """Report on the chain of a shard."""
+        return cls(chain.stats(), node_of_repetition(chain))
+
+
+@dataclass(frozen=True)
 class Arrival:
     """What comes from a worker: an item, or the end, or an error of a shard."""
 
@@ -74,8 +92,8 @@ class Arrival:
     parcel: Parcel | None = None
     node: Node | None = None
     """Where the shard stands after this item, on some of them."""
-    stats: dict[str, dict[str, Any]] | None = None
-    """What the shard's steps have counted, with a node and at the end."""
+    report: Report | None = None
+    """With a node, and at the end."""
     error: bytes | None = None
 
 
@@ -101,7 +119,12 @@ class _Worker:
         self._epoch = -1
         self._credit = 0
         self._shards = Shards(
-            lambda: cloudpickle.loads(setup.chain), setup.num_shards, setup.worker, setup.init_fn, setup.reset_fn
+            lambda: cloudpickle.loads(setup.chain),
+            setup.num_shards,
+            setup.worker,
+            setup.init_fn,
+            setup.reset_fn,
+            setup.repeated,
         )
         self._passes: dict[int, ShardPass] = {}
         self._turns: deque[int] = deque()
@@ -160,7 +183,7 @@ class _Worker:
             with self._watch:
                 item = next(reading.items)
         except StopIteration:
-            self._send(Arrival(self._epoch, shard, stats=reading.chain.stats()))
+            self._send(Arrival(self._epoch, shard, report=Report.of(reading.chain)))
             return
         except SystemExit as error:
             self._watch.write(" ".join(notes_of(error)).removeprefix("penstock: raised in "))
@@ -177,8 +200,8 @@ class _Worker:
             return
         try:
             node = reading.node_if_due()
-            stats = None if node is None else reading.chain.stats()
-            message = pickle.dumps(Arrival(self._epoch, shard, parcel, node, stats), protocol=5)
+            report = None if node is None else Report.of(reading.chain)
+            message = pickle.dumps(Arrival(self._epoch, shard, parcel, node, report), protocol=5)
         except Exception as error:
             error.add_note("the state of the chain could not be taken")
             self._send_error(shard, error)

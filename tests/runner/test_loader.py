@@ -263,6 +263,28 @@ def test_a_state_taken_after_an_epoch_begins_with_the_next(service):
         assert list(resumed) == second
 
 
+@every_service
+def test_what_is_cached_comes_in_the_order_of_the_first_epoch_after_resuming_too(service):
+    def loader():
+        dp = numbers(9).shuffle().sharding_filter().in_memory_cache().shuffle(buffer_size=2)
+        made = DataLoader2(dp, reading_service=service())
+        made.seed(1)
+        return made
+
+    with loader() as whole:
+        epochs = [list(whole) for _ in range(4)]
+    for taken in (0, 4, 9):
+        with loader() as stopped:
+            assert list(stopped) == epochs[0]
+            running = iter(stopped)
+            assert [next(running) for _ in range(taken)] == epochs[1][:taken]
+            state = json.loads(json.dumps(stopped.state_dict()))
+        with loader() as resumed:
+            resumed.load_state_dict(state)
+            assert list(resumed) == epochs[1][taken:]
+            assert [list(resumed) for _ in range(2)] == epochs[2:]
+
+
 def test_a_state_of_another_chain_is_refused_with_the_difference():
     state = DataLoader2(numbers().map(str).batch(2)).state_dict()
     with pytest.raises(ValueError, match=r"(?s)another chain.*-   Mapper"):
