@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import RandomSampler
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
@@ -98,6 +99,18 @@ def test_more_items_than_were_told_is_an_error() -> None:
         list(first)
 
 
+@pytest.mark.parametrize("weights", [(0.7, 0.2, 0.1), (0.1, 0.2, 0.7), (0.6, 0.3, 0.1), (1 / 3, 1 / 3, 1 / 3)])
+@pytest.mark.parametrize("n", [30, 900, 60000, 3 * 10**9])
+def test_what_rounding_makes_of_whole_numbers_is_not_left_to_chance(weights: tuple[float, ...], n: int) -> None:
+    groups = IterableWrapper([]).random_split(dict(enumerate(weights)), seed=0, total_length=n)
+    assert [*map(len, groups)] == [round(weight * n) for weight in weights]
+
+
+def test_the_sizes_of_groups_are_their_lengths() -> None:
+    groups = split(900)
+    assert [group.count() for group in groups] == [*map(len, groups)] == [630, 180, 90]
+
+
 def test_a_length_that_is_left_to_chance_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="left to chance, unless its weights"):
         len(split(11)[0])
@@ -127,6 +140,13 @@ def test_a_source_in_random_order_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="split first, and shuffle the groups") as seen:
         IterableWrapper(range(3)).shuffle().random_split(WEIGHTS, 0)
     assert seen[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_sampler_that_keeps_the_order_is_not_warned_of() -> None:
+    ps.iter.Sampler("abc").random_split(WEIGHTS, 0)
+    with pytest.warns(UserWarning, match="split first"):
+        ps.iter.Sampler("abc", RandomSampler).random_split(WEIGHTS, 0)
 
 
 @pytest.mark.parametrize("key", WEIGHTS)

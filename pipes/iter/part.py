@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 import warnings
 from collections.abc import Hashable, Iterator, Mapping
@@ -10,8 +11,10 @@ from itertools import compress, islice
 from typing import Any, Self, TypeVar
 
 import torch
+from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, functional_datapipe, walk
+from .create import Sampler
 
 T = TypeVar("T")
 Seed = int | float | str | bytes
@@ -77,7 +80,7 @@ class RandomSplitter(IterDataPipe[T]):
         self.total_length = total_length
         self.target = target
         self._split = _Split(self.seed)
-        if any(hasattr(type(part), "set_seed") for part in walk(source)):
+        if any(map(_draws_an_order, walk(source))):
             warnings.warn(
                 "the source of random_split gives its items in another order each time, so that the groups, which read "
                 "it one after the other, may share items: split first, and shuffle the groups",
@@ -128,8 +131,13 @@ class RandomSplitter(IterDataPipe[T]):
         return len(self.source) if self.total_length is None else self.total_length
 
     def _shares(self) -> dict[Any, float]:
-        total, whole = self._total(), sum(self.weights.values())
-        return {group: float(weight) * total / whole for group, weight in self.weights.items()}
+        total, whole = self._total(), math.fsum(self.weights.values())
+        shares = {group: float(weight) * total / whole for group, weight in self.weights.items()}
+        # What is no whole number only since floats are rounded was meant as one.
+        return {
+            group: float(round(share)) if math.isclose(share, round(share), rel_tol=1e-12) else share
+            for group, share in shares.items()
+        }
 
     def _are_its_own(self) -> Iterator[bool]:
         """Yield, for each item of the source, whether this group gets it.
@@ -137,12 +145,12 @@ class RandomSplitter(IterDataPipe[T]):
         Each is drawn with the share that every group has still to get. A group that got more than was left for it,
         since that was no whole number, takes the rest from all others.
         """
-        already = self._drawn
+        already, target = self._drawn, self.target
         self._drawn = 0
         own = self._draws()
         next(islice(own, already, already), None)
         for drawn in own:
-            yield drawn == self.target
+            yield drawn == target
         raise ValueError(
             f"the source of random_split gives more than {self._total()} items, which is its total_length: all of them "
             "are shared out"
@@ -162,3 +170,8 @@ class RandomSplitter(IterDataPipe[T]):
                     left = [share * remaining / whole for share in left]
             self._drawn += 1
             yield groups[number]
+
+
+def _draws_an_order(pipe: object) -> bool:
+    in_order = isinstance(pipe, Sampler) and pipe.sampler is SequentialSampler
+    return hasattr(type(pipe), "set_seed") and not in_order
