@@ -113,21 +113,22 @@ class ShuffledFlatMapper(Seeded, IterDataPipe[Any]):
         size = self.buffer_size if self._enabled else 1
         draws = uniform_draws(self.pass_seed, self._draws)
         trail = self._trail = Trail(self.source, self._oldest)
+        opened = self._open
         with ExitStack() as at_end:
             items: Any = at_end.enter_context(closing(iter(trail)))  # type: ignore[type-var]
             at_end.callback(self._close_outputs)
             self._open_again(items, outputs_of)
             while True:
-                while len(self._open) < size and (item := next(items, _END)) is not _END:
-                    self._open.append(self._begin(item, outputs_of))
-                if not self._open:
+                while len(opened) < size and (item := next(items, _END)) is not _END:
+                    opened.append(self._begin(item, outputs_of))
+                if not opened:
                     return
-                slot = int(next(draws) * len(self._open))
+                slot = int(next(draws) * len(opened))
                 self._draws += 1
-                current = self._open[slot]
+                current = opened[slot]
                 if (output := self._advance(current)) is _END:
-                    self._open[slot] = self._open[-1]
-                    self._open.pop()
+                    opened[slot] = opened[-1]
+                    opened.pop()
                 else:
                     yield output
 
