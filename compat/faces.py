@@ -83,10 +83,10 @@ FACES: dict[str, Face] = {
     "torchdata.datapipes.map.transform": _EMPTY,
     "torchdata.datapipes.map.util": _EMPTY,
     "torchdata.datapipes.utils": _these(streams.StreamWrapper, streams.janitor, streams.to_graph, pin_memory_fn),
-    "torchdata.dataloader2": _these(*_SERVICES, *_LOADER, services.PauseIteration, services.ShuffleSpec, **_PROTOTYPE),
+    "torchdata.dataloader2": _these(*_SERVICES, *_LOADER, runner.PauseIteration, services.ShuffleSpec, **_PROTOTYPE),
     "torchdata.dataloader2.adapter": _all_of(adapter),
     "torchdata.dataloader2.dataloader2": _these(*_LOADER),
-    "torchdata.dataloader2.error": _these(services.PauseIteration),
+    "torchdata.dataloader2.error": _these(runner.PauseIteration),
     "torchdata.dataloader2.graph": _these(
         graph_functions.find_dps,
         graph_functions.list_dps,

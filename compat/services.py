@@ -6,11 +6,7 @@ from typing import Any, Self
 
 from ..runner import ReadingServiceInterface
 
-__all__ = ["CheckpointableReadingServiceInterface", "PauseIteration", "ShuffleSpec"]
-
-
-class PauseIteration(StopIteration):
-    """What torchdata raised inside a pipe to end an iterator before its epoch's end. Nothing here raises it."""
+__all__ = ["CheckpointableReadingServiceInterface", "ShuffleSpec"]
 
 
 class ShuffleSpec:

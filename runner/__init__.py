@@ -1,6 +1,6 @@
 """The runner: `DataLoader2` and its reading services."""
 
-from .loader import DataLoader2, DataLoader2Iterator
+from .loader import DataLoader2, DataLoader2Iterator, PauseIteration
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
@@ -12,6 +12,7 @@ __all__ = [
     "DistributedReadingService",
     "InProcessReadingService",
     "MultiProcessingReadingService",
+    "PauseIteration",
     "ReadingServiceInterface",
     "SeedGenerator",
     "SequentialReadingService",

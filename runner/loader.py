@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 import torch
 
 from ..pipes.iter.convert import MapToIterConverter
+from ..pipes.iter.shard import ShardingFilter
 from ..pipes.iter.transform import StreamMapper
 from ..registry import (
     IterDataPipe,
@@ -32,10 +33,14 @@ from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
 from .shards import copy_of
 
-__all__ = ["DataLoader2", "DataLoader2Iterator"]
+__all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration"]
 
 T = TypeVar("T")
 Adapter = Callable[[Any], Any]
+
+
+class PauseIteration(StopIteration):
+    """Raised by a loader's iterator that is paused, as by its limit; a `for` loop takes it for the end."""
 
 
 class DataLoader2Iterator(Iterator[T]):
@@ -59,15 +64,22 @@ class DataLoader2Iterator(Iterator[T]):
     def __next__(self) -> T:
         if self._left is not None:
             if self._left == 0:
-                raise StopIteration
+                raise PauseIteration("this iterator is paused: resume() lets it go on")
             self._left -= 1
         return next(self._items)
 
     def limit(self, num_batches: int | None) -> None:
-        """End after so many items from here on, until `resume()`; with None, at the epoch's end only."""
+        """Pause after so many items from here on, until `resume()`, and so on; with None, end at the epoch's end only.
+
+        Paused, the iterator looks as if it were at its end: a `for` loop over it ends.
+        """
         if num_batches is not None and num_batches < 0:
             raise ValueError(f"num_batches must not be negative, and is {num_batches}")
         self._limit = self._left = num_batches
+
+    def pause(self) -> None:
+        """Hand out nothing until `resume()`. What is read ahead is kept; no more than that is read meanwhile."""
+        self._left = 0
 
     def resume(self) -> None:
         """Go on, for as many items as the limit says."""
@@ -83,7 +95,7 @@ class DataLoader2(Generic[T]):
 
     `datapipe_adapter_fn` is a function, or several, that return a changed chain: applied once. The loader reads copies
     of the chain and of the reading service, so both can be given to other loaders too. A map-style chain is read in the
-    order of its indices.
+    order of its indices, and divided by them.
 
     The seed of each epoch follows from the loader's seed, which `seed()` sets and torch's generator draws otherwise; it
     takes the place of what `set_seed` gave to single pipes. What functions draw from the global generators of torch,
@@ -132,6 +144,10 @@ class DataLoader2(Generic[T]):
             self._read = _readable(adapt(self._read))
         hand_down(self._read, self._place)
         return DataLoader2Iterator(self._one_epoch(iter(self._read)))
+
+    def __len__(self) -> int:
+        """Return the number of items of an epoch, over all shards; TypeError where it is not known before."""
+        return len(self._initialized())
 
     def seed(self, seed: int) -> None:
         """Set the seed from which those of all epochs follow; the next epoch is the first again."""
@@ -272,7 +288,7 @@ def _readable(chain: Any) -> IterDataPipe[Any]:
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
     ours: Any = chain
     if isinstance(chain, TorchMapDataPipe):
-        ours = MapToIterConverter(ours)
+        ours = ShardingFilter(MapToIterConverter(ours))
     elif not isinstance(chain, IterDataPipe):
         ours = StreamMapper(ours, iter)  # which resumes, by reading again what was read
     readable: IterDataPipe[Any] = ours

@@ -9,7 +9,7 @@ from typing import Any
 from ..pipes.iter.ahead import ReadingThread
 from ..registry import IterDataPipe, Node
 from .pool import Interrupted, WorkerPool
-from .shards import LocalShards, Place, ReadOptions, Received
+from .shards import LocalShards, Place, ReadOptions, Received, copy_of, sharded
 
 __all__ = ["ShardReader"]
 
@@ -91,6 +91,13 @@ class ShardReader(IterDataPipe[Any]):
         if isinstance(self._shards, LocalShards) and not self.options.main_prefetch:
             return self._shards.place_now(place)
         return place
+
+    def __len__(self) -> int:
+        if self.num_shards == 1:
+            return len(self.options.chain)
+        return sum(
+            len(sharded(copy_of(self.options.chain), self.num_shards, shard)) for shard in range(self.num_shards)
+        )
 
     def read_in_shards(self, number: int) -> None:
         """Divide the chain into so many shards from the next epoch on."""

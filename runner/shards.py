@@ -37,6 +37,7 @@ __all__ = [
     "Shards",
     "WorkerInfo",
     "copy_of",
+    "sharded",
 ]
 
 
@@ -141,9 +142,7 @@ class Shards:
         """Begin a pass over a shard where it stands, in an epoch of a seed, of one of the ranks."""
         chain = self.chains.get(place.shard)
         if chain is None:
-            chain = self._make_chain()
-            if self._num_shards > 1:
-                apply_sharding(chain, self._num_shards, place.shard, SHARDING_PRIORITIES.MULTIPROCESSING)
+            chain = sharded(self._make_chain(), self._num_shards, place.shard)
             if self._init_fn is not None:
                 chain = self._init_fn(chain, self._worker)
         of_all_ranks = rank * self._num_shards + place.shard
@@ -219,6 +218,13 @@ class LocalShards:
         passes, self._passes = self._passes, {}
         for reading in passes.values():
             reading.close()
+
+
+def sharded(chain: IterDataPipe[Any], num_shards: int, shard: int) -> IterDataPipe[Any]:
+    """Return a chain that was made one of several shards."""
+    if num_shards > 1:
+        apply_sharding(chain, num_shards, shard, SHARDING_PRIORITIES.MULTIPROCESSING)
+    return chain
 
 
 def copy_of(chain: Any) -> Any:

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -410,6 +411,58 @@ def test_loading_a_large_state_while_workers_are_sending_does_not_wait_for_ever(
         second = next(running)
         loader.load_state_dict(state)
         assert first != second == next(iter(loader))
+
+
+@every_service
+def test_the_length_is_that_of_an_epoch_over_all_shards(service):
+    dp = numbers(23).sharding_filter().batch(3)
+    with DataLoader2(dp, reading_service=service()) as loader:
+        assert len(loader) == len(list(loader))
+    with DataLoader2(dp.filter(len), reading_service=service()) as loader, pytest.raises(TypeError):
+        len(loader)
+
+
+@every_service
+def test_a_paused_iterator_goes_on_where_it_was(service):
+    with DataLoader2(numbers(9).sharding_filter(), reading_service=service()) as loader:
+        running = iter(loader)
+        assert next(running) == 0
+        running.pause()
+        assert list(running) == []
+        with pytest.raises(StopIteration, match="resume"):
+            next(running)
+        state = loader.state_dict()
+        running.resume()
+        assert list(running) == [*range(1, 9)]
+        loader.load_state_dict(state)
+        assert list(loader) == [*range(1, 9)]
+
+
+@every_service
+def test_a_map_style_chain_is_divided_by_its_indices(service):
+    asked = []
+    dp = ps.map.SequenceWrapper(range(10)).map(lambda x: asked.append(x) or (x, asked.copy()))
+    for chain in (dp, dp.shuffle().sharding_filter(), dp.shuffle().sharding_filter().batch(2)):
+        with DataLoader2(chain, reading_service=service()) as loader:
+            items = list(loader)
+            shards = loader.state_dict()["num_shards"]
+        flattened = items if isinstance(items[0], tuple) else flat(items)
+        assert sorted(x for x, _ in flattened) == [*range(10)]
+        if shards > 1:
+            assert max(len(seen) for _, seen in flattened) <= -(-10 // shards) + 2
+
+
+def test_several_loaders_are_read_at_once_and_one_by_another_thread():
+    def loader():
+        return DataLoader2(numbers(50).sharding_filter(), reading_service=MultiProcessingReadingService(2))
+
+    with loader() as one, loader() as other, loader() as third:
+        seen = []
+        thread = threading.Thread(target=lambda: seen.extend(third))
+        thread.start()
+        assert list(zip(one, other, strict=True)) == [(x, x) for x in range(50)]
+        thread.join(20)
+        assert seen == [*range(50)]
 
 
 def test_an_iterator_that_was_never_read_is_no_epoch():

@@ -1,7 +1,7 @@
 """Any chain, read by any number of workers and stopped anywhere in any way, goes on exactly on any other number.
 
-How many cases are tried can be said by the environment: PENSTOCK_CASES, 100 where it is not there. One for each twenty of
-them is a program of its own that is killed, with all its workers, at any moment.
+How many cases are tried can be said by the environment: PENSTOCK_CASES, 100 where it is not there. For every twenty of
+them there is one of a program that is killed, with all its workers, at any moment.
 """
 
 from __future__ import annotations
