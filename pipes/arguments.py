@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..registry import expect_whole
 from ..registry.torch_pipes import TorchIterDataPipe
 
-__all__ = ["expect_at_least_one", "expect_batching", "expect_indices", "expect_pipes"]
+__all__ = ["expect_batching", "expect_indices", "expect_pipes"]
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
@@ -23,19 +23,9 @@ def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
             )
 
 
-def expect_at_least_one(name: str, number: Any) -> None:
-    """Raise TypeError where an argument is no whole number, and ValueError where it is less than 1."""
-    try:
-        operator.index(number)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, and is {number!r:.100}") from None
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, and is {number}")
-
-
 def expect_batching(batch_size: int, wrapper_class: object) -> None:
     """Raise TypeError or ValueError where there can be no batches of a size, or of a class."""
-    expect_at_least_one("batch_size", batch_size)
+    expect_whole("batch_size", batch_size)
     if not callable(wrapper_class):
         raise TypeError(f"wrapper_class must make a batch out of a list, and is {wrapper_class!r:.100}")
 

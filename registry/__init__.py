@@ -1,5 +1,6 @@
 """The base classes of pipes, the registry of operators, and what they rest on."""
 
+from .arguments import expect_whole
 from .base import IterDataPipe, MapDataPipe
 from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, operators
@@ -35,6 +36,7 @@ __all__ = [
     "check_state",
     "close",
     "derive_seed",
+    "expect_whole",
     "functional_datapipe",
     "hand_down",
     "operators",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import operator
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
+from .arguments import expect_whole
 from .notes import describe_item
 
 __all__ = ["Guard", "OnError", "Retry", "Skip"]
@@ -47,8 +48,8 @@ class Skip:
     handler: Callable[[Exception, Any], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.limit is not None and operator.index(self.limit) < 0:
-            raise ValueError(f"limit must be at least 0, and is {self.limit}")
+        if self.limit is not None:
+            expect_whole("limit", self.limit, least=0)
         _check_error_types(self.errors)
         if self.handler is not None:
             _check_handler(self.handler)
@@ -76,9 +77,8 @@ class Retry:
     then: Literal["raise", "skip"] | Skip | Callable[[Exception, Any], object] = "raise"
 
     def __post_init__(self) -> None:
-        if operator.index(self.times) < 1:
-            raise ValueError(f"times must be at least 1, and is {self.times}")
-        if self.backoff < 0:
+        expect_whole("times", self.times)
+        if not 0 <= self.backoff < math.inf:
             raise ValueError(f"backoff must be seconds, and is {self.backoff}")
         _check_error_types(self.errors)
         _as_skip("then", self.then)

@@ -211,7 +211,7 @@ def test_items_that_cannot_be_packed_are_errors_that_say_why(items: Any, error: 
     ("arguments", "error", "message"),
     [
         ({"length": 0}, ValueError, "length must be at least 1"),
-        ({"length": 2.5}, TypeError, "float"),
+        ({"length": 2.5}, TypeError, "must be a whole number"),
         ({"length": 4, "method": "first_fit"}, ValueError, "method must be 'greedy' or 'best_fit'"),
         ({"length": 4, "overlong": "drop"}, ValueError, "overlong must be"),
         ({"length": 4, "overlong": "split"}, ValueError, "overlong is for method='best_fit'"),

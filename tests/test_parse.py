@@ -255,7 +255,7 @@ def test_bytes_that_are_not_to_be_decoded_are_no_csv(name: str) -> None:
     ("arguments", "error", "text"),
     [
         ({"skip_lines": -1}, ValueError, "skip_lines must be at least 0, and is -1"),
-        ({"skip_lines": 1.5}, TypeError, "float"),
+        ({"skip_lines": 1.5}, TypeError, "must be a whole number"),
         ({"encoding": "utf-9"}, LookupError, "unknown encoding: utf-9"),
         ({"errors": "forgive"}, LookupError, "unknown error handler name 'forgive'"),
     ],

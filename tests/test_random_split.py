@@ -123,7 +123,7 @@ def test_a_length_that_is_left_to_chance_is_a_type_error() -> None:
         ({"weights": {"a": 0}}, ValueError, "weights must be a dict"),
         ({"weights": {"a": 1, "b": -1}}, ValueError, "weights must be a dict"),
         ({"target": "tset"}, KeyError, "target must be one of the groups .*'train', 'valid', 'test'.* is 'tset'"),
-        ({"total_length": -1}, ValueError, "total_length must not be negative"),
+        ({"total_length": -1}, ValueError, "total_length must be at least 0, and is -1"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(arguments: Any, error: type[Exception], message: str) -> None:

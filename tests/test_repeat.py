@@ -155,9 +155,9 @@ def test_the_length_is_a_type_error_where_there_is_none(dp: Any) -> None:
     ("make", "error", "message"),
     [
         (lambda: numbers(1).cycle(-1), ValueError, "count must be at least 0, and is -1"),
-        (lambda: numbers(1).cycle(1.5), TypeError, "float"),
+        (lambda: numbers(1).cycle(1.5), TypeError, "must be a whole number, and is 1.5"),
         (lambda: numbers(1).repeat(0), ValueError, "times must be at least 1, and is 0"),
-        (lambda: numbers(1).repeat("2"), TypeError, "str"),
+        (lambda: numbers(1).repeat("2"), TypeError, "must be a whole number"),
     ],
 )
 def test_wrong_arguments_are_errors_at_construction(

@@ -161,7 +161,7 @@ def test_torchs_own_pipes_are_forked() -> None:
         (lambda: numbers(3).fork(0), ValueError, "num_instances must be at least 1, and is 0"),
         (lambda: numbers(3).demux(0, odd), ValueError, "num_instances must be at least 1"),
         (lambda: numbers(3).round_robin_demux(0), ValueError, "num_instances must be at least 1"),
-        (lambda: numbers(3).fork(2, -2), ValueError, "buffer_size must be at least 0, or -1 for no limit, and is -2"),
+        (lambda: numbers(3).fork(2, -2), ValueError, "buffer_size must be at least -1, and is -2"),
         (lambda: numbers(3).fork(2, copy="some"), ValueError, "copy must be None, 'shallow' or 'deep', and is 'some'"),
         (lambda: numbers(3).demux(2, 7), TypeError, "classifier_fn must be a function"),
         (lambda: numbers(3).unzip(2, columns_to_skip=[0, 1]), ValueError, "no column is left"),

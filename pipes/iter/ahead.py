@@ -10,9 +10,8 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, Node, Trail, close, functional_datapipe, walk
+from ...registry import IterDataPipe, MapDataPipe, Node, Trail, close, expect_whole, functional_datapipe, walk
 from ...registry.state import is_branch
-from ..arguments import expect_at_least_one
 from ..threads import PATIENCE, join
 
 T = TypeVar("T")
@@ -82,7 +81,7 @@ class Prefetcher(ReadsAhead[T]):
     """
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
-        expect_at_least_one("buffer_size", buffer_size)
+        expect_whole("buffer_size", buffer_size)
         self.source = source
         self.buffer_size = buffer_size
 

@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import torch
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, say_where
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.notes import describe_item
-from ..arguments import expect_at_least_one
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 from ..threads import PATIENCE, Outcome, join
 from .parallel import WorksAhead
@@ -54,7 +53,7 @@ class BatchMapper(IterDataPipe[Any]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("fn", fn, input_col)
-        expect_at_least_one("batch_size", batch_size)
+        expect_whole("batch_size", batch_size)
         self.source = source
         self.fn = fn
         self.batch_size = batch_size
@@ -112,8 +111,8 @@ class BatchAsyncMapper(WorksAhead[Any]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("async_fn", async_fn, input_col)
-        expect_at_least_one("batch_size", batch_size)
-        expect_at_least_one("max_concurrency", max_concurrency)
+        expect_whole("batch_size", batch_size)
+        expect_whole("max_concurrency", max_concurrency)
         self.source = source
         self.async_fn = async_fn
         self.batch_size = batch_size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,8 +9,8 @@ from heapq import heappop, heappush, heappushpop
 from itertools import chain, islice, pairwise
 from typing import Any, Self, TypeVar
 
-from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, functional_datapipe
-from ..arguments import expect_at_least_one, expect_batching
+from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe
+from ..arguments import expect_batching
 from ..columns import check_function
 from ..drawing import Shuffling, in_random_order
 from ..holding import Holder
@@ -54,9 +53,8 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
         on_error: OnError = "raise",
     ) -> None:
         expect_batching(batch_size, DataChunk)
-        for name, number in [("batch_num", batch_num), ("bucket_num", bucket_num)]:
-            if operator.index(number) < 1:
-                raise ValueError(f"{name} must be at least 1, and is {number}")
+        expect_whole("batch_num", batch_num)
+        expect_whole("bucket_num", bucket_num)
         if sort_key is not None:
             check_function("sort_key", sort_key, None)
         pool_size = batch_size * batch_num * bucket_num
@@ -148,7 +146,7 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
             raise ValueError(f"min_len must be from 0 to max_len, and they are {min_len} and {max_len}")
         if max_len is not None and max_len > max_token_count:
             raise ValueError(f"an item of max_len, {max_len}, fits into no batch: max_token_count is {max_token_count}")
-        expect_at_least_one("buffer_size", buffer_size)
+        expect_whole("buffer_size", buffer_size)
         self.source = source
         self.max_token_count = max_token_count
         self.len_fn = len_fn

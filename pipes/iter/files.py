@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any, NoReturn
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.torch_pipes import TorchIterDataPipe
 from ..streams import checked_path, is_binary, path_and_stream, stream_over
 from .transform import OneToOne
@@ -167,8 +167,8 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     def __init__(
         self, source: IterDataPipe[tuple[str, IO[Any]]], chunk: int | None = None, *, on_error: OnError = "raise"
     ) -> None:
-        if chunk is not None and chunk < 1:
-            raise ValueError(f"chunk must be at least 1, and is {chunk}")
+        if chunk is not None:
+            expect_whole("chunk", chunk)
         self.source = source
         self.chunk = chunk
         self.holds_items = chunk is not None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, overload
 
-from ...registry import DataChunk, Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import DataChunk, Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ..arguments import expect_batching
 from ..columns import check_function, keys_by
 from ..holding import Holder
@@ -81,8 +80,7 @@ class UnBatcher(IterDataPipe[T]):
     def __init__(self: UnBatcher[Any], source: IterDataPipe[Any], unbatch_level: int) -> None: ...
 
     def __init__(self, source: IterDataPipe[Any], unbatch_level: int = 1) -> None:
-        if operator.index(unbatch_level) < -1:
-            raise ValueError(f"unbatch_level must be -1 or at least 0, and is {unbatch_level}")
+        expect_whole("unbatch_level", unbatch_level, least=-1)
         self.source = source
         self.unbatch_level = unbatch_level
 
@@ -135,14 +133,17 @@ class Grouper(Holder[Any]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("group_key_fn", group_key_fn, None)
-        if operator.index(buffer_size) < 1:
-            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
-        if group_size is not None and not 1 <= operator.index(group_size) <= buffer_size:
-            raise ValueError(f"group_size must be from 1 to buffer_size, {buffer_size}, and is {group_size}")
-        if guaranteed_group_size is not None and not 1 <= operator.index(guaranteed_group_size) <= (group_size or 0):
-            raise ValueError(
-                f"guaranteed_group_size must be from 1 to group_size, {group_size}, and is {guaranteed_group_size}"
-            )
+        expect_whole("buffer_size", buffer_size)
+        if group_size is not None:
+            expect_whole("group_size", group_size)
+            if group_size > buffer_size:
+                raise ValueError(f"group_size must be from 1 to buffer_size, {buffer_size}, and is {group_size}")
+        if guaranteed_group_size is not None:
+            expect_whole("guaranteed_group_size", guaranteed_group_size)
+            if guaranteed_group_size > (group_size or 0):
+                raise ValueError(
+                    f"guaranteed_group_size must be from 1 to group_size, {group_size}, and is {guaranteed_group_size}"
+                )
         self.source = source
         self.group_key_fn = group_key_fn
         self.keep_key = keep_key

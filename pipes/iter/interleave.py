@@ -16,11 +16,11 @@ from ...registry import (
     Seeded,
     Trail,
     close,
+    expect_whole,
     functional_datapipe,
     say_where,
     uniform_draws,
 )
-from ..arguments import expect_at_least_one
 from ..columns import Columns, check_function, taking_columns
 from .transform import as_it_is
 
@@ -70,7 +70,7 @@ class ShuffledFlatMapper(Seeded, IterDataPipe[Any]):
     ) -> None:
         if fn is not None:
             check_function("fn", fn, input_col)
-        expect_at_least_one("buffer_size", buffer_size)
+        expect_whole("buffer_size", buffer_size)
         self.source = source
         self.fn = fn
         self.input_col = input_col

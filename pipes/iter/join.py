@@ -6,9 +6,19 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
-from ...registry import Guard, IterDataPipe, MapDataPipe, Node, OnError, capture, functional_datapipe, say_where
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    MapDataPipe,
+    Node,
+    OnError,
+    capture,
+    expect_whole,
+    functional_datapipe,
+    say_where,
+)
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from ..arguments import expect_at_least_one, expect_pipes
+from ..arguments import expect_pipes
 from ..columns import check_function, keys_by
 from ..holding import Holder
 from .transform import OneToOne
@@ -57,7 +67,7 @@ class IterKeyZipper(Holder[Any]):
         if merge_fn is not None:
             check_function("merge_fn", merge_fn, [0, 1])
         if buffer_size is not None:
-            expect_at_least_one("buffer_size", buffer_size)
+            expect_whole("buffer_size", buffer_size)
         self.source = source
         self.ref_datapipe = ref_datapipe
         self.key_fn = key_fn

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import codecs
 import io
-import operator
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, functional_datapipe
+from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, functional_datapipe
 from ..columns import check_function
 from ..streams import path_and_stream
 
@@ -32,8 +31,7 @@ class StreamParser(IterDataPipe[Any]):
         return_path: bool,
         on_error: OnError,
     ) -> None:
-        if operator.index(skip_lines) < 0:
-            raise ValueError(f"skip_lines must be at least 0, and is {skip_lines}")
+        expect_whole("skip_lines", skip_lines, least=0)
         codecs.lookup(encoding)
         codecs.lookup_error(errors)
         self.source = source

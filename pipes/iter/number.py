@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from itertools import starmap
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, Tally, functional_datapipe
+from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -108,8 +108,7 @@ class LengthSetter(IterDataPipe[T]):
     }
 
     def __init__(self, source: IterDataPipe[T], length: int) -> None:
-        if operator.index(length) < 0:
-            raise ValueError(f"length must be at least 0, and is {length}")
+        expect_whole("length", length, least=0)
         self.source = source
         self.length = length
 

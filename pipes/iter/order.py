@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...registry import DataChunk, IterDataPipe, functional_datapipe
-from ..arguments import expect_at_least_one
+from ...registry import DataChunk, IterDataPipe, expect_whole, functional_datapipe
 from ..drawing import Shuffling, in_random_order
 from ..holding import Holder
 
@@ -31,7 +30,7 @@ class Shuffler(Shuffling[T], Holder[T]):
     transient = (*Shuffling.transient, *Holder.transient)
 
     def __init__(self, source: IterDataPipe[T], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
-        expect_at_least_one("buffer_size", buffer_size)
+        expect_whole("buffer_size", buffer_size)
         self.source = source.unbatch(unbatch_level=unbatch_level) if unbatch_level else source
         self.buffer_size = buffer_size
 

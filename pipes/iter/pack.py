@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from itertools import chain, count, repeat
@@ -11,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import IterDataPipe, expect_whole, functional_datapipe
 from ..holding import Holder
 
 _ADDED = ("document_ids", "position_ids", "cu_seqlens")
@@ -77,16 +76,14 @@ class Packer(Holder[dict[str, Any]]):
         buffer_size: int = 100,
         cu_seqlens: bool = False,
     ) -> None:
-        if operator.index(length) < 1:
-            raise ValueError(f"length must be at least 1, and is {length}")
+        expect_whole("length", length)
         if method not in ("greedy", "best_fit"):
             raise ValueError(f"method must be 'greedy' or 'best_fit', and is {method!r}")
         if overlong not in ("raise", "split", "truncate"):
             raise ValueError(f"overlong must be 'raise', 'split' or 'truncate', and is {overlong!r}")
         if overlong != "raise" and method == "greedy":
             raise ValueError("overlong is for method='best_fit': greedy cuts sequences of any length")
-        if operator.index(buffer_size) < 1:
-            raise ValueError(f"buffer_size must be at least 1, and is {buffer_size}")
+        expect_whole("buffer_size", buffer_size)
         self.source = source
         self.length = length
         self.method = method

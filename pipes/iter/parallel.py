@@ -9,9 +9,8 @@ from contextlib import closing
 from queue import SimpleQueue
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, say_where
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.display import step
-from ..arguments import expect_at_least_one
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
 from ..threads import Interrupted, Outcome, Threads
@@ -159,9 +158,9 @@ class ThreadPoolMapper(WorksAhead[Any]):
         **threadpool_kwargs: Any,
     ) -> None:
         check_function("fn", fn, input_col)
-        expect_at_least_one("scheduled_tasks", scheduled_tasks)
+        expect_whole("scheduled_tasks", scheduled_tasks)
         if max_workers is not None:
-            expect_at_least_one("max_workers", max_workers)
+            expect_whole("max_workers", max_workers)
         if unknown := threadpool_kwargs.keys() - {"thread_name_prefix", "initializer", "initargs"}:
             raise TypeError(f"threadpool_map has no parameter {', '.join(map(repr, sorted(unknown)))}")
         self.source = source
@@ -231,8 +230,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
         if not is_made_once(fn):  # how instances are to be called is known when there are some
             check_function("fn", fn, input_col)
         if max_workers is not None:
-            expect_at_least_one("max_workers", max_workers)
-        expect_at_least_one("scheduled_tasks", scheduled_tasks)
+            expect_whole("max_workers", max_workers)
+        expect_whole("scheduled_tasks", scheduled_tasks)
         self.source = source
         self.fn = fn
         self.max_workers = max_workers

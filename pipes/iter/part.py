@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch.utils.data import SequentialSampler
 
-from ...registry import IterDataPipe, functional_datapipe, walk
+from ...registry import IterDataPipe, expect_whole, functional_datapipe, walk
 from .create import Sampler
 
 T = TypeVar("T")
@@ -72,8 +72,8 @@ class RandomSplitter(IterDataPipe[T]):
                 len(source)
             except TypeError as error:
                 raise TypeError("random_split needs total_length where the length of the source is unknown") from error
-        elif total_length < 0:
-            raise ValueError(f"total_length must not be negative, and is {total_length}")
+        else:
+            expect_whole("total_length", total_length, least=0)
         self.source = source
         self.weights = dict(weights)
         self.seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed

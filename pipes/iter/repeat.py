@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import IterDataPipe, expect_whole, functional_datapipe
 
 T = TypeVar("T")
 
@@ -28,8 +27,8 @@ class Cycler(IterDataPipe[T]):
     transient = ("_begun",)
 
     def __init__(self, source: IterDataPipe[T], count: int | None = None) -> None:
-        if count is not None and operator.index(count) < 0:
-            raise ValueError(f"count must be at least 0, and is {count}")
+        if count is not None:
+            expect_whole("count", count, least=0)
         self.source = source
         self._count = count  # under the plain name it would hide the method `count` of all pipes
 
@@ -72,8 +71,7 @@ class Repeater(IterDataPipe[T]):
     """
 
     def __init__(self, source: IterDataPipe[T], times: int) -> None:
-        if operator.index(times) < 1:
-            raise ValueError(f"times must be at least 1, and is {times}")
+        expect_whole("times", times)
         self.source = source
         self.times = times
 

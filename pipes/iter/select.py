@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe, require_end
+from ...registry import Guard, IterDataPipe, OnError, Tally, expect_whole, functional_datapipe, require_end
 from ..columns import Columns, check_function, taking_columns
 
 T = TypeVar("T")
@@ -82,8 +81,8 @@ class Header(IterDataPipe[T]):
     transient = ("_tally",)
 
     def __init__(self, source: IterDataPipe[T], limit: int | None = 10) -> None:
-        if limit is not None and operator.index(limit) < 0:
-            raise ValueError(f"limit must be at least 0, and is {limit}")
+        if limit is not None:
+            expect_whole("limit", limit, least=0)
         self.source = source
         self.limit = limit
 

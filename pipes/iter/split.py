@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.splitter import Splitter, Waiting
 from ..columns import check_function
 
@@ -224,7 +224,8 @@ class RoundRobinDemultiplexer(_Divider):
 
 def columns_left(sequence_length: int, columns_to_skip: Sequence[int] | None) -> list[int]:
     """Return the indices into sequences of a length that are not skipped; ValueError where there are none."""
-    columns = range(operator.index(sequence_length))
+    expect_whole("sequence_length", sequence_length)
+    columns = range(sequence_length)
     skipped = {*(columns_to_skip or ())}
     if unknown := skipped - {*columns}:
         raise ValueError(f"columns_to_skip must be in 0 … {sequence_length - 1}, and has {sorted(unknown)}")
@@ -234,10 +235,8 @@ def columns_left(sequence_length: int, columns_to_skip: Sequence[int] | None) ->
 
 
 def _expect_branches(num_instances: int, buffer_size: int) -> None:
-    if operator.index(num_instances) < 1:
-        raise ValueError(f"num_instances must be at least 1, and is {num_instances}")
-    if operator.index(buffer_size) < -1:
-        raise ValueError(f"buffer_size must be at least 0, or -1 for no limit, and is {buffer_size}")
+    expect_whole("num_instances", num_instances)
+    expect_whole("buffer_size", buffer_size, least=-1)  # which is no limit
     if buffer_size == -1:
         warnings.warn(
             "with buffer_size=-1 any number of items may wait for a branch that is not read, until memory runs out",

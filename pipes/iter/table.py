@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, functional_datapipe
+from ...registry import Guard, IterDataPipe, Node, OnError, Trail, expect_whole, functional_datapipe
 from ..streams import checked_path
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
         columns: Sequence[str] | None = None,
         device: str = "",
     ) -> None:
-        if dataframe_size < 1:
-            raise ValueError(f"dataframe_size must be at least 1, and is {dataframe_size}")
+        expect_whole("dataframe_size", dataframe_size)
         if dtype_generator is not None and not callable(dtype_generator):
             raise TypeError(f"dtype_generator must be a function without arguments, and is {dtype_generator!r:.100}")
         _expect_names(columns)

@@ -232,12 +232,16 @@ def test_a_pickled_chain_counts_from_nothing() -> None:
         (lambda: numbers("ignore"), ValueError, "on_error must be 'raise', 'skip'"),
         (lambda: numbers(ValueError), ValueError, "on_error must be"),
         (lambda: ps.Skip(limit=-1), ValueError, "limit must be at least 0"),
+        (lambda: ps.Skip(limit=True), TypeError, "limit must be a whole number, and is True"),
+        (lambda: ps.Skip(1.5), TypeError, "limit must be a whole number, and is 1.5"),  # type: ignore[arg-type]
         (lambda: ps.Skip(errors=KeyboardInterrupt), TypeError, "errors must be an exception type"),  # type: ignore[arg-type]
         (lambda: ps.Skip(errors=()), TypeError, "errors must be an exception type"),
         (lambda: ps.Skip(handler=1), TypeError, "handler must be a function"),  # type: ignore[arg-type]
         (lambda: numbers(lambda error: None), TypeError, "a handler is called with an error and an item"),
         (lambda: ps.Retry(0), ValueError, "times must be at least 1"),
+        (lambda: ps.Retry("3"), TypeError, "times must be a whole number, and is '3'"),  # type: ignore[arg-type]
         (lambda: ps.Retry(1, backoff=-1), ValueError, "backoff must be seconds"),
+        (lambda: ps.Retry(1, backoff=float("nan")), ValueError, "backoff must be seconds"),
         (lambda: ps.Retry(1, then=ps.Retry(1)), ValueError, "then must be"),  # type: ignore[arg-type]
         (lambda: ps.Retry(1, errors="OSError"), TypeError, "errors must be"),  # type: ignore[arg-type]
     ],

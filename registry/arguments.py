@@ -1,0 +1,23 @@
+"""What is asked of arguments everywhere."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+__all__ = ["expect_whole"]
+
+
+def expect_whole(name: str, number: Any, least: int = 1) -> None:
+    """Raise TypeError where an argument is no whole number, and ValueError where it is less than the least.
+
+    Numbers of other libraries, such as NumPy's, pass; True and False do not.
+
+    >>> expect_whole("count", -1, least=0)
+    Traceback (most recent call last):
+    ValueError: count must be at least 0, and is -1
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{name} must be a whole number, and is {number!r:.100}")
+    if operator.index(number) < least:
+        raise ValueError(f"{name} must be at least {least}, and is {number}")
