@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
@@ -159,6 +161,18 @@ def test_it_pulls_only_what_it_hands_out() -> None:
 def test_wrong_arguments_are_errors_at_construction(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         items("a", 1).mix(items("b", 1), **arguments)
+
+
+@pytest.mark.parametrize("weights", [3, "ab", {0: 1, 1: 2}, {1, 2}, ["a", "b"], [None, 1]])
+def test_weights_that_are_no_list_of_numbers_are_an_error_at_construction(weights: Any) -> None:
+    shown = re.escape(repr(weights))
+    with pytest.raises(TypeError, match=f"weights must be a list of numbers, one for each source, and is {shown}$"):
+        items("a", 1).mix(items("b", 1), weights=weights)
+
+
+@pytest.mark.parametrize("weights", [(1, 2), np.array([1.0, 2.0]), torch.tensor([1.0, 2.0])])
+def test_weights_can_be_any_sequence_of_numbers(weights: Any) -> None:
+    assert items("a", 1).mix(items("b", 1), weights=weights).count() == 2
 
 
 def test_lengths() -> None:

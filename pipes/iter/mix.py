@@ -27,7 +27,8 @@ class Mixer(Drawer[T]):
     weights; `"shortest"` ends it there, which is when that source is drawn again. For proportions that hold for
     ever, make the sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
 
-    Raises ValueError where there are not as many weights as sources, or a weight is not finite and greater than 0.
+    Raises TypeError for weights that are no list of numbers, and ValueError where there are not as many weights as
+    sources, or a weight is not finite and greater than 0.
 
     >>> dp = IterableWrapper("aaa").mix(IterableWrapper("bbb"), weights=[2, 1]).set_seed(1)
     >>> sorted(dp)
@@ -116,11 +117,17 @@ class SampleMultiplexer(Mixer[T]):
             self.set_seed(seed)
 
 
-def _check_weights(weights: Sequence[float], sources: int) -> None:
+def _check_weights(weights: Any, sources: int) -> None:
+    try:
+        if isinstance(weights, Mapping) or not hasattr(weights, "__getitem__"):
+            raise TypeError
+        finite = [*map(math.isfinite, weights)]
+    except TypeError:
+        raise TypeError(f"weights must be a list of numbers, one for each source, and is {weights!r:.100}") from None
     if len(weights) != sources:
         raise ValueError(f"there are {sources} sources, the first included, and {len(weights)} weights")
     for source, weight in enumerate(weights):
-        if not (0 < weight < math.inf):
+        if not finite[source] or weight <= 0:
             raise ValueError(
                 f"weights must be finite and greater than 0, and weights[{source}] is {weight!r}: leave out a source "
                 "that is not to be read"
