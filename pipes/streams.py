@@ -22,6 +22,7 @@ __all__ = [
     "expect_bytes",
     "is_binary",
     "is_damage",
+    "path_and",
     "path_and_stream",
     "stream_over",
 ]
@@ -91,11 +92,17 @@ def checked_path(path: object) -> str:
     return os.fspath(path)
 
 
+def path_and(what: str, item: object) -> tuple[Any, Any]:
+    """Return the parts of a pair of a path and what goes with it; raise TypeError where it is none."""
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        raise TypeError(f"pairs of a path and {what} are needed, and this is of type {type(item).__name__}")
+    path, content = item
+    return path, content
+
+
 def path_and_stream(item: object) -> tuple[Any, Any]:
     """Return the parts of a pair of a path and a stream; raise TypeError where it is none."""
-    if not isinstance(item, (tuple, list)) or len(item) != 2:
-        raise TypeError(f"pairs of a path and a stream are needed, and this is of type {type(item).__name__}")
-    path, stream = item
+    path, stream = path_and("a stream", item)
     if not hasattr(stream, "read"):
         raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
     return path, stream

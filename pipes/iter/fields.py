@@ -226,10 +226,6 @@ def _warn_of_missing(names: frozenset[Any], item: Mapping[Any, Any]) -> None:
     warnings.warn(f"an item lacks fields that were named: {missing:.200}", stacklevel=2)
 
 
-def _like(item: Any, values: Iterable[Any]) -> Any:
-    return tuple(values) if isinstance(item, tuple) else [*values]
-
-
 def _flat_dict(item: Mapping[Any, Any], names: Any) -> dict[Any, Any]:
     flat: dict[Any, Any] = {}
     for name, value in item.items():

@@ -9,7 +9,7 @@ from typing import IO, Any
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ..digest import check_digest, check_hash_type
 from ..members import LARGE
-from ..streams import can_seek, checked_path, expect_bytes, stream_over
+from ..streams import can_seek, checked_path, expect_bytes, path_and, stream_over
 from .transform import OneToOne
 
 
@@ -54,9 +54,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
         return self._checked
 
     def _checked(self, item: tuple[str, Any]) -> tuple[str, Any]:
-        if not isinstance(item, (tuple, list)) or len(item) != 2:
-            raise TypeError(f"pairs of a path and a content are needed, and this is of type {type(item).__name__}")
-        path, content = item
+        path, content = path_and("a content", item)
         name = checked_path(path)
         try:
             if name not in self.hash_dict:

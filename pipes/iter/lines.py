@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, functional_datapipe
 from ..columns import check_function
-from ..streams import path_and_stream
+from ..streams import path_and, path_and_stream
 
 __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 
@@ -179,12 +179,8 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         numbered = enumerate(self._trail)
         next(islice(numbered, self._next_line, self._next_line), None)
         for number, item in numbered:
-            if type(item) is not tuple:
-                _expect_pair(item)
-            try:
-                line_path, line = item
-            except ValueError:
-                _expect_pair(item)
+            # Not by a call for each line where it is what it nearly always is.
+            line_path, line = item if type(item) is tuple and len(item) == 2 else path_and("a line", item)
             if lines and (not line or line_path != path):
                 self._next_line = number
                 yield path, lines
@@ -195,8 +191,3 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         self._next_line = self._trail.pulled
         if lines:
             yield path, lines
-
-
-def _expect_pair(item: Any) -> None:
-    if not isinstance(item, (tuple, list)) or len(item) != 2:
-        raise TypeError(f"pairs of a path and a line are needed, and this is of type {type(item).__name__}")

@@ -12,7 +12,7 @@ from typing import IO, Any
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..columns import check_function
 from ..saving import appearing_whole
-from ..streams import checked_path
+from ..streams import checked_path, path_and
 from .storage import OF_TEXT, locate
 from .transform import OneToOne
 
@@ -61,9 +61,7 @@ class ItemSaver(OneToOne[str]):
         return self._save
 
     def _save(self, item: Any) -> str:
-        if not isinstance(item, (tuple, list)) or len(item) != 2:
-            raise TypeError(f"pairs of a path and data are needed, and this is of type {type(item).__name__}")
-        place, data = item
+        place, data = path_and("data", item)
         path = checked_path(place if self.filepath_fn is None else self.filepath_fn(place))
         self._write(path, self._as_bytes(data))  # encoded before anything is opened: what fails leaves no trace
         return path
