@@ -111,8 +111,12 @@ class IterToMapConverter(MapDataPipe[T]):
 
 def _first_repeated(pairs: list[Any], new: set[Any]) -> Any:
     """Return the first key of some pairs that was there before, of whose keys those in `new` were not."""
-    places = enumerate(key for key, _ in pairs)
-    return next(key for place, key in places if key not in new or any(key == other for other, _ in pairs[:place]))
+    seen: set[Any] = set()
+    for key, _ in pairs:
+        if key not in new or key in seen:
+            break
+        seen.add(key)
+    return key
 
 
 def _expect_pair(pair: Any) -> None:
