@@ -38,6 +38,13 @@ def mapped(source, method, fn, **options):
     return getattr(source, method)(fn, **{"max_workers": 2, **options})
 
 
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def our_threads():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")]
 
@@ -411,9 +418,10 @@ def test_tensors_and_classes_of_this_module_go_both_ways():
     assert point.x.tolist() == [1, 2, 3]
 
 
-def test_processes_do_not_draw_the_same_random_numbers():
+def test_processes_do_not_draw_the_same_random_numbers(tmp_path):
     def draws(_):
-        time.sleep(0.05)  # so that each process gets some
+        (tmp_path / str(os.getpid())).touch()
+        wait_until(lambda: len(os.listdir(tmp_path)) == 2)  # so that each process gets some
         return os.getpid(), torch.rand(()).item()
 
     seen = list(numbers(range(6)).processpool_map(draws, max_workers=2))
@@ -518,10 +526,7 @@ def test_a_function_that_hangs_in_a_process_is_killed_at_close(monkeypatch, tmp_
     dp = numbers(range(2)).processpool_map(fn, max_workers=2)
     running = iter(dp)
     next(running)
-    deadline = time.monotonic() + 10
-    while not (tmp_path / "hangs").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until((tmp_path / "hangs").exists)
     running.close()
     assert our_threads() == []
     assert next(iter(dp))[0] == 0
@@ -534,9 +539,10 @@ def test_a_wait_before_another_attempt_ends_with_the_pass(method):
             raise OSError("down")
         return x
 
-    running = iter(mapped(numbers(range(2)), method, fails, on_error=ps.Retry(9, backoff=1000)))
+    dp = mapped(numbers(range(2)), method, fails, on_error=ps.Retry(9, backoff=1000))
+    running = iter(dp)
     next(running)
-    time.sleep(0.05)
+    wait_until(lambda: dp.stats()[method]["retried"])
     running.close()
     assert our_threads() == []
 
