@@ -120,7 +120,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.group.Batcher[T_co]:
         """Yield lists of `batch_size` items; the last may be shorter, or is dropped with `drop_last`.
 
-        `wrapper_class` makes the batch out of a list; a `DataChunk` is a list.
+        `wrapper_class` makes the batch out of a list; a `DataChunk` is a list. Right after a map-style pipe's `shuffle` or
+        `to_iter_datapipe`, or a `sharding_filter` after these, the items of a batch are read by one call of `__getitems__`
+        where the map-style pipe has it.
 
         >>> dp = IterableWrapper(range(5)).batch(2)
         >>> list(dp)
@@ -1231,7 +1233,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         weights; `"shortest"` ends it there, which is when that source is drawn again. For proportions that hold for
         ever, make the sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
 
-        Raises ValueError where there are not as many weights as sources, or a weight is not finite and greater than 0.
+        Raises TypeError for weights that are no list of numbers, and ValueError where there are not as many weights as
+        sources, or a weight is not finite and greater than 0.
 
         >>> dp = IterableWrapper("aaa").mix(IterableWrapper("bbb"), weights=[2, 1]).set_seed(1)
         >>> sorted(dp)
@@ -1942,7 +1945,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield every n-th item, where n readers share the stream; all items where nobody shares it.
 
         The runner, or torch's DataLoader, tells each reader which part is its own. What stands before this point is run by
-        every reader, so it belongs early in a chain: after listing, before opening and decoding.
+        every reader, so it belongs early in a chain: after listing, before opening and decoding. Right after a map-style
+        pipe's `shuffle` or `to_iter_datapipe` it costs nothing: of these, each reader reads its own items only.
 
         With `sharding_group_filter` only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
 
@@ -1966,9 +1970,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         It is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
         `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
 
-        What stands before it is run in every worker, which keeps its own items and drops the others', where torchdata ran
-        it once, in a process of its own. The items are the same, but a source that cannot be read several times, or not
-        several times alike, needs another arrangement, such as to be read in the main process.
+        Where `DataLoader2` reads with workers, what stands before it is read once in each epoch, by a process of its own,
+        which sends each item to the worker whose shard it is for: for a source that cannot be read several times, or that
+        costs more than sending its items. Any number of items may wait for a shard that is behind the others. A `DataLoader`
+        of torch's runs what stands before it in every worker, as with `sharding_filter`.
 
         Raises NotImplementedError for another level.
 
@@ -2361,7 +2366,8 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """Give batches of `batch_size` items; the last one is shorter, or left out with `drop_last`, where they do not fit.
 
         The source is read by 0, 1, 2, …. Batches are numbered from 0, and negative numbers count from the end.
-        `wrapper_class` makes a batch of a list; the default is a list that torch's `unbatch` knows.
+        `wrapper_class` makes a batch of a list; the default is a list that torch's `unbatch` knows. Where the source has
+        `__getitems__`, the items of a batch are read by one call of it.
 
         >>> dp = SequenceWrapper("abcde").batch(2)
         >>> dp[0], dp[-1], len(dp)
@@ -2421,6 +2427,11 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         The result is read item by item, since it has an order. `indices` are those to shuffle, by default 0, 1, 2, …; a
         pipe that is read by other keys needs them.
 
+        The shuffle is global, over all items, and takes no memory: the order is computed piece by piece (see
+        `penstock.pipes.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items all orders
+        are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right after either
+        has those of each batch read by one call of `__getitems__`, where `source` has that.
+
         >>> dp = SequenceWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)
         [0, 1, 2, 3, 4, 5]
@@ -2435,6 +2446,9 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
 
         `indices` is any iterable that each pass can read anew, such as a list or a dict's keys; a pipe that is read by
         keys which are not 0, 1, 2, … needs it. To resume exactly, it must give the same order in each pass.
+
+        A `sharding_filter` right after it has only its own items read, and a `batch` right after either has those of each
+        batch read by one call of `__getitems__`, where `source` has that, as data sets of Hugging Face and torch's do.
 
         >>> dp = SequenceWrapper("abc").to_iter_datapipe()
         >>> list(dp)

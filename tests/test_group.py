@@ -46,6 +46,20 @@ def test_batch_makes_batches_with_the_wrapper_class() -> None:
     assert [batch.tolist() for batch in batches] == [[0, 1], [2]]
 
 
+@pytest.mark.parametrize(("drop_last", "expected"), [(False, [(0, 1), (2, 3), (4,)]), (True, [(0, 1), (2, 3)])])
+def test_batch_reads_its_items_by_one_call_where_they_are_read_by_index(drop_last: bool, expected: list[Any]) -> None:
+    class Together(list[int]):
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            asked.append(indices)
+            return [self[index] for index in indices]
+
+    asked: list[list[int]] = []
+    dp = ps.map.SequenceWrapper(Together(range(5))).to_iter_datapipe().batch(2, drop_last, wrapper_class=tuple)
+    assert list(dp) == expected
+    assert asked == [[0, 1], [2, 3], [4]]
+    assert len(dp) == len(expected)
+
+
 def test_batch_pulls_only_what_it_hands_out() -> None:
     pulled: list[int] = []
     iterator = iter(IterableWrapper(range(9)).map(lambda x: pulled.append(x) or x).batch(2))
@@ -188,12 +202,12 @@ def test_a_full_buffer_with_only_small_groups_is_an_error_that_says_what_to_do(g
     ("arguments", "error", "message"),
     [
         ({"buffer_size": 0}, ValueError, "buffer_size must be at least 1, and is 0"),
-        ({"group_size": 0}, ValueError, "group_size must be from 1 to buffer_size, 10000, and is 0"),
+        ({"group_size": 0}, ValueError, "group_size must be at least 1, and is 0"),
         ({"group_size": 5, "buffer_size": 3}, ValueError, "group_size must be from 1 to buffer_size, 3, and is 5"),
         ({"guaranteed_group_size": 2}, ValueError, "guaranteed_group_size must be from 1 to group_size, None"),
         ({"guaranteed_group_size": 3, "group_size": 2}, ValueError, "from 1 to group_size, 2, and is 3"),
-        ({"guaranteed_group_size": 0, "group_size": 2}, ValueError, "from 1 to group_size, 2, and is 0"),
-        ({"group_size": 2.5}, TypeError, "float"),
+        ({"guaranteed_group_size": 0, "group_size": 2}, ValueError, "must be at least 1, and is 0"),
+        ({"group_size": 2.5}, TypeError, "group_size must be a whole number, and is 2.5"),
         ({"on_error": "ignore"}, ValueError, "on_error must be"),
     ],
 )

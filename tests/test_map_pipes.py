@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import threading
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,12 @@ import cloudpickle
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Subset
 from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapper
 from torch.utils.data.graph import traverse_dps
 
 import penstock as ps
+from penstock.pipes import permutation
 from penstock.pipes.map import (
     Batcher,
     Concater,
@@ -26,7 +28,9 @@ from penstock.pipes.map import (
     SequenceWrapper,
     Shuffler,
     Zipper,
+    order,
 )
+from penstock.pipes.permutation import Permutation
 from penstock.registry import DataChunk, seed_graph, walk
 from resuming import assert_resumes_everywhere
 
@@ -509,6 +513,14 @@ def test_to_map_warns_of_keys_that_come_again_and_keeps_the_last() -> None:
     assert len(dp) == 2
 
 
+@pytest.mark.timeout(10)
+def test_to_map_warns_of_repeated_keys_of_any_kind_and_number() -> None:
+    nan = float("nan")
+    dp = ps.iter.IterableWrapper([(nan, 1), ("a", 2), (nan, 3)]).to_map_datapipe()
+    with pytest.warns(UserWarning, match="1 items have a key that came before, nan the first of them"):
+        assert dp[nan] == 3
+
+
 @pytest.mark.parametrize(
     ("item", "shown"), [("ab", "'ab'"), (5, "5"), ((1, 2, 3), r"\(1, 2, 3\)"), ({1: 2, 3: 4}, "{1: 2")]
 )
@@ -562,6 +574,8 @@ RESUMED: dict[str, Callable[[], Any]] = {
     "zip of shuffles": lambda: numbers(3).shuffle().set_seed(1).zip(numbers(5).shuffle().set_seed(2)),
     "shuffle of shuffle": lambda: numbers(5).shuffle().set_seed(1).shuffle(buffer_size=3).set_seed(1),
     "through to_map": lambda: numbers(3).zip(numbers(3)).shuffle().set_seed(1).to_map_datapipe().to_iter_datapipe(),
+    "prefetch of shuffle": lambda: numbers(5).shuffle().set_seed(1).sharding_filter().prefetch(2),
+    "batches at once": lambda: together(7)[1].map(double).shuffle().set_seed(3).batch(3),
     "map-style batches": lambda: numbers(5).batch(2).shuffle().set_seed(9).repeat(2),
 }
 
@@ -618,3 +632,254 @@ def test_a_key_error_of_a_function_is_not_taken_for_a_missing_key() -> None:
     dp = ps.iter.IterableWrapper([{"a": 1}]).to_map_datapipe(lambda item: (item["b"], item))
     with pytest.raises(KeyError, match="'b'"):
         dp[0]
+
+
+# Any size: orders that are computed, and shares of them
+
+
+N = 10**9
+
+
+def huge(parts: int = 1, part: int = 0) -> Any:
+    dp = SequenceWrapper(range(N)).shuffle().set_seed(5)
+    if parts == 1:
+        return dp
+    dp = dp.sharding_filter()
+    dp.apply_sharding(parts, part)
+    return dp
+
+
+def test_a_thousand_million_items_are_shuffled_without_a_list_of_them() -> None:
+    tracemalloc.start()
+    try:
+        dp = huge()
+        first = dp.take(20_000)
+        assert len({*first}) == 20_000
+        assert len(dp) == N
+        assert 0 <= min(first) < N // 1000
+        assert N - N // 1000 < max(first) < N
+        thirds = [huge(3, part).take(7) for part in range(3)]
+        assert [item for items in zip(*thirds, strict=True) for item in items] == first[:21]
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_shuffle_resumes_by_one_integer_wherever_it_stands() -> None:
+    dp = huge()
+    dp.take(5)
+    state = json.loads(json.dumps(dp.state_dict()))
+    assert state["state"]["own"] == {"position": 5}
+    state["state"]["own"]["position"] = 7 * 10**8
+    expected = Permutation(dp.pass_seed, N).at(np.arange(7 * 10**8, 7 * 10**8 + 10)).tolist()
+    for _ in range(2):
+        resumed = SequenceWrapper(range(N)).shuffle()
+        resumed.load_state_dict(state)
+        iterator = iter(resumed)
+        assert [next(iterator) for _ in range(5)] == expected[:5]
+        state = resumed.state_dict()
+        expected = expected[5:]
+
+
+def test_an_order_that_is_computed_piece_by_piece_resumes_after_every_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutation, "_SMALL", 0)
+    monkeypatch.setattr(order, "_AT_A_TIME", 4)
+
+    def third() -> Any:
+        dp = numbers(21).shuffle().set_seed(1).sharding_filter()
+        dp.apply_sharding(3, 1)
+        return dp
+
+    assert sorted(numbers(21).shuffle()) == [*range(21)]
+    assert_resumes_everywhere(lambda: numbers(9).shuffle().set_seed(1))
+    assert_resumes_everywhere(third, passes=2)
+    assert_resumes_everywhere(lambda: third().batch(2), passes=2)
+
+
+def test_a_share_of_a_huge_shuffle_resumes_wherever_it_stands() -> None:
+    dp = huge(3, 1)
+    dp.take(5)
+    state = json.loads(json.dumps(dp.state_dict()))
+    (below,) = state["state"]["sources"]
+    assert below["own"] == {"position": 14}  # 1, 4, 7, 10 and 13 were handed out
+    below["own"]["position"] += 3 * 10**8
+    resumed = huge(3, 1)
+    resumed.load_state_dict(state)
+    there = np.arange(16 + 3 * 10**8, 28 + 3 * 10**8, 3)
+    assert resumed.take(4) == Permutation(dp.source.pass_seed, N).at(there).tolist()
+
+
+def test_indices_of_a_range_are_not_listed_either() -> None:
+    source, far = SequenceWrapper(range(10**15)), 9 * 10**14  # days, if they were gone through
+    halves = source.shuffle(indices=range(0, 10**15, 2)).set_seed(1)
+    assert all(number % 2 == 0 for number in halves.take(100))
+    for resumed in (source.to_iter_datapipe(indices=range(5, 10**15)), source.map(int).to_iter_datapipe()):
+        resumed.load_state_dict({**resumed.state_dict(), "state": {"own": {"position": far}, "sources": [{}]}})
+        first = resumed.source[far] if resumed.indices is None else far + 5
+        assert resumed.take(2) == [first, first + 1]
+
+
+# __getitems__
+
+
+class Together(Dataset[int]):
+    """A data set that can give several items by one call, and notes each."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.calls: list[Any] = []
+
+    def __getitem__(self, index: int) -> int:
+        self.calls.append(index)
+        return range(self.n)[index]
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        self.calls.append(indices)
+        return [range(self.n)[index] for index in indices]
+
+    def __len__(self) -> int:
+        return self.n
+
+
+def together(n: int) -> tuple[Together, ps.MapDataPipe[int]]:
+    data = Together(n)
+    return data, SequenceWrapper(data, deepcopy=False)
+
+
+PASSING_ON: dict[str, Callable[[Any], Any]] = {
+    "": lambda dp: dp,
+    "map": lambda dp: dp.map(double),
+    "zip": lambda dp: dp.zip(SequenceWrapper(Together(9)).map(double)),
+    "concat": lambda dp: dp.concat(SequenceWrapper(Together(3))),
+    "in_memory_cache": lambda dp: dp.in_memory_cache(),
+    "all": lambda dp: dp.map(double).zip(dp).concat(dp).in_memory_cache(),
+}
+
+
+@pytest.mark.parametrize("chain", PASSING_ON.values(), ids=PASSING_ON)
+def test_several_items_at_once_are_those_one_by_one(chain: Callable[[Any], Any]) -> None:
+    dp = chain(together(5)[1])
+    wanted = [4, 0, -1, 2, 4]
+    assert list(dp.__getitems__(wanted)) == [dp[index] for index in wanted]
+    assert list(dp.__getitems__([])) == []
+    with pytest.raises(IndexError):
+        dp.__getitems__([1, len(dp)])
+
+
+@pytest.mark.parametrize("chain", PASSING_ON.values(), ids=PASSING_ON)
+def test_several_items_at_once_are_offered_only_where_the_source_can(chain: Callable[[Any], Any]) -> None:
+    assert hasattr(chain(together(5)[1]), "__getitems__")
+    assert not hasattr(chain(numbers(5)), "__getitems__")
+    assert not hasattr(chain(TorchSequenceWrapper([1])), "__getitems__")
+
+
+def test_zip_and_concat_offer_several_at_once_only_where_all_sources_can() -> None:
+    assert not hasattr(together(2)[1].zip(numbers(2)), "__getitems__")
+    assert not hasattr(numbers(2).concat(together(2)[1]), "__getitems__")
+
+
+def test_concat_asks_each_source_once_for_its_own() -> None:
+    (first, dp), (second, other), (third, last) = together(3), together(2), together(1)
+    assert list(dp.concat(other, last).__getitems__([3, 2, -2, 0, 3])) == [0, 2, 1, 0, 0]
+    assert [first.calls, second.calls, third.calls] == [[[2, 0]], [[0, 1, 0]], []]
+
+
+def test_a_class_with_a_getitem_of_its_own_is_not_passed_by() -> None:
+    class Negative(SequenceWrapper[int]):
+        def __getitem__(self, index: int) -> int:
+            return -super().__getitem__(index)
+
+    class Plain(SequenceWrapper[int]):
+        pass
+
+    assert not hasattr(Negative(Together(4)), "__getitems__")
+    assert list(Negative(Together(4)).to_iter_datapipe().batch(2)) == [[0, -1], [-2, -3]]
+    assert hasattr(Plain(Together(4)), "__getitems__")
+
+
+def test_torchs_subsets_and_loaders_read_batches_by_one_call() -> None:
+    data, dp = together(9)
+    chosen = Subset(dp.map(double), range(6))  # type: ignore[arg-type, var-annotated]
+    assert [batch.tolist() for batch in DataLoader(chosen, batch_size=4)] == [[0, 2, 4, 6], [8, 10]]
+    assert data.calls == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_batches_of_a_map_style_pipe_are_read_by_one_call_each() -> None:
+    data, dp = together(5)
+    assert list(dp.batch(2)) == [[0, 1], [2, 3], [4]]
+    assert data.calls == [[0, 1], [2, 3], [4]]
+    assert pickle.loads(pickle.dumps(dp.batch(2)))[1] == [2, 3]
+
+
+def test_a_cache_asks_for_what_it_has_not_and_for_each_once() -> None:
+    data, dp = together(5)
+    cached = dp.in_memory_cache()
+    assert cached[1] == 1
+    assert list(cached.__getitems__([1, 3, torch.tensor(3), 0])) == [1, 3, 3, 0]
+    assert list(cached.__getitems__([0, 1])) == [0, 1]
+    assert data.calls == [1, [3, 0]]
+
+
+def test_an_error_in_one_of_several_names_the_operator_and_its_index() -> None:
+    def no_three(x: int) -> int:
+        return 1 // (x - 3)
+
+    dp = together(6)[1].map(no_three).map(double).to_iter_datapipe([5, 1, 3, 0]).batch(3)
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(dp)
+    (note,) = raised.value.__notes__
+    assert "raised in Mapper(" in note
+    assert "no_three" in note
+    assert note.endswith("on 3")
+
+
+def test_an_error_of_reading_several_names_the_operator_and_the_indices() -> None:
+    with pytest.raises(IndexError) as raised:
+        list(together(3)[1].map(double).to_iter_datapipe([1, 7]).batch(2))
+    (note,) = raised.value.__notes__
+    assert "raised in SequenceWrapper(" in note
+    assert note.endswith("on [1, 7]")
+
+
+class Unlike(Together):
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        return super().__getitems__(indices)[: self.n - 4] * 2
+
+
+@pytest.mark.parametrize(("n", "gives"), [(5, 2), (8, 6)], ids=["fewer", "more"])
+def test_a_wrong_number_of_items_is_an_error(n: int, gives: int) -> None:
+    wrapped = SequenceWrapper(Unlike(n))
+    for chain in (wrapped.to_iter_datapipe().batch(3), wrapped.map(double).shuffle().batch(3), wrapped.batch(3)):
+        with pytest.raises(ValueError, match=f"__getitems__ gave {gives} items for 3 indices") as raised:
+            list(chain)
+        assert "raised in SequenceWrapper(" in raised.value.__notes__[0]
+
+    class Theirs(TorchSequenceWrapper):  # type: ignore[type-arg]
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return Unlike(n).__getitems__(indices)
+
+    theirs = Theirs([*range(9)])
+    for chain in (theirs.to_iter_datapipe().batch(3), Mapper(theirs, double).batch(3), Batcher(theirs, 3)):
+        with pytest.raises(ValueError, match=f"__getitems__ gave {gives} items for 3 indices"):
+            list(chain)
+
+
+def test_a_stop_iteration_in_one_of_several_does_not_end_the_stream_in_silence() -> None:
+    class Endless(list[int]):
+        __len__ = None  # type: ignore[assignment]
+
+    def stop(x: int) -> int:
+        raise StopIteration
+
+    for indices in (None, Endless([0, 1])):
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            list(together(3)[1].map(stop).to_iter_datapipe(indices).batch(2))
+
+
+def test_of_several_at_once_none_is_read_that_was_not_asked_for() -> None:
+    data, dp = together(9)
+    next(iter(dp.to_iter_datapipe()))
+    next(iter(dp.shuffle(indices=[4])))
+    next(iter(dp.to_iter_datapipe().batch(2)))
+    next(iter(dp.to_iter_datapipe().map(double).batch(2)))
+    assert data.calls == [0, 4, [0, 1], 0, 1]

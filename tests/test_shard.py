@@ -3,11 +3,14 @@
 from itertools import chain
 
 import pytest
+from torch.utils.data import Dataset
 from torch.utils.data.datapipes.iter.sharding import ShardingFilterIterDataPipe
 from torch.utils.data.graph_settings import apply_sharding as torch_apply_sharding
 
 import penstock as ps
-from penstock.registry import SHARDING_PRIORITIES, apply_sharding
+from penstock.pipes.iter import MapToIterConverter
+from penstock.pipes.map import SequenceWrapper
+from penstock.registry import SHARDING_PRIORITIES, apply_sharding, walk
 from resuming import assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -224,3 +227,187 @@ def test_expanding_resumes_and_tells_what_it_cannot_expand():
         list(numbers(["x-{5..3}"]).shard_expand())
     with pytest.raises(TypeError, match="names are expanded, and this is of type int"):
         list(numbers([3]).shard_expand())
+
+
+# Shares of what is read by index
+
+
+class Noting(SequenceWrapper):
+    """Items of which it is known which were read."""
+
+    def __init__(self, n):
+        super().__init__(range(n), deepcopy=False)
+        self.read = []
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return super().__getitem__(index)
+
+
+BY_INDEX = {
+    "to_iter": lambda dp: dp.to_iter_datapipe(),
+    "to_iter with indices": lambda dp: dp.to_iter_datapipe([3, 1, 4, 1, 5, 9, 2, 6, 5, 3]),
+    "to_iter with lengthless indices": lambda dp: dp.to_iter_datapipe(numbered),
+    "shuffle": lambda dp: dp.shuffle().set_seed(1),
+    "shuffle with indices": lambda dp: dp.shuffle(indices=[3, 1, 4, 1, 5, 9, 2, 6]).set_seed(1),
+    "shuffle switched off": lambda dp: dp.shuffle().set_seed(1).set_shuffle(False),
+}
+
+
+class Numbered:
+    def __iter__(self):
+        return iter(range(10))
+
+
+numbered = Numbered()
+
+
+@pytest.mark.parametrize("order", BY_INDEX.values(), ids=BY_INDEX)
+@pytest.mark.parametrize("parts", [1, 2, 3, 12])
+def test_of_what_is_read_by_index_each_part_reads_its_own_only(order, parts):
+    whole = list(order(Noting(10)))
+    for part in range(parts):
+        source = Noting(10)
+        dp = order(source).sharding_filter()
+        apply_sharding(dp, parts, part)
+        assert list(dp) == source.read == whole[part::parts]
+
+
+def read_in_full(dp):
+    """Make a pipe one of a class with an `__iter__` of its own, of which all items are read."""
+
+    class Own(type(dp)):
+        def __iter__(self):
+            return super().__iter__()
+
+    dp.__class__ = Own
+
+
+@pytest.mark.parametrize("order", BY_INDEX.values(), ids=BY_INDEX)
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_parts_by_index_are_those_of_filtering_and_so_are_their_states(order, parts):
+    for part in range(parts):
+        by_index, filtering = order(Noting(10)), order(Noting(10))
+        read_in_full(filtering)
+        chains = by_index.sharding_filter(), filtering.sharding_filter()
+        for dp in chains:
+            apply_sharding(dp, parts, part)
+        assert list(chains[0]) == list(chains[1])
+        for items in zip(*chains, strict=True):
+            assert items[0] == items[1]
+            states = [dp.state_dict()["state"] for dp in chains]
+            assert states[0] == states[1]
+        assert parts == 1 or len(filtering.source.read) > len(by_index.source.read)  # or both would be read by index
+
+
+def test_a_class_with_an_iter_of_its_own_is_not_passed_by():
+    class Negative(MapToIterConverter):
+        def __iter__(self):
+            return (-item for item in super().__iter__())
+
+    dp = Negative(Noting(7)).sharding_filter()
+    apply_sharding(dp, 3, 1)
+    assert list(dp) == [-1, -4]
+    assert list(Negative(Noting(3)).batch(2)) == [[0, -1], [-2]]
+
+
+@pytest.mark.parametrize("order", BY_INDEX.values(), ids=BY_INDEX)
+@pytest.mark.parametrize("part", [0, 2])
+def test_parts_of_what_is_read_by_index_resume(order, part):
+    def make():
+        dp = order(SequenceWrapper(range(10))).sharding_filter()
+        apply_sharding(dp, 3, part)
+        return dp
+
+    assert_resumes_everywhere(make, passes=2)
+    assert_resumes_everywhere(lambda: make().batch(2), passes=2)
+
+
+def nested():
+    return Noting(24).shuffle().set_seed(4).sharding_filter(LEVELS.DISTRIBUTED).sharding_filter(LEVELS.MULTIPROCESSING)
+
+
+def levelled(dp, rank, worker):
+    apply_sharding(dp, 2, rank, LEVELS.DISTRIBUTED)
+    apply_sharding(dp, 3, worker, LEVELS.MULTIPROCESSING)
+    return dp
+
+
+@pytest.mark.parametrize(
+    ("chain", "share"),
+    [
+        (nested, lambda items, rank, worker: items[rank::2][worker::3]),
+        (
+            lambda: Noting(24).shuffle().set_seed(4).sharding_filter(),
+            lambda items, rank, worker: items[worker::3][rank::2],
+        ),
+    ],
+    ids=["two filters", "one of two levels"],
+)
+def test_two_levels_of_parts_read_their_own_items_only(chain, share):
+    whole = list(chain())
+    for rank in range(2):
+        for worker in range(3):
+            dp = levelled(chain(), rank, worker)
+            expected = share(whole, rank, worker)
+            assert list(dp) == expected
+            (source,) = [pipe for pipe in walk(dp) if isinstance(pipe, Noting)]
+            assert source.read == expected
+    assert_resumes_everywhere(lambda: levelled(chain(), 1, 2), passes=2)
+
+
+def test_a_filter_that_is_not_in_use_passes_the_parts_of_another_on():
+    whole = list(nested())
+    dp = nested()
+    apply_sharding(dp, 2, 1, LEVELS.DISTRIBUTED)
+    assert list(dp) == whole[1::2]
+    dp = nested()
+    apply_sharding(dp, 3, 1, LEVELS.MULTIPROCESSING)
+    assert list(dp) == whole[1::3]
+
+
+class Together(Dataset):
+    """A data set that notes the indices of each call for several items."""
+
+    def __init__(self, n):
+        self.n, self.calls = n, []
+
+    def __getitem__(self, index):
+        return range(self.n)[index]
+
+    def __getitems__(self, indices):
+        self.calls.append(indices)
+        return [*indices]
+
+    def __len__(self):
+        return self.n
+
+
+@pytest.mark.parametrize("chain", [lambda dp: dp.sharding_filter(), lambda dp: dp.sharding_filter().sharding_filter()])
+def test_batches_of_a_part_are_read_by_one_call_each(chain):
+    def make():
+        data = Together(15)
+        return data, chain(SequenceWrapper(data, deepcopy=False).shuffle().set_seed(2)).batch(2)
+
+    whole = [item for batch in make()[1] for item in batch]
+    for part in range(3):
+        data, dp = make()
+        list(walk(dp))[1].apply_sharding(3, part)
+        batches = list(dp)
+        assert [item for batch in batches for item in batch] == whole[part::3]
+        assert data.calls == batches
+        assert [len(batch) for batch in batches] == [2, 2, 1]
+        dp.take(1)
+        data, resumed = make()
+        list(walk(resumed))[1].apply_sharding(3, part)
+        resumed.load_state_dict(dp.state_dict())
+        assert [len(batch) for batch in resumed] == [2, 1]
+        assert [len(call) for call in data.calls] == [2, 1]
+
+
+def test_reading_single_items_of_a_part_reads_none_ahead():
+    data = Together(15)
+    dp = SequenceWrapper(data, deepcopy=False).to_iter_datapipe().sharding_filter()
+    assert dp.take(2) == [0, 1]
+    assert data.calls == []
+    assert dp.batch(3).take(1) == data.calls == [[0, 1, 2]]

@@ -51,6 +51,7 @@ from penstock.pipes.iter.lines import LineReader as LineReader
 from penstock.pipes.iter.lines import ParagraphAggregator as ParagraphAggregator
 from penstock.pipes.iter.mix import Mixer as Mixer
 from penstock.pipes.iter.mix import SampleMultiplexer as SampleMultiplexer
+from penstock.pipes.iter.nodes import NodeReader as NodeReader
 from penstock.pipes.iter.number import Enumerator as Enumerator
 from penstock.pipes.iter.number import IndexAdder as IndexAdder
 from penstock.pipes.iter.number import LengthSetter as LengthSetter

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import product
 from typing import Any, ClassVar, TypeVar
 
 from ...registry import SHARDING_PRIORITIES, IterDataPipe, functional_datapipe
+from ..striding import Strided, strided
 
 T = TypeVar("T")
 
 
 @functional_datapipe("sharding_filter")
-class ShardingFilter(IterDataPipe[T]):
+class ShardingFilter(Strided[T]):
     """Yield every n-th item, where n readers share the stream; all items where nobody shares it.
 
     The runner, or torch's DataLoader, tells each reader which part is its own. What stands before this point is run by
-    every reader, so it belongs early in a chain: after listing, before opening and decoding.
+    every reader, so it belongs early in a chain: after listing, before opening and decoding. Right after a map-style
+    pipe's `shuffle` or `to_iter_datapipe` it costs nothing: of these, each reader reads its own items only.
 
     With `sharding_group_filter` only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
 
@@ -76,9 +78,10 @@ class ShardingFilter(IterDataPipe[T]):
             )
         self._begun = state["begun"]
 
-    def __iter__(self) -> Iterator[T]:
+    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         parts, part = self._part()
-        for item in islice(self.source, parts - 1 if self._begun else part, None, parts):
+        next_one = parts - 1 if self._begun else part
+        for item in strided(self.source, next_one + first * parts, step * parts, at_a_time):
             self._begun = True
             yield item
 
@@ -105,9 +108,11 @@ class ShardingRoundRobinDispatcher(ShardingFilter[T]):
     It is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
     `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
 
-    What stands before it is run in every worker, which keeps its own items and drops the others', where torchdata ran
-    it once, in a process of its own. The items are the same, but a source that cannot be read several times, or not
-    several times alike, needs another arrangement, such as to be read in the main process.
+    Where `DataLoader2` reads with workers, what stands before it is read once in each epoch, by a process of its own,
+    which sends each item to the worker whose shard it is for: for a source that cannot be read several times, or that
+    costs more than sending its items. Any number of items may wait for a shard that is behind the others. Behind it, a
+    `cycle` gives the same again in each round. A `DataLoader` of torch's runs what stands before it in every worker, as
+    with `sharding_filter`.
 
     Raises NotImplementedError for another level.
 

@@ -7,12 +7,13 @@ from collections.abc import Hashable
 from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, functional_datapipe, say_where
+from ..fetching import Fetching
 
 T = TypeVar("T")
 
 
 @functional_datapipe("in_memory_cache")
-class InMemoryCacheHolder(MapDataPipe[T]):
+class InMemoryCacheHolder(Fetching[T]):
     """Give each item of the source, which is asked for it once and not again.
 
     The same object is given each time, so what changes it in place changes it for ever. Indices that are equal have one
@@ -38,11 +39,9 @@ class InMemoryCacheHolder(MapDataPipe[T]):
             if kept is None:
                 kept = self._kept = {}
             if type(index) is not int:
-                try:
-                    index = operator.index(index)  # of a tensor, which is equal to no other as a key
-                except TypeError:
-                    if not isinstance(index, Hashable) or isinstance(index, slice):
-                        return self.source[index]
+                index = _as_key(index)
+                if not isinstance(index, Hashable) or isinstance(index, slice):
+                    return self.source[index]
             if index not in kept:
                 kept[index] = self.source[index]
             return kept[index]
@@ -50,5 +49,20 @@ class InMemoryCacheHolder(MapDataPipe[T]):
             say_where(error, self, index)
             raise
 
+    def _fetch(self, indices: list[Any]) -> list[T]:
+        if self._kept is None:
+            self._kept = {}
+        kept, keys = self._kept, [*map(_as_key, indices)]
+        if missing := [key for key in dict.fromkeys(keys) if key not in kept]:
+            kept.update(zip(missing, self.source.__getitems__(missing), strict=True))
+        return [kept[key] for key in keys]
+
     def __len__(self) -> int:
         return len(self.source)
+
+
+def _as_key(index: Any) -> Any:
+    try:
+        return operator.index(index)  # of a tensor, which is equal to no other as a key
+    except TypeError:
+        return index

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from ...registry import MapDataPipe, functional_datapipe, say_where
 from ...registry.torch_pipes import TorchMapDataPipe
 from ..arguments import expect_pipes
+from ..fetching import Fetching
 from .index import from_start
 
 T = TypeVar("T")
@@ -17,7 +18,7 @@ R = TypeVar("R", bound=tuple[Any, ...])
 
 
 @functional_datapipe("zip")
-class Zipper(MapDataPipe[R]):
+class Zipper(Fetching[R]):
     """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
 
     Negative indices count from the end of the shortest.
@@ -54,12 +55,18 @@ class Zipper(MapDataPipe[R]):
             say_where(error, self, index)
             raise
 
+    def _fetch(self, indices: list[Any]) -> list[R]:
+        length = len(self)
+        indices = [from_start(index, length) if type(index) is int else index for index in indices]
+        columns = [source.__getitems__(indices) for source in self.sources]
+        return [*zip(*columns, strict=True)]  # type: ignore[list-item]
+
     def __len__(self) -> int:
         return min(map(len, self.sources))
 
 
 @functional_datapipe("concat")
-class Concater(MapDataPipe[T]):
+class Concater(Fetching[T]):
     """Give the items of the first source, then those of the second, and so on, under one running index.
 
     The sources are read by 0, 1, 2, …. Negative indices count from the end of the last.
@@ -86,6 +93,18 @@ class Concater(MapDataPipe[T]):
         except Exception as error:
             say_where(error, self, index)
             raise
+
+    def _fetch(self, indices: list[int]) -> list[T]:
+        length, start = len(self), 0
+        numbers = [from_start(index, length) for index in indices]
+        found: dict[int, T] = {}
+        for source in self.sources:
+            end = start + len(source)
+            if mine := [number for number in numbers if start <= number < end]:
+                items = source.__getitems__([number - start for number in mine])
+                found.update(zip(mine, items, strict=True))
+            start = end
+        return [found[number] for number in numbers]
 
     def __len__(self) -> int:
         return sum(map(len, self.sources))

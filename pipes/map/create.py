@@ -10,16 +10,18 @@ from typing import Any, TypeVar
 import numpy as np
 from torch.utils.data import Dataset
 
-from ...registry import MapDataPipe, functional_datapipe, say_where
+from ...registry import functional_datapipe, say_where
+from ..fetching import Fetching
 
 T = TypeVar("T")
 
 
 @functional_datapipe(None)
-class SequenceWrapper(MapDataPipe[T]):
+class SequenceWrapper(Fetching[T]):
     """Give the items of anything that has `[…]` and `len`: a list, a dict by its keys, an array, a torch Dataset.
 
-    Indices mean what they mean to the sequence: negative ones count from the end of a list.
+    Indices mean what they mean to the sequence: negative ones count from the end of a list. Where it has
+    `__getitems__`, by which several items are read at once, the pipe has it too.
 
     With `deepcopy` the sequence is copied here, once, so that changes made to it later do not show. One that cannot be
     copied is read as it is, with a warning; a memory-mapped array is read as it is, since a copy would read its file.
@@ -46,6 +48,12 @@ class SequenceWrapper(MapDataPipe[T]):
         except Exception as error:
             say_where(error, self, index)
             raise
+
+    def _fetch(self, indices: list[Any]) -> Sequence[T]:
+        return self.sequence.__getitems__(indices)  # type: ignore[union-attr, no-any-return]
+
+    def _read_from(self) -> Sequence[Any]:
+        return [self.sequence]
 
     def __len__(self) -> int:
         return len(self.sequence)  # type: ignore[arg-type]

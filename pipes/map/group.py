@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, MapDataPipe, functional_datapipe, say_where
 from ..arguments import expect_batching
+from ..fetching import Fetch, fetch, fetcher
 from .index import from_start
 
 T = TypeVar("T")
@@ -18,12 +20,15 @@ class Batcher(MapDataPipe[Any]):
     """Give batches of `batch_size` items; the last one is shorter, or left out with `drop_last`, where they do not fit.
 
     The source is read by 0, 1, 2, …. Batches are numbered from 0, and negative numbers count from the end.
-    `wrapper_class` makes a batch of a list; the default is a list that torch's `unbatch` knows.
+    `wrapper_class` makes a batch of a list; the default is a list that torch's `unbatch` knows. Where the source has
+    `__getitems__`, the items of a batch are read by one call of it.
 
     >>> dp = SequenceWrapper("abcde").batch(2)
     >>> dp[0], dp[-1], len(dp)
     (['a', 'b'], ['e'], 3)
     """
+
+    transient = ("_together",)
 
     def __init__(
         self,
@@ -45,10 +50,17 @@ class Batcher(MapDataPipe[Any]):
             start = operator.index(index) * size
             if not 0 <= start <= length - size:  # no whole batch from there
                 start = from_start(index, self._batches_of(length)) * size
-            return self.wrapper_class([source[number] for number in range(start, min(start + size, length))])
+            numbers = range(start, min(start + size, length))
+            if self._together is None:
+                return self.wrapper_class([source[number] for number in numbers])
+            return self.wrapper_class([*fetch(self, self._together, [*numbers])])
         except Exception as error:
             say_where(error, self, index)
             raise
+
+    @functools.cached_property
+    def _together(self) -> Fetch[Any] | None:
+        return fetcher(self.source)
 
     def __len__(self) -> int:
         return self._batches_of(len(self.source))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import Guard, MapDataPipe, OnError, functional_datapipe, say_where
+from ..fetching import Fetching
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,7 +18,7 @@ def _as_it_is(item: Any) -> Any:
 
 
 @functional_datapipe("map")
-class Mapper(MapDataPipe[R]):
+class Mapper(Fetching[R]):
     """Give fn(item) for each item, computed each time it is asked for.
 
     Indices and keys, negative ones included, go to the source as they are. `on_error` is `"raise"` or a `Retry`: what
@@ -50,6 +51,17 @@ class Mapper(MapDataPipe[R]):
         except Exception as error:
             say_where(error, self, index)
             raise
+
+    def _fetch(self, indices: list[Any]) -> list[R]:
+        results: list[R] = []
+        items = self.source.__getitems__(indices)
+        try:
+            for item in items:
+                results.append(self._call(item))
+        except Exception as error:
+            say_where(error, self, indices[len(results)])
+            raise
+        return results
 
     @functools.cached_property
     def _call(self) -> Callable[[Any], R]:

@@ -14,6 +14,7 @@ import penstock as ps
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
+    from torchdata import nodes
     from torchdata.stateful_dataloader import StatefulDataLoader
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
@@ -153,6 +154,68 @@ def test_a_stateful_loader_whose_epoch_is_over_resumes_with_the_next(persistent_
     resumed = load()
     resumed.load_state_dict(loader.state_dict())
     assert sorted(flat(read(resumed))) == [double(x) for x in range(23)]
+
+
+@pytest.mark.parametrize("batch_size", [None, 4])
+@pytest.mark.parametrize(("num_workers", "persistent_workers"), [(0, False), (2, False), (2, True)])
+def test_a_stateful_loader_resumes_exactly_at_every_step_of_two_epochs(
+    num_workers: int, persistent_workers: bool, batch_size: int | None
+) -> None:
+    def load() -> Any:
+        options: Any = {"num_workers": num_workers, "persistent_workers": persistent_workers}
+        return StatefulDataLoader(chain(9), batch_size=batch_size, **options)
+
+    torch.manual_seed(3)
+    whole = load()
+    drawn_from, epochs, states = [], [], []
+    for _ in range(4):
+        drawn_from.append(torch.get_rng_state())
+        iterator = iter(whole)
+        states.append([whole.state_dict()])
+        epochs.append([])
+        for batch in iterator:
+            epochs[-1].append(batch.tolist() if batch_size else batch)
+            states[-1].append(whole.state_dict())
+        states[-1].append(whole.state_dict())  # the epoch is over, which it is not after its last item
+    items = [sorted(flat(epoch) if batch_size else epoch) for epoch in epochs]
+    assert items == [[double(x) for x in range(9)]] * 4
+
+    for number in range(2):
+        for taken, state in enumerate(states[number]):
+            torch.set_rng_state(drawn_from[number])  # of which each iterator draws a seed, one that is resumed, too
+            resumed = load()
+            resumed.load_state_dict(state)
+            read_anew = [[batch.tolist() if batch_size else batch for batch in resumed] for _ in range(2)]
+            over = taken > len(epochs[number])
+            rest = [] if over else [epochs[number][taken:]]
+            # torch draws more seeds for the first epoch of a loader with persistent workers than for the others
+            exact = len(rest) if persistent_workers and number else 2
+            assert read_anew[:exact] == [*rest, *epochs[number + 1 :]][:exact], f"after {taken} steps of epoch {number}"
+            assert [len(epoch) for epoch in read_anew[len(rest) :]] == [len(epochs[0])] * (2 - len(rest))
+
+
+@WORKERS
+def test_a_stateful_loader_resumes_a_chain_that_reads_a_node(num_workers: int) -> None:
+    def load() -> Any:
+        node = nodes.Prefetcher(ps.iter.IterableWrapper(range(12)).shuffle(buffer_size=5).to_node(), 2)
+        dp = ps.iter.NodeReader(node).map(double).sharding_filter()
+        return StatefulDataLoader(dp, batch_size=3, num_workers=num_workers)
+
+    torch.manual_seed(3)
+    whole = load()
+    epochs = [read(whole), read(whole)]
+    assert [sorted(flat(epoch)) for epoch in epochs] == [[double(x) for x in range(12)]] * 2
+    assert epochs[0] != epochs[1]
+    for taken in range(len(epochs[0]) + 1):
+        torch.manual_seed(3)
+        loader = load()
+        iterator = iter(loader)
+        begun = [next(iterator).tolist() for _ in range(taken)]
+        state = loader.state_dict()
+        torch.manual_seed(3)
+        resumed = load()
+        resumed.load_state_dict(state)
+        assert [begun + read(resumed), read(resumed)] == epochs
 
 
 def test_a_stateful_loader_goes_on_from_the_state_of_the_chain_and_does_not_begin_anew() -> None:

@@ -1,0 +1,268 @@
+"""Chains and the nodes of `torchdata.nodes`, both ways."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import torch
+
+from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, seed_graph
+from ...registry.display import step
+from ...registry.state import node_before_pass, take_seeds
+from ..extras import require
+
+if TYPE_CHECKING:
+    from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unused-ignore]
+
+__all__ = ["NodeReader"]
+
+T = TypeVar("T")
+
+
+@functional_datapipe(None)
+class NodeReader(Seeded, IterDataPipe[T]):
+    """Yield the items of a node of `torchdata.nodes`, or of the root of a `torchdata.nodes.Loader`.
+
+    Each pass resets the node, which then belongs to this pipe and is read by nothing else. States contain the node's
+    own, which is as exact as its nodes are. What is not plain data in it, such as tensors, is kept as `torch.save`
+    writes it, and read with `weights_only=True`.
+
+    Where the node reads chains, made by `to_node`, `set_seed` and the seeds of loaders govern them too. To share the
+    items among workers, put a `sharding_filter` after this: one inside of the node is not found. Pickles and copies,
+    which loaders send to workers, have the node as it is before a pass; they can be made where what it holds can be
+    pickled. When a pass is given up, the threads and processes of the node end.
+
+    Raises TypeError for what is no node, and ImportError where torchdata is missing.
+
+    >>> from torchdata.nodes import Prefetcher
+    >>> node = Prefetcher(IterableWrapper(range(6)).shuffle().to_node(), prefetch_factor=2)
+    >>> dp = NodeReader(node).batch(3)
+    >>> sorted(dp.unbatch())
+    [0, 1, 2, 3, 4, 5]
+    """
+
+    holds_items = False
+    transient = ("_reading", "_unused")
+
+    _seed_to_come: int | None = None
+    """What the chains in the node are seeded with when the next pass begins."""
+    _place: dict[str, Any] | None = None
+    """The node's state after the last pass, or the one to go on from."""
+    _must_get_there = False
+    """Whether the node stands elsewhere, and has to be reset to that state before anything else."""
+    _anew = True
+    """Whether the pass is a new one, and not the rest of one."""
+    _reading = False
+    _unused: Any = None
+    """The node as it was before its first pass, once that has begun: a reset would not bring it back to its epoch."""
+
+    def __init__(self, node: BaseNode[T] | Loader[T]) -> None:
+        nodes = require("torchdata.nodes", "nodes")
+        root = node.root if isinstance(node, nodes.Loader) else node
+        if not isinstance(root, nodes.BaseNode):
+            raise TypeError(
+                f"NodeReader reads a node of torchdata.nodes, and this is of type {type(node).__name__}; "
+                "other iterables go into an IterableWrapper"
+            )
+        self.node = root
+
+    def __iter__(self) -> Iterator[T]:
+        node = self.node
+        self._begin()
+        self._reading = True
+        try:
+            yield from node
+        finally:
+            with suppress(Exception):  # a node that failed need not be able to tell where it stands
+                self._place = _as_plain(node.state_dict())
+            self._reading = False
+            for part in _nodes_in(node):
+                _end_threads(part)
+
+    def _begin(self) -> None:
+        if self._unused is None:
+            self._unused = _before_a_pass(self.node)
+        if self._must_get_there and self._place is not None:
+            self.node.reset(_as_it_was(self._place))
+            if self._anew:
+                next(self.node, None)  # nodes count an epoch when something was asked of it, if only the end
+        self._must_get_there = False
+        if self._anew:
+            if self._seed_to_come is not None:
+                for number, chain in enumerate(self._chains()):
+                    seed_graph(chain, derive_seed(self._seed_to_come, number))
+                self._seed_to_come = None
+            self.node.reset()
+
+    def _chains(self) -> list[IterDataPipe[Any]]:
+        from ..chain_node import ChainNode
+
+        return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]
+
+    # What the order of the coming pass follows from is the node's state after the last one: its epoch.
+
+    def set_seed(self, seed: int) -> Self:
+        """Fix the random order of the chains that the node reads."""
+        self._seed_to_come, self._passes = int(seed), 0
+        return self
+
+    def begin_random_pass(self) -> None:
+        self._passes += 1
+        self._anew = True
+
+    def random_state(self) -> dict[str, Any]:
+        if self._reading:
+            self._place = _as_plain(self.node.state_dict())
+        state: dict[str, Any] = {"passes": self._passes}
+        if self._place is not None:
+            state["node"] = self._place
+        if self._seed_to_come is not None:
+            state["seed"] = self._seed_to_come
+        elif self._place is None and (seeds := [node_before_pass(chain) for chain in self._chains()]):
+            state["chains"] = seeds
+        return state
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        self._passes, self._place, self._seed_to_come = state["passes"], state.get("node"), state.get("seed")
+        self._must_get_there, self._anew = True, False
+        if self._place is None and self._unused is not None:
+            self.node = _before_a_pass(self._unused)
+        for chain, seeds in zip(self._chains(), state.get("chains", ()), strict=False):
+            take_seeds(chain, seeds, behind_branches=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "node": _before_a_pass(self.node, to_send=True)} if "node" in state else state
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        try:
+            vars(copied).update(copy.deepcopy(self.__getstate__(), memo))
+        except Exception as error:
+            error.add_note(
+                f"penstock: the node of {step(self)} cannot be copied, as loaders and workers need it; a generator, an "
+                "open file or the like in it must be made by what a reset begins"
+            )
+            raise
+        return copied
+
+
+def to_node(self: IterDataPipe[T]) -> BaseNode[T]:
+    """Return the chain as a node of `torchdata.nodes`, which goes where nodes go: into a Prefetcher, a Loader, ….
+
+    Each reset without a state is a new pass over the chain, with the order that it has in that pass. The node's state
+    is the chain's, so that a Loader over it resumes exactly. While it is in use, the chain is read by nothing else.
+
+    Raises ImportError where torchdata is missing.
+
+    >>> from torchdata.nodes import Batcher, Loader
+    >>> node = IterableWrapper(range(5)).map(lambda x: x * 10).to_node()
+    >>> list(Loader(Batcher(node, batch_size=2, drop_last=False)))
+    [[0, 10], [20, 30], [40]]
+    """
+    require("torchdata.nodes", "nodes")
+    from ..chain_node import ChainNode
+
+    return ChainNode(self)
+
+
+IterDataPipe.to_node = to_node  # type: ignore[attr-defined]  # not an operator: what it gives is no pipe
+
+
+def _nodes_in(value: Any) -> Iterator[Any]:
+    """Yield a node and all that it reads from, or the nodes in a container."""
+    if _is_node(value):
+        yield value
+        for part in vars(value).values():
+            yield from _nodes_in(part)
+    elif _holds_nodes(value):
+        for part in _parts(value):
+            yield from _nodes_in(part)
+
+
+def _before_a_pass(value: Any, to_send: bool = False) -> Any:
+    """Return a copy of a node, and of those it reads from, without what their last reset made: threads and iterators.
+
+    What is not a node is not copied. In a copy `to_send`, modules are replaced by what can be pickled.
+    """
+    if _is_node(value):
+        node = copy.copy(value)
+        for name, part in vars(node).items():
+            begun = name == "_it" and not _is_node(part)  # where torchdata's nodes keep what a reset makes
+            vars(node)[name] = None if begun else _before_a_pass(part, to_send)
+        return node
+    if _holds_nodes(value):
+        if isinstance(value, dict):
+            return {name: _before_a_pass(part, to_send) for name, part in value.items()}
+        return type(value)(_before_a_pass(part, to_send) for part in value)
+    return _ByName(value) if to_send and isinstance(value, ModuleType) else value
+
+
+class _ByName:
+    """Stands for a module in a pickle or a copy; torchdata 0.11 keeps one in its mappers."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return import_module, (self._module.__name__,)
+
+
+def _end_threads(node: Any) -> None:
+    # After torchdata 0.11 nodes have a shutdown. In 0.11, their threads end when the node is collected, by this.
+    end: Callable[[], None] | None = getattr(node, "shutdown", None) or getattr(
+        vars(node).get("_it"), "_shutdown", None
+    )
+    if end is not None:
+        end()
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, _base_node())
+
+
+def _holds_nodes(value: Any) -> bool:
+    """Say whether a value is a container of nodes. Only its first part is looked at: it may be a large data set."""
+    return type(value) in (dict, list, tuple) and _is_node(next(iter(_parts(value)), None))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _base_node() -> Any:
+    return require("torchdata.nodes", "nodes").BaseNode
+
+
+def _as_plain(value: Any) -> Any:
+    """Return a node's state as plain data, copied: nodes change what they were given, or give what they change.
+
+    What is not plain is kept as bytes, under `$torch`. Other keys that begin so get another `$`: states of chains that
+    are nested in the node's have such keys, which have a meaning for the chain outside, too.
+    """
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        return value
+    if type(value) is list:
+        return [_as_plain(part) for part in value]
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {f"${key}" if key.startswith("$") else key: _as_plain(part) for key, part in value.items()}
+    saved = io.BytesIO()
+    torch.save(value, saved)
+    return {"$torch": saved.getvalue()}
+
+
+def _as_it_was(value: Any) -> Any:
+    """Return the state of which `_as_plain` made plain data."""
+    if isinstance(value, list):
+        return [_as_it_was(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"$torch"}:
+        return torch.load(io.BytesIO(value["$torch"]), weights_only=True)
+    return {key.removeprefix("$"): _as_it_was(part) for key, part in value.items()}

@@ -1,0 +1,39 @@
+"""Every n-th item of a stream, without the items between where they need not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TypeVar
+
+from ..registry import IterDataPipe
+from ..registry.iteration import begin_pass
+
+__all__ = ["Strided", "strided"]
+
+T = TypeVar("T")
+
+
+class Strided(IterDataPipe[T]):
+    """Yield items of which some can be had without the others: the base of the operators that know where they are.
+
+    `__iter__` is `_items`. A subclass that defines another one is read in full, since it may do anything to the items.
+    """
+
+    def __iter__(self) -> Iterator[T]:
+        return self._items(0, 1, 1)
+
+    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
+        """Yield every `step`-th item from number `first` of those to come, read `at_a_time` where that is one call."""
+        raise NotImplementedError(f"{type(self).__name__} must define _items")
+
+
+def strided(source: IterDataPipe[T], first: int = 0, step: int = 1, at_a_time: int = 1) -> Iterator[T]:
+    """Begin a pass over a source of which every `step`-th item is wanted, from number `first` of those to come.
+
+    `at_a_time` is how many of these the reader takes together: no more are read ahead of what it asks for.
+    """
+    if type(source).__iter__ is Strided.__iter__:
+        return begin_pass(source, lambda pipe: pipe._items(first, step, at_a_time))
+    items = iter(source)
+    return items if (first, step) == (0, 1) else islice(items, first, None, step)

@@ -1,0 +1,476 @@
+"""Chains and the nodes of torchdata.nodes, both ways."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from torchdata import nodes
+
+import penstock as ps
+from penstock.registry import apply_sharding, check_operator, seed_graph
+from resuming import assert_resumes_everywhere, passed_on
+
+pytestmark = pytest.mark.timeout(50)
+
+LAWS_OF_RESUMING = ["resumed_after_every_item", "resumed_at_either_end", "resumed_again_and_again"]
+
+
+class EpochSampler:
+    """Another order in each epoch, as of torch's DistributedSampler."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator()
+        generator.manual_seed(self.epoch)
+        return iter(torch.randperm(self.length, generator=generator).tolist())
+
+
+def ten_times(x: Any) -> Any:
+    return x * 10
+
+
+def fail(x: Any) -> NoReturn:
+    raise KeyError(x)
+
+
+def shuffled(n: int = 7) -> Any:
+    return ps.iter.IterableWrapper(range(n)).shuffle(buffer_size=4).set_seed(5)
+
+
+def mixed(*parts: Any, until: str = nodes.StopCriteria.CYCLE_UNTIL_ALL_DATASETS_EXHAUSTED) -> Any:
+    sources = dict(enumerate(parts))
+    return nodes.MultiNodeWeightedSampler(sources, dict.fromkeys(sources, 0.5), stop_criteria=until)
+
+
+NODES: dict[str, Callable[[], Any]] = {
+    "wrapper": lambda: nodes.IterableWrapper(range(5)),
+    "mapper": lambda: nodes.Mapper(nodes.IterableWrapper(range(5)), ten_times),
+    "batches": lambda: nodes.Batcher(nodes.IterableWrapper(range(5)), 2, drop_last=False),
+    "unbatched": lambda: nodes.Unbatcher(nodes.Batcher(nodes.IterableWrapper(range(5)), 2, drop_last=False)),
+    "epochs": lambda: nodes.SamplerWrapper(EpochSampler(5)),
+    "prefetched": lambda: nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(5)), 3),
+    "seldom saved": lambda: nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(5)), 3, snapshot_frequency=3),
+    "chain": lambda: shuffled().to_node(),
+    "prefetched chain": lambda: nodes.Prefetcher(shuffled().to_node(), 3),
+    "batched chain": lambda: nodes.Batcher(shuffled().to_node(), 3, drop_last=False),
+    "loader": lambda: nodes.Loader(nodes.Prefetcher(shuffled().to_node(), 2)),
+    "forked chain": lambda: _zipped_with_itself(shuffled(4)).to_node(),
+}
+
+
+def _zipped_with_itself(dp: Any) -> Any:
+    first, second = dp.fork(2)
+    return first.zip(second.map(ten_times))
+
+
+# NodeReader
+
+
+@pytest.mark.parametrize("make", NODES.values(), ids=NODES.keys())
+def test_a_node_resumes_exactly_after_every_item_of_every_pass(make: Callable[[], Any]) -> None:
+    assert_resumes_everywhere(lambda: ps.iter.NodeReader(make()), passes=3)
+
+
+@pytest.mark.parametrize("until", ["ALL_DATASETS_EXHAUSTED", "FIRST_DATASET_EXHAUSTED"])
+def test_a_node_that_draws_from_several_resumes_exactly_though_its_state_holds_tensors(until: str) -> None:
+    def make() -> Any:
+        parts = nodes.IterableWrapper(range(4)), shuffled(3).map(str).to_node()
+        return ps.iter.NodeReader(mixed(*parts, until=until)).map(repr)
+
+    check_operator(make, LAWS_OF_RESUMING)
+    first, second = make(), make()
+    assert [list(first) for _ in range(3)] == [list(second) for _ in range(3)]
+
+
+@pytest.mark.parametrize("options", [{}, {"snapshot_frequency": 3}, {"prebatch": 2}])
+def test_a_node_with_threads_resumes_exactly(options: dict[str, Any]) -> None:
+    def make() -> Any:
+        return ps.iter.NodeReader(nodes.ParallelMapper(shuffled(4).to_node(), ten_times, num_workers=2, **options))
+
+    expected = make()
+    epochs = [list(expected) for _ in range(3)]
+    assert sorted(epochs[0]) == [0, 10, 20, 30]
+    for taken in range(5):
+        dp = make()
+        list(dp)
+        assert list(islice(dp, taken)) == epochs[1][:taken]
+        resumed = make()
+        resumed.load_state_dict(passed_on(dp))
+        assert [list(resumed), list(resumed)] == [epochs[1][taken:], epochs[2]]
+
+
+def test_chains_of_all_kinds_stand_behind_a_node() -> None:
+    def make() -> Any:
+        dp = ps.iter.NodeReader(nodes.Prefetcher(shuffled(9).to_node(), 2))
+        return dp.map(ten_times).shuffle(buffer_size=3).set_seed(1).batch(2)
+
+    assert_resumes_everywhere(make)
+
+
+def test_a_forked_node_and_a_forked_chain_inside_of_it_have_states_of_their_own() -> None:
+    assert_resumes_everywhere(lambda: _zipped_with_itself(ps.iter.NodeReader(NODES["forked chain"]())), passes=2)
+
+
+def test_a_pass_that_was_given_up_is_an_epoch_of_the_node() -> None:
+    def make() -> Any:
+        return ps.iter.NodeReader(nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(6)), 2)).header(3).cycle(4)
+
+    whole = make().take_all()
+    assert len({tuple(whole[n : n + 3]) for n in range(0, 12, 3)}) == 4
+    assert_resumes_everywhere(make, passes=1)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        lambda epochs: epochs(4).header(2).cycle(2).batch(3),
+        lambda epochs: epochs(3).concat(epochs(2)),
+        lambda epochs: epochs(4).in_memory_cache(),
+        lambda epochs: _with_its_beginning(epochs(4)),
+    ],
+)
+def test_epochs_of_a_node_are_exact_however_the_chain_reads_it(chain: Callable[[Any], Any]) -> None:
+    def epochs(length: int) -> Any:
+        return ps.iter.NodeReader(nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(length)), 2))
+
+    assert_resumes_everywhere(lambda: chain(epochs))
+
+
+def _with_its_beginning(dp: Any) -> Any:
+    first, second = dp.fork(2)
+    return first.zip(second.header(2))
+
+
+def test_a_reader_that_was_read_goes_back_to_before_its_first_pass() -> None:
+    dp = ps.iter.NodeReader(nodes.ParallelMapper(nodes.SamplerWrapper(EpochSampler(6)), ten_times, num_workers=1))
+    state = dp.state_dict()
+    epochs = [list(dp), list(dp)]
+    dp.load_state_dict(state)
+    assert [list(dp), list(dp)] == epochs
+
+
+@pytest.mark.parametrize("make", [lambda: nodes.IterableWrapper(range(5)), lambda: shuffled(5).to_node()])
+def test_a_reader_holds_all_laws(make: Callable[[], Any]) -> None:
+    check_operator(lambda: ps.iter.NodeReader(make()), _laws_but("same_seed_same_order"))
+
+
+def _laws_but(left_out: str) -> list[str]:
+    return [law for law in ps.registry.laws.LAWS["iter"] if law != left_out]
+
+
+def test_nothing_is_asked_of_a_node_before_its_first_item() -> None:
+    asked: list[int] = []
+
+    def items() -> Iterator[int]:
+        for x in range(3):
+            asked.append(x)
+            yield x
+
+    class Items:
+        def __iter__(self) -> Iterator[int]:
+            return items()
+
+    dp = ps.iter.NodeReader(nodes.Prefetcher(nodes.IterableWrapper(Items()), 2))
+    iterator = iter(dp)
+    dp.state_dict()
+    assert asked == []
+    assert next(iterator) == 0
+
+
+def test_states_are_not_changed_by_what_resumes_from_them() -> None:
+    def make() -> Any:
+        return ps.iter.NodeReader(mixed(nodes.IterableWrapper(range(2)), nodes.IterableWrapper("ab")))
+
+    dp = make()
+    begun = dp.take(1)
+    state = dp.state_dict()
+    before = copy.deepcopy(state)
+    rests = []
+    for _ in range(2):
+        resumed = make()
+        resumed.load_state_dict(state)
+        rests.append(list(resumed))
+    assert rests[0] == rests[1]
+    assert len(begun + rests[0]) >= 4
+    assert state == before
+
+
+def test_what_a_state_holds_that_is_no_plain_data_comes_back_as_it_was() -> None:
+    class Draws(nodes.BaseNode):  # type: ignore[misc, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[Any] = []
+
+        def reset(self, initial_state: Any = None) -> None:
+            super().reset(initial_state)
+            self.seen.append(initial_state)
+
+        def next(self) -> int:
+            return 1
+
+        def get_state(self) -> dict[str, Any]:
+            return {"tensor": torch.arange(3), "pair": (1, {2: "b"}), "$torch": [True, None], "$shared": {"$": 0.5}}
+
+    dp, node = ps.iter.NodeReader(Draws()), Draws()
+    dp.take(1)
+    resumed = ps.iter.NodeReader(node)
+    resumed.load_state_dict(dp.state_dict())
+    resumed.take(1)
+    (seen,) = node.seen
+    assert torch.equal(seen.pop("tensor"), torch.arange(3))
+    assert seen == {"pair": (1, {2: "b"}), "$torch": [True, None], "$shared": {"$": 0.5}}
+
+
+def test_an_error_of_a_node_names_the_reader() -> None:
+    dp = ps.iter.NodeReader(nodes.Prefetcher(nodes.Mapper(nodes.IterableWrapper(range(3)), fail), 2)).map(str)
+    with pytest.raises(KeyError, match="in fail") as caught:
+        list(dp)
+    (note,) = caught.value.__notes__
+    assert note.startswith("penstock: raised in NodeReader(<torchdata.nodes.prefetch.")
+    inside = ps.iter.NodeReader(nodes.Prefetcher(ps.iter.IterableWrapper(range(3)).map(fail).to_node(), 2))
+    with pytest.raises(KeyError, match=r"raised in Mapper\(fail\), on 0"):
+        list(inside)
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], ps.iter.IterableWrapper("ab"), None])
+def test_a_reader_wants_a_node(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=f"a node of torchdata.nodes, and this is of type {type(wrong).__name__}"):
+        ps.iter.NodeReader(wrong)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ps.iter.NodeReader(nodes.IterableWrapper("a")), lambda: ps.iter.IterableWrapper("a").to_node()],
+)
+def test_a_missing_torchdata_is_said(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchdata.nodes", None)
+    monkeypatch.setattr(nodes, "IterableWrapper", list)
+    with pytest.raises(ImportError, match=r'pip install "penstock\[nodes\]"'):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nodes.Prefetcher(shuffled(50).to_node(), 2),
+        lambda: nodes.ParallelMapper(shuffled(50).to_node(), ten_times, num_workers=2),
+        lambda: mixed(nodes.Prefetcher(shuffled(50).to_node(), 2), nodes.Prefetcher(shuffled(50).to_node(), 2)),
+    ],
+)
+def test_a_pass_that_is_given_up_ends_the_threads_of_its_nodes(make: Callable[[], Any]) -> None:
+    before = {*threading.enumerate()}
+    dp = ps.iter.NodeReader(make())
+    iterator: Any = iter(dp)
+    next(iterator)
+    ours = {*threading.enumerate()} - before
+    assert ours
+    iterator.close()
+    deadline = time.monotonic() + 10
+    while any(thread.is_alive() for thread in ours) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(thread.is_alive() for thread in ours)
+    assert len(list(dp)) >= 50
+
+
+@pytest.mark.parametrize("copied", [lambda dp: pickle.loads(pickle.dumps(dp)), copy.deepcopy])
+@pytest.mark.parametrize("taken", [0, 2, 9])
+def test_a_copy_begins_with_the_epoch_that_would_have_come(copied: Callable[[Any], Any], taken: int) -> None:
+    def make() -> Any:
+        chain = nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(6)), 2)
+        return ps.iter.NodeReader(nodes.ParallelMapper(chain, ten_times, num_workers=1))
+
+    dp, same = make(), make()
+    dp.take(taken)
+    same.take(taken)
+    assert list(copied(dp)) == list(same) == list(dp)
+
+
+def test_a_node_that_cannot_be_copied_is_named_by_loaders() -> None:
+    dp = ps.iter.NodeReader(nodes.IterableWrapper(x for x in "ab"))
+    with pytest.raises(TypeError, match="generator") as caught:
+        ps.DataLoader2(dp.sharding_filter())
+    (note,) = caught.value.__notes__
+    assert note.startswith("penstock: the node of NodeReader(<torchdata.nodes")
+    assert "cannot be copied" in note
+    assert list(dp) == ["a", "b"]
+
+
+def test_seeds_reach_the_chains_in_a_node() -> None:
+    def epochs(seed: int) -> list[list[int]]:
+        dp = ps.iter.NodeReader(mixed(ps.iter.IterableWrapper(range(9)).shuffle().to_node()))
+        seed_graph(dp, seed)
+        return [list(dp) for _ in range(2)]
+
+    assert epochs(1) == epochs(1) != epochs(2)
+    assert epochs(1)[0] != epochs(1)[1]
+
+
+def test_the_shards_of_a_node_are_the_whole() -> None:
+    items = []
+    for shard in range(3):
+        dp = ps.iter.NodeReader(nodes.Prefetcher(ps.iter.IterableWrapper(range(20)).shuffle().to_node(), 2))
+        dp = dp.sharding_filter()
+        seed_graph(dp, 7, shard)
+        apply_sharding(dp, 3, shard)
+        items += list(dp)
+    assert sorted(items) == [*range(20)]
+
+
+def test_a_loader_with_workers_reads_a_node_and_resumes_on_another_number_of_workers() -> None:
+    def load(num_workers: int) -> Any:
+        dp = ps.iter.NodeReader(nodes.Prefetcher(ps.iter.IterableWrapper(range(20)).shuffle().to_node(), 2))
+        service = ps.MultiProcessingReadingService(num_workers=num_workers, num_shards=2)
+        loader = ps.DataLoader2(dp.sharding_filter().map(ten_times), reading_service=service)
+        loader.seed(3)
+        return loader
+
+    with load(2) as loader:
+        expected = [list(loader), list(loader)]
+        assert sorted(expected[0]) == sorted(expected[1]) == [x * 10 for x in range(20)]
+        assert expected[0] != expected[1]
+    with load(2) as loader:
+        begun = list(islice(iter(loader), 7))
+        state = loader.state_dict()
+    with load(1) as loader:
+        loader.load_state_dict(state)
+        assert begun + list(loader) == expected[0]
+        assert list(loader) == expected[1]
+
+
+# to_node
+
+
+@pytest.mark.parametrize("restart", [True, False])
+@pytest.mark.parametrize(
+    "over",
+    [
+        lambda node: node,
+        lambda node: nodes.Prefetcher(node, 3),
+        lambda node: nodes.Prefetcher(node, 3, snapshot_frequency=2),
+        lambda node: nodes.Batcher(node, 2, drop_last=False),
+        lambda node: nodes.Prefetcher(nodes.Batcher(nodes.Mapper(node, ten_times), 2, drop_last=True), 2),
+        lambda node: mixed(node, nodes.IterableWrapper([-1, -2])),
+    ],
+    ids=["alone", "prefetched", "seldom saved", "batched", "several", "mixed"],
+)
+def test_a_loader_over_a_chain_resumes_exactly_in_every_epoch(over: Callable[[Any], Any], restart: bool) -> None:
+    def load() -> Any:
+        return nodes.Loader(over(shuffled().to_node()), restart_on_stop_iteration=restart)
+
+    _assert_loader_resumes(load, epochs=3, restart=restart)
+
+
+def test_a_loader_over_threads_that_read_a_chain_resumes_exactly() -> None:
+    def load() -> Any:
+        return nodes.Loader(nodes.ParallelMapper(shuffled(4).to_node(), ten_times, num_workers=2))
+
+    _assert_loader_resumes(load, epochs=2, restart=True)
+
+
+def test_from_a_node_to_a_chain_to_a_node_resumes_exactly_at_every_item_of_two_epochs() -> None:
+    def load() -> Any:
+        first = nodes.Prefetcher(nodes.SamplerWrapper(EpochSampler(9)), 2)
+        dp = ps.iter.NodeReader(first).map(ten_times).shuffle(buffer_size=4).set_seed(2).batch(2)
+        return nodes.Loader(nodes.Prefetcher(dp.to_node(), 2))
+
+    _assert_loader_resumes(load, epochs=3, restart=True)
+
+
+def _assert_loader_resumes(load: Callable[[], Any], epochs: int, restart: bool) -> None:
+    """The last epoch is there to be the one after that in which a state is taken."""
+    whole = load()
+    expected = [list(whole) for _ in range(epochs)]
+    assert len({str(epoch) for epoch in expected}) == epochs, "every epoch has another order"
+    for number in range(epochs - 1):
+        for taken in range(len(expected[number]) + 1):
+            loader = load()
+            for _ in range(number):
+                list(loader)
+            iterator = iter(loader)
+            begun = list(islice(iterator, taken))
+            state = pickle.loads(pickle.dumps(loader.state_dict()))
+            rest = list(iterator)
+            assert begun + rest == expected[number]
+            resumed = load()
+            resumed.load_state_dict(state)
+            at_end = restart and not rest  # there, the Loader goes on with the next epoch
+            epochs_left = expected[number + 1 :] if at_end else [rest, *expected[number + 1 :]]
+            assert [list(resumed) for _ in epochs_left] == epochs_left, f"after {taken} items of epoch {number}"
+
+
+def test_a_reset_without_a_state_is_a_new_pass_whatever_was_read() -> None:
+    node, same = shuffled().to_node(), shuffled()
+    expected = [list(same) for _ in range(4)]
+    node.reset()
+    node.reset()  # nothing was read: the pass is still to come
+    assert list(node) == expected[0]
+    assert list(node) == []
+    node.reset()
+    assert list(islice(node, 3)) == expected[1][:3]
+    state = node.state_dict()
+    node.reset()
+    assert list(node) == expected[2]
+    node.reset(state)
+    assert list(node) == expected[1][3:]
+    node.reset(state)
+    node.reset()  # the pass that the state is of is over
+    assert list(node) == expected[2]
+
+
+def test_the_state_of_a_node_is_that_of_the_chain() -> None:
+    dp = shuffled()
+    node = dp.to_node()
+    begun = list(islice(node, 3))
+    state = json.loads(json.dumps(node.state_dict()))
+    resumed = shuffled()
+    resumed.load_state_dict(state)
+    assert begun + list(resumed) == list(shuffled())
+    with pytest.raises(ValueError, match="the state is of another chain"):
+        dp.map(str).to_node().reset(state)
+
+
+def test_a_node_is_pickled_as_it_is_before_a_pass() -> None:
+    node = shuffled().to_node()
+    next(node)
+    copied = pickle.loads(pickle.dumps(node))
+    assert sorted(copied) == [*range(7)]
+
+
+def test_a_node_that_is_reset_closes_what_the_pass_before_held() -> None:
+    closed: list[str] = []
+
+    class Closing(ps.IterDataPipe[int]):
+        def __iter__(self) -> Iterator[int]:
+            try:
+                yield from range(3)
+            finally:
+                closed.append("closed")
+
+    node = Closing().to_node()
+    next(node)
+    node.reset()
+    assert closed == ["closed"]
+    next(node)
+    node.shutdown()
+    assert closed == ["closed", "closed"]
+
+
+def test_a_map_style_chain_becomes_a_node_by_way_of_an_iterable_one() -> None:
+    dp = ps.map.SequenceWrapper("abc").map(str.upper).to_iter_datapipe()
+    assert list(nodes.Loader(dp.to_node())) == ["A", "B", "C"]
