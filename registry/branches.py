@@ -87,6 +87,10 @@ class Branch(IterDataPipe[T]):
         """Say whether it was told from where its next pass is to go on."""
         return self._handed_down is not None
 
+    def go_on_from(self, node: Node) -> None:
+        """Learn from where the next pass is to go on, in the generation under way."""
+        self._pass, self._handed_down = None, node
+
     def forget_to_join(self) -> None:
         """Learn that the generation is over that a state said the next pass was to join."""
         if self._handed_down is not None and self._handed_down.get("at") == "start":

@@ -193,7 +193,8 @@ def _deliver(
         raise
     except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
         current.error = repr(error)
-        say_where(error, pipe)
+        if isinstance(error, SystemExit):  # it comes from a function of the user's, and ends a worker
+            say_where(error, pipe)
         raise
     finally:
         close(own)

@@ -145,6 +145,15 @@ class Splitter(IterDataPipe[Any]):
             if generation is not None and branch.number in generation.joined:
                 self._end(generation)
 
+    def read_again(self, branch: Branch[Any], node: Node) -> None:
+        """Let a branch that has read in the generation under way go back in it, to where a node says."""
+        with self._lock:
+            replace_live_iterator(branch)
+            generation = self._live()
+            if generation is not None:
+                generation.joined.discard(branch.number)
+            branch.go_on_from(node)
+
     def _begin_generation(self) -> Generation:
         earlier = self._live()
         if earlier is not None:

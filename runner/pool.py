@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from ..pipes.processes import PREPARATIONS, context_for, describe_exit, start
 from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
-from .shards import Place, ReadOptions, Received, WorkerInfo
-from .transport import Inbox, blocks_for_each, receive_parcel_descriptor
+from .dispatch import divided, run_dispatch
+from .line import Arrival, Receiver
+from .shards import Epoch, Place, ReadOptions, Received, WorkerInfo
+from .transport import blocks_for_each, receive_parcel_descriptor
 from .watch import Sighting
-from .worker import STOP, Arrival, Credit, Epoch, Setup, run
+from .worker import Setup, run
 
 __all__ = ["Interrupted", "WorkerPool"]
 
@@ -41,51 +42,53 @@ class Interrupted(BaseException):
 class _Line:
     """One worker process, and the connection to it."""
 
-    def __init__(self, setup: Setup, options: ReadOptions) -> None:
-        context: Any = context_for(options.start_method, run.__module__)
-        self._prefetch = options.worker_prefetch
+    def __init__(self, setup: Setup, options: ReadOptions, dispatched: dict[tuple[int, int], Connection]) -> None:
+        name = f"penstock-worker-{setup.worker.worker_id}"
+        connection, self._process = _started(options.start_method, name, run, dispatched)
         self._timeout = options.timeout
-        self._eaten = 0
-        self._inbox = Inbox()
-        self.worker = setup.worker
-        self._connection, theirs = context.Pipe(duplex=True)
-        self._process = context.Process(
-            target=run, args=(theirs,), name=f"penstock-worker-{setup.worker.worker_id}", daemon=True
-        )
-        start(self._process)
-        theirs.close()  # so that the worker's end is the only one, and its death is seen at once
+        self._receiver = Receiver(connection, options.worker_prefetch)
         self._sighting: Sighting | None = None
-        self._send(cloudpickle.dumps(PREPARATIONS))
-        self._send(cloudpickle.dumps(setup))
+        self.worker = setup.worker
+        with self._alive():
+            connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
+            connection.send_bytes(cloudpickle.dumps(setup))
 
-    def begin(self, number: int, seed: int, places: list[Place], rank: int) -> None:
-        self._eaten = 0
-        self._send(pickle.dumps(Credit(0, self._inbox.unused_blocks())))
-        self._send(pickle.dumps(Epoch(number, seed, self._prefetch, places, rank)))
+    def begin(self, epoch: Epoch, places: list[Place]) -> None:
+        with self._alive():
+            self._receiver.begin(epoch, places)
 
-    def receive(self, epoch: int, interruption: Connection) -> tuple[Arrival, Any]:
+    def receive(self, epoch: Epoch, interruption: Connection) -> tuple[Arrival, Any]:
         """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped."""
-        while True:
-            self._wait(interruption)
-            try:
+        with self._alive():
+            while True:
+                self._wait(interruption)
                 if self._sighting is None:
-                    self._sighting = Sighting(self._receive_descriptor())
+                    self._sighting = Sighting(receive_parcel_descriptor(self._receiver.connection))
                     continue
-                arrival: Arrival = pickle.loads(self._connection.recv_bytes())
-                item = None
-                if arrival.parcel is not None:
-                    item = self._inbox.unpack(arrival.parcel, self._receive_descriptor)
-            except (EOFError, ConnectionResetError):
-                raise self._death() from None
-            if arrival.epoch == epoch:
-                return arrival, item
+                arrival, item = self._receiver.receive()
+                if arrival.reading == epoch.reading:
+                    if arrival.parcel is not None:
+                        self._receiver.take_one()
+                    return arrival, item
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """Let what goes wrong with the connection be an error that says how the worker ended."""
+        try:
+            yield
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            self._process.join(_PATIENCE)
+            raise RuntimeError(
+                f"{self} {describe_exit(self._process.exitcode)}{self._seen()}; what it printed, or the system's log, "
+                "may say why"
+            ) from None
 
     def _wait(self, interruption: Connection) -> None:
         """Wait until something arrives, or raise an error that says why nothing does."""
         stopped = False
         patience = _LOOK_EVERY if self._timeout is None else min(self._timeout, _LOOK_EVERY)
         began = time.monotonic()
-        while not (ready := mp_connection.wait([self._connection, interruption], patience)):
+        while not (ready := mp_connection.wait([self._receiver.connection, interruption], patience)):
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self._seen()}")
             if self._is_stopped():
@@ -95,35 +98,16 @@ class _Line:
         if interruption in ready:
             raise Interrupted
 
-    def ate_one(self) -> None:
-        """Let the worker read on; told only when half of what it may read ahead is used up, as telling costs time."""
-        self._eaten += 1
-        if self._eaten >= (self._prefetch + 1) // 2:
-            self._send(pickle.dumps(Credit(self._eaten, self._inbox.unused_blocks())))
-            self._eaten = 0
-
     def hang_up(self) -> BaseProcess:
         """Tell the worker to end, and return its process."""
-        with suppress(OSError):  # it has ended already
-            self._connection.send_bytes(pickle.dumps(STOP))
-        self._connection.close()
+        self._receiver.hang_up()
         if self._sighting is not None:
             self._sighting.close()
-        process: BaseProcess = self._process
-        return process
+        return self._process
 
     def __str__(self) -> str:
         worker = self.worker
         return f"worker {worker.worker_id} of {worker.num_workers} (process {self._process.pid})"
-
-    def _send(self, message: bytes) -> None:
-        try:
-            self._connection.send_bytes(message)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._death() from None
-
-    def _receive_descriptor(self) -> int:
-        return receive_parcel_descriptor(self._connection)
 
     def _is_stopped(self) -> bool:
         try:
@@ -134,53 +118,103 @@ class _Line:
     def _seen(self) -> str:
         return "" if self._sighting is None else str(self._sighting)
 
-    def _death(self) -> RuntimeError:
-        self._process.join(_PATIENCE)
-        return RuntimeError(
-            f"{self} {describe_exit(self._process.exitcode)}{self._seen()}; what it printed, or the system's log, may "
-            "say why"
-        )
+
+class _Dispatcher:
+    """The process that reads streams once for all shards, and a connection to the workers for each shard of each."""
+
+    def __init__(self, streams: list[Any], options: ReadOptions, num_shards: int) -> None:
+        context: Any = context_for(options.start_method, run.__module__)
+        pairs = {(point, shard): context.Pipe() for point in range(len(streams)) for shard in range(num_shards)}
+        self.to_workers = {key: worker_end for key, (worker_end, _) in pairs.items()}
+        ends = [[pairs[point, shard][1] for shard in range(num_shards)] for point in range(len(streams))]
+        self._connection, self.process = _started(options.start_method, "penstock-dispatcher", run_dispatch, ends)
+        for end in (end for line in ends for end in line):
+            end.close()
+        self._connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
+        self._connection.send_bytes(_pickled(streams))
+
+    def let_workers_have_their_ends(self) -> None:
+        """Close them here, or no worker would see that the process is gone."""
+        for end in self.to_workers.values():
+            end.close()
+
+    def has_ended(self) -> bool:
+        """Say whether the process is gone; it may be a moment until that is known."""
+        self.process.join(0.2)
+        return self.process.exitcode is not None
+
+    def hang_up(self) -> BaseProcess:
+        """Tell the process to end, and return it."""
+        self._connection.close()
+        return self.process
+
+
+def _started(
+    start_method: str | None, name: str, target: Callable[..., None], argument: Any
+) -> tuple[Connection, BaseProcess]:
+    """Start a process, and return a connection to it, which is its first argument, and the process."""
+    context: Any = context_for(start_method, run.__module__)
+    ours, theirs = context.Pipe(duplex=True)
+    process = context.Process(target=target, args=(theirs, argument), name=name, daemon=True)
+    start(process)
+    theirs.close()  # so that the process's end is the only one, and its death is seen at once
+    return ours, process
 
 
 class WorkerPool:
     """Worker processes that read the shards of a chain: shard s lives on worker s mod num_workers."""
 
     def __init__(self, options: ReadOptions, num_shards: int, repeated: dict[int, Node]) -> None:
-        chain = _pickled(options.chain)
+        divided_chain, streams = divided(options.chain)
+        chain = _pickled(divided_chain)
         max_blocks = blocks_for_each(options.num_workers)
         self.broken = False
         self._num_shards = num_shards
-        self._epoch = 0
+        self._epoch = Epoch(0, 0, 0)
         self._lines: list[_Line] = []
+        self._dispatcher: _Dispatcher | None = None
         self._stats: dict[int, Any] = {}
         self._repeated: dict[int, Node] = {}
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         try:
+            ends: dict[tuple[int, int], Connection] = {}
+            if streams:
+                self._dispatcher = _Dispatcher(streams, options, num_shards)
+                ends = self._dispatcher.to_workers
             for worker_id in range(options.num_workers):
-                worker = WorkerInfo(options.num_workers, worker_id)
-                setup = Setup(worker, chain, num_shards, options.init_fn, options.reset_fn, max_blocks, repeated)
-                self._lines.append(_Line(setup, options))
+                setup = Setup(
+                    WorkerInfo(options.num_workers, worker_id),
+                    chain,
+                    num_shards,
+                    options.init_fn,
+                    options.reset_fn,
+                    options.worker_prefetch,
+                    max_blocks,
+                    repeated,
+                )
+                own = {key: end for key, end in ends.items() if key[1] % options.num_workers == worker_id}
+                self._lines.append(_Line(setup, options, own))
+            if self._dispatcher is not None:
+                self._dispatcher.let_workers_have_their_ends()
         except BaseException:
             self.shutdown()
             raise
 
     def begin(self, places: Iterable[Place], seed: int, rank: int) -> None:
         """Let every worker begin an epoch with its shards, in the order given; shards left out are not read."""
-        self._epoch += 1
+        self._epoch = Epoch(self._epoch.number + 1, seed, rank)
         self._stats = {}
         while self._interruption.poll():
             self._interruption.recv_bytes()
         for line in self._lines:
             own = [place for place in places if self._line_of(place.shard) is line]
-            line.begin(self._epoch, seed, own, rank)
+            line.begin(self._epoch, own)
 
     def receive(self, shard: int) -> Received:
         """Return what the worker of a shard sends next, which is of that shard; its end, or an item, or its error."""
         line = self._line_of(shard)
         try:
             arrival, item = line.receive(self._epoch, self._interruption)
-            if arrival.parcel is not None:
-                line.ate_one()
         except Interrupted:
             raise
         except BaseException as error:  # a worker is gone, or half a message was read
@@ -189,6 +223,10 @@ class WorkerPool:
             raise
         if arrival.error is not None:
             theirs, cause = cloudpickle.loads(arrival.error)
+            if self._dispatcher is not None and self._dispatcher.has_ended():
+                self.broken = True
+                ended = describe_exit(self._dispatcher.process.exitcode)
+                theirs.add_note(f"penstock: the process that reads the dispatched stream {ended}")
             raise theirs from cause
         if arrival.report is not None:
             self._stats[shard] = arrival.report.stats
@@ -210,8 +248,8 @@ class WorkerPool:
 
     def shutdown(self) -> None:
         """End all workers; those that do not end by themselves are killed."""
-        processes = [line.hang_up() for line in self._lines]
-        self._lines = []
+        processes = [each.hang_up() for each in (*self._lines, self._dispatcher) if each is not None]
+        self._lines, self._dispatcher = [], None
         for insist in (None, BaseProcess.terminate, BaseProcess.kill):
             deadline = time.monotonic() + _PATIENCE
             for process in processes:
@@ -228,11 +266,11 @@ class WorkerPool:
         return self._lines[shard % len(self._lines)]
 
 
-def _pickled(chain: IterDataPipe[Any]) -> bytes:
+def _pickled(chain: IterDataPipe[Any] | list[Any]) -> bytes:
     try:
         return bytes(cloudpickle.dumps(chain))
     except Exception as error:
-        for culprit in _not_picklable(chain):
+        for culprit in (each for part in pipes_in(chain) for each in _not_picklable(part)):
             error.add_note(f"penstock: {culprit} cannot be pickled, and so not be sent to worker processes")
             break
         raise

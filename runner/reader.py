@@ -8,8 +8,9 @@ from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
 from ..registry import IterDataPipe, Node
+from .local import LocalShards
 from .pool import Interrupted, WorkerPool
-from .shards import LocalShards, Place, ReadOptions, Received, copy_of, sharded
+from .shards import Place, ReadOptions, Received, copy_of, sharded
 
 __all__ = ["ShardReader"]
 

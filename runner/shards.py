@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from ..registry import (
     SHARDING_PRIORITIES,
@@ -23,12 +22,14 @@ from ..registry import (
     seed_graph,
     walk,
 )
-from ..registry.state import node_of_repetition, take_seeds
+from ..registry.state import take_seeds
 from .seeds import SeedGenerator
 
 __all__ = [
+    "Dispatched",
+    "Epoch",
+    "Feed",
     "InitFn",
-    "LocalShards",
     "Place",
     "ReadOptions",
     "Received",
@@ -83,6 +84,26 @@ class Place:
             self.node, self.skip = node, 0
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """Begin to read; what was under way is dropped."""
+
+    number: int
+    seed: int
+    rank: int
+    """Which of the ranks it is that the shards belong to: each has other random numbers below its sharding points."""
+    again: int = 0
+    """How many times the reader has begun in this epoch before: a fork's branch may make it go back."""
+    credit: int = 0
+    places: list[Place] = field(default_factory=list)
+    """Where each shard stands that is to be read."""
+
+    @property
+    def reading(self) -> tuple[int, int]:
+        """What tells this from all other times that the reader has begun."""
+        return self.number, self.again
+
+
 @dataclass(slots=True)
 class Received:
     """An item of a shard, or its end."""
@@ -94,11 +115,10 @@ class Received:
 
 
 class ShardPass:
-    """A pass over one shard."""
+    """A pass over one shard, of which the first items to come are left out."""
 
-    def __init__(self, chain: Any, node: Node | None, skip: int) -> None:
+    def __init__(self, chain: Any, skip: int) -> None:
         self.chain = chain
-        hand_down(chain, node)  # even none: an epoch that was given up may not have begun to go on from its own
         self._iterator = iter(chain)
         self.items: Iterator[Any] = islice(self._iterator, skip, None) if skip else self._iterator
         self._pace = Pace() if can_capture(chain) else None
@@ -122,7 +142,7 @@ class Shards:
 
     def __init__(
         self,
-        make_chain: Callable[[], Any],
+        make_chain: Callable[[int], Any],
         num_shards: int,
         worker: WorkerInfo,
         init_fn: InitFn | None,
@@ -138,86 +158,68 @@ class Shards:
         self.chains: dict[int, Any] = {}
         """Those that were read, by the numbers of their shards."""
 
-    def begin(self, place: Place, seed: int, rank: int) -> ShardPass:
-        """Begin a pass over a shard where it stands, in an epoch of a seed, of one of the ranks."""
+    def begin(self, epoch: Epoch, place: Place) -> ShardPass:
+        """Begin a pass over a shard where it stands."""
         chain = self.chains.get(place.shard)
         if chain is None:
-            chain = sharded(self._make_chain(), self._num_shards, place.shard)
+            chain = sharded(self._make_chain(place.shard), self._num_shards, place.shard)
             if self._init_fn is not None:
                 chain = self._init_fn(chain, self._worker)
-        of_all_ranks = rank * self._num_shards + place.shard
-        seed_graph(chain, seed, of_all_ranks)
+        of_all_ranks = epoch.rank * self._num_shards + place.shard
+        seed_graph(chain, epoch.seed, of_all_ranks)
         if self._reset_fn is not None:
-            chain = self._reset_fn(chain, self._worker, SeedGenerator(seed).spawn(of_all_ranks))
+            chain = self._reset_fn(chain, self._worker, SeedGenerator(epoch.seed).spawn(of_all_ranks))
+        for pipe in walk(chain):
+            if isinstance(pipe, Dispatched):
+                pipe.epoch = epoch
         if place.shard not in self.chains:
             take_seeds(chain, self._repeated.get(place.shard, {}), behind_branches=True)
         self.chains[place.shard] = chain
-        return ShardPass(chain, place.node, place.skip)
+        hand_down(chain, place.node)  # even none: an epoch that was given up may not have begun to go on from its own
+        return ShardPass(chain, place.skip)
 
 
-class LocalShards:
-    """The shards of a chain, read in this process."""
+class Feed(Protocol):
+    """What gives one shard of a stream that is read once for all shards."""
 
-    broken = False
-    """Whether nothing can be read any more."""
+    def begin(self, epoch: Epoch, place: Place) -> None: ...
 
-    def __init__(self, options: ReadOptions, num_shards: int, repeated: dict[int, Node]) -> None:
-        chain = options.chain
-        make_chain = (lambda: chain) if num_shards == 1 else (lambda: copy_of(chain))
-        self._shards = Shards(make_chain, num_shards, WorkerInfo(1, 0), options.init_fn, options.reset_fn, repeated)
-        self._passes: dict[int, ShardPass] = {}
+    def receive(self) -> Received: ...
 
-    def begin(self, places: deque[Place], seed: int, rank: int) -> None:
-        """Begin an epoch with the shards that are to be read."""
-        for earlier in self._passes.values():
-            earlier.close()
-        self._passes = {place.shard: self._shards.begin(place, seed, rank) for place in places}
+    def place_now(self, place: Place) -> Place: ...
 
-    def items_in_turn(self, places: deque[Place]) -> Iterator[Any]:
-        """Yield the items of all shards in turn; `places` are taken off where a shard has ended."""
-        while len(places) > 1:
-            for item in self._passes[places[0].shard].items:
-                places.rotate(-1)
-                yield item
-                break
-            else:
-                places.popleft()
-        if places:
-            yield from self._passes[places[0].shard].items
-            places.popleft()
+    def interrupt(self) -> None: ...
 
-    def receive(self, shard: int) -> Received:
-        """Return the next item of a shard, or its end."""
-        reading = self._passes[shard]
-        for item in reading.items:
-            return Received(item, reading.node_if_due())
-        return Received(ended=True)
 
-    def place_now(self, place: Place) -> Place:
-        """Return where a shard stands that is not read ahead."""
-        return Place(place.shard, capture(self._passes[place.shard].chain))
+class Dispatched(IterDataPipe[Any]):
+    """Yield one shard of a stream that is read once for all shards: it stands in a shard's chain for the stream."""
 
-    def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
-        """Return, for each shard, what its steps counted."""
-        return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
+    holds_items = False
+    transient = ("epoch", "feed", "_place")
+    feed: Feed
+    epoch: Epoch
 
-    def repeated(self) -> dict[int, Node]:
-        """Return, for each shard, what its passes give again in each epoch, where something does."""
-        nodes = {shard: node_of_repetition(chain) for shard, chain in self._shards.chains.items()}
-        return {shard: node for shard, node in nodes.items() if node is not None}
+    def __init__(self, point: int) -> None:
+        self.point = point
+
+    def reset(self) -> None:
+        self._place = Place(shard=self.point)
+
+    def get_state(self) -> dict[str, Any]:
+        place = self.feed.place_now(self._place)
+        return {"node": place.node, "skip": place.skip}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._place.node, self._place.skip = state["node"], state["skip"]
+
+    def __iter__(self) -> Iterator[Any]:
+        self.feed.begin(self.epoch, self._place)
+        while not (received := self.feed.receive()).ended:
+            self._place.advance(received.node)
+            yield received.item
 
     def interrupt(self) -> None:
-        """Let a step that waits for something outside end soon."""
-        for reading in [*self._passes.values()]:
-            for pipe in walk(reading.chain):
-                if hasattr(type(pipe), "interrupt"):
-                    pipe.interrupt()
-
-    def shutdown(self) -> None:
-        """Give up what is being read."""
-        passes, self._passes = self._passes, {}
-        for reading in passes.values():
-            reading.close()
+        self.feed.interrupt()
 
 
 def sharded(chain: IterDataPipe[Any], num_shards: int, shard: int) -> IterDataPipe[Any]:

@@ -14,6 +14,7 @@ import threading
 import time
 
 from ..registry.iteration import running_step
+from ..registry.notes import notes_of
 from .transport import anonymous_file
 
 __all__ = ["Sighting", "Watch"]
@@ -44,13 +45,14 @@ class Watch:
     def __enter__(self) -> None:
         self._since = time.monotonic()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._since = None
-        if self._written:
-            self.write("")
+        if isinstance(error, SystemExit):  # which ends the worker
+            self._write(" ".join(notes_of(error)).removeprefix("penstock: raised in "))
+        elif self._written:
+            self._write("")
 
-    def write(self, at: str) -> None:
-        """Let the main process know what the worker is at."""
+    def _write(self, at: str) -> None:
         os.pwrite(self._file, at.encode()[:_ROOM].ljust(_ROOM, b"\0"), 0)
         self._written = bool(at)
 
@@ -62,7 +64,7 @@ class Watch:
                 continue
             at = running_step(self._thread_id)
             if at is not None and since == self._since:
-                self.write(at)
+                self._write(at)
 
 
 class Sighting:

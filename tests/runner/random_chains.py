@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import penstock as ps
+from penstock.registry import SHARDING_PRIORITIES
 
 __all__ = ["SPECS", "build", "is_unordered"]
 
@@ -46,6 +47,7 @@ def branched(dp: Any, how: str) -> Any:
 
 STEPS: dict[str, Callable[..., Any]] = {
     "sharding_filter": lambda dp: dp.sharding_filter(),
+    "dispatch": lambda dp: dp.sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING),
     "map": lambda dp: dp.map(lambda x: ("mapped", x)),
     "filter": lambda dp, n: dp.filter(lambda x: mark(x) % 3 != n),
     "flatmap": lambda dp: dp.flatmap(several),
@@ -107,7 +109,12 @@ BELOW = st.lists(
 )
 LAST = st.one_of(st.just([]), st.just([]), st.just([]), step("unordered", small(1, 5)).map(lambda last: [last]))
 SPECS = st.builds(
-    lambda n, above, below, last: [n, *above, ["sharding_filter"], *below, *last], small(0, 40), ABOVE, BELOW, LAST
+    lambda n, above, point, below, last: [n, *above, [point], *below, *last],
+    small(0, 40),
+    ABOVE,
+    st.sampled_from(["sharding_filter", "sharding_filter", "dispatch"]),
+    BELOW,
+    LAST,
 )
 
 

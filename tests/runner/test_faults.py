@@ -58,8 +58,8 @@ def test_a_function_that_raises_keeps_its_type_and_says_operator_item_worker_and
             next(running)
     where, worker = caught.value.__notes__
     assert where == "penstock: raised in Mapper(<lambda>), on 5"
-    assert worker.startswith("penstock: in worker 1 of 2 (process ")
-    assert worker.endswith("), shard 1 of 2")
+    assert worker.startswith("penstock: in worker 1 of 2, shard 1 of 2 (process ")
+    assert worker.endswith(")")
     assert "in <lambda>" in "".join(traceback.format_exception(caught.value))
 
 

@@ -1,0 +1,198 @@
+"""Streams that are read once for all shards: what stands before a `sharding_round_robin_dispatch`.
+
+Each is read through as many branches as there are shards, here or in a process of its own: the branches know how to be
+read at different paces, and how to go on each from its own state. Any number of items may wait for a shard that is
+behind.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing import connection as mp_connection
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import torch
+
+from ..pipes.iter.split import RoundRobinDemultiplexer
+from ..pipes.processes import end_with_parent
+from ..registry import IterDataPipe, Node, capture, derive_seed, hand_down, seed_graph, sources_of, walk
+from ..registry.graph import replace_dp, traverse_dps
+from .line import Receiver, Sender
+from .shards import Dispatched, Epoch, Place, Received, ShardPass, copy_of
+from .transport import blocks_for_each
+
+__all__ = ["Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]
+
+
+def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
+    """Return a chain in which `Dispatched` stand for the streams that are read once, and these; or just the chain.
+
+    Raises RuntimeError where one such stream reads from another.
+    """
+    points = [pipe for pipe in walk(chain) if getattr(type(pipe), "dispatches", False)]
+    if not points:
+        return chain, []
+    divided = copy_of(chain)
+    points = [pipe for pipe in walk(divided) if getattr(type(pipe), "dispatches", False)]
+    streams = [source for point in points for source in sources_of(point)]
+    for stream in streams:
+        if again := [pipe for pipe in walk(stream) if pipe in points]:
+            raise RuntimeError(f"the stream before {again[0]!r} is dispatched, and what is made of it once more")
+    for number, point in enumerate(points):
+        ((divided, _),) = replace_dp(traverse_dps(divided), point, Dispatched(number)).values()
+    return divided, streams
+
+
+_FROM_THE_START: Node = {"at": "start", "sources": [{}], "seeds": [{}]}
+"""The node of a branch that reads the same pass as others, which may have read in it before they were resumed."""
+
+
+class Dispatch:
+    """The streams that are read once, and their branches."""
+
+    def __init__(self, streams: list[Any], num_shards: int) -> None:
+        self._streams = streams
+        self.branches: list[list[Any]] = [RoundRobinDemultiplexer(s, num_shards, sys.maxsize) for s in streams]
+        self._epoch = -1
+        self._begun: set[tuple[int, int]] = set()
+        # Held here as well, for shards that go back in it when all have come to their ends.
+        self._generations: dict[int, Any] = {}
+        self._beginning = threading.Lock()
+
+    def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
+        """Begin a pass over a branch, and the epoch with the first of them."""
+        with self._beginning:
+            if epoch.number > self._epoch:
+                self._epoch = epoch.number
+                self._begun.clear()
+                for number, stream in enumerate(self._streams):
+                    for branch in self.branches[number]:
+                        branch.begin_anew()
+                    seed_graph(stream, derive_seed(epoch.seed, number), epoch.rank)
+            if epoch.number < self._epoch:
+                raise RuntimeError("another epoch has begun")
+            branch, node = self.branches[point][place.shard], place.node or _FROM_THE_START
+            if (point, place.shard) in self._begun:  # as where a fork goes back to what one of its branches is to read
+                branch.source.read_again(branch, node)
+            else:
+                self._begun.add((point, place.shard))
+                hand_down(branch, node)
+            begun = ShardPass(branch, place.skip)
+            self._generations[point] = branch.generation
+            return begun
+
+
+class LocalFeed:
+    """A shard of a stream that is read in this process."""
+
+    def __init__(self, dispatch: Dispatch, point: int, shard: int) -> None:
+        self._dispatch = dispatch
+        self._point = point
+        self._shard = shard
+
+    def begin(self, epoch: Epoch, place: Place) -> None:
+        """Begin where the shard stands."""
+        self._pass = self._dispatch.begin(self._point, epoch, Place(self._shard, place.node, place.skip))
+
+    def receive(self) -> Received:
+        """Return the next item, or the end."""
+        for item in self._pass.items:
+            return Received(item)
+        return Received(ended=True)
+
+    def place_now(self, _: Place) -> Place:
+        """Return where the shard stands."""
+        return Place(self._shard, capture(self._pass.chain))
+
+    def interrupt(self) -> None:
+        """Let the stream end soon if it waits for something outside."""
+        for pipe in walk(self._pass.chain):
+            if isinstance(pipe, IterDataPipe):
+                pipe.interrupt()
+
+
+class RemoteFeed:
+    """A shard of a stream that is read in the process at the other end of a connection."""
+
+    def __init__(self, connection: Connection, shard: int, room: int) -> None:
+        self._receiver = Receiver(connection, room)
+        self._shard = shard
+        self._epoch = Epoch(-1, 0, 0)
+        self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
+
+    def begin(self, epoch: Epoch, place: Place) -> None:
+        """Begin where the shard stands."""
+        again = self._epoch.again + 1 if self._epoch.number == epoch.number else 0
+        self._epoch = replace(epoch, again=again)
+        while self._interruption.poll():
+            self._interruption.recv_bytes()
+        with _alive():
+            self._receiver.begin(self._epoch, [Place(self._shard, place.node, place.skip)])
+
+    def receive(self) -> Received:
+        """Return the next item, or the end."""
+        while True:
+            if self._interruption in mp_connection.wait([self._receiver.connection, self._interruption]):
+                raise RuntimeError("the pass was given up")
+            with _alive():
+                arrival, item = self._receiver.receive()
+                if arrival.reading != self._epoch.reading:
+                    continue
+                if arrival.parcel is not None:
+                    self._receiver.take_one()
+            if arrival.error is not None:
+                theirs, cause = cloudpickle.loads(arrival.error)
+                raise theirs from cause
+            return Received(item, arrival.node, ended=arrival.parcel is None)
+
+    def place_now(self, place: Place) -> Place:
+        """Return where the shard stands, as far as its items were taken."""
+        return place
+
+    def interrupt(self) -> None:
+        """Let a `receive` that waits in another thread raise an error."""
+        self._interrupt.send_bytes(b"!")
+
+
+@contextmanager
+def _alive() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        raise RuntimeError("the process that reads the dispatched stream has ended") from None
+
+
+def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> None:
+    """Read streams for workers, each shard of each along a connection, until the main process wants no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    torch.set_num_threads(1)
+    try:
+        for prepare in cloudpickle.loads(connection.recv_bytes()):
+            prepare()
+        dispatch = Dispatch(cloudpickle.loads(connection.recv_bytes()), len(to_workers[0]))
+        blocks = blocks_for_each(len(to_workers) * len(to_workers[0]))
+        for point, lines in enumerate(to_workers):
+            for line in lines:
+                threading.Thread(target=_serve, args=(line, blocks, dispatch, point), daemon=True).start()
+        connection.recv_bytes()
+    except (EOFError, ConnectionResetError):
+        pass  # the main process closed its end
+
+
+def _serve(line: Connection, blocks: int, dispatch: Dispatch, point: int) -> None:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # when the worker has ended
+        Sender(
+            line,
+            blocks,
+            lambda epoch, place: dispatch.begin(point, epoch, place),
+            lambda _: "the process that reads the dispatched stream",
+        ).serve()

@@ -1,0 +1,214 @@
+"""Shards sent from one process to another: what goes along the connection, and its two ends.
+
+The receiving end says which shards it wants from where, and how many items it has room for; the sending end reads the
+shards in turn, and never further ahead than that.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from ..pipes.processes import pickled_error
+from ..registry import Node, say_where
+from ..registry.state import node_of_repetition
+from .shards import Epoch, Place, ShardPass
+from .transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel_descriptor
+
+__all__ = ["Arrival", "Receiver", "Report", "Sender"]
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Read so many items more, and use these blocks again."""
+
+    items: int
+    blocks: list[int]
+
+
+STOP = None
+"""The command to end."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What there is to tell of a shard besides where it stands."""
+
+    stats: dict[str, dict[str, Any]]
+    """What its steps have counted."""
+    repeated: Node | None
+    """What it gives again in each epoch."""
+
+    @classmethod
+    def of(cls, chain: Any) -> Report:
+        """Report on the chain of a shard."""
+        return cls(chain.stats(), node_of_repetition(chain))
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What comes from the sending end: an item, or the end, or an error of a shard."""
+
+    reading: tuple[int, int]
+    """The `Epoch.reading` to which it belongs."""
+    shard: int
+    parcel: Parcel | None = None
+    node: Node | None = None
+    """Where the shard stands after this item, on some of them."""
+    report: Report | None = None
+    """With a node, and at the end."""
+    error: bytes | None = None
+
+
+class Receiver:
+    """The receiving end, which has room for so many items."""
+
+    def __init__(self, connection: Connection, room: int) -> None:
+        self.connection = connection
+        self._room = room
+        self._taken = 0
+        self._inbox = Inbox()
+
+    def begin(self, epoch: Epoch, places: list[Place]) -> None:
+        """Ask for an epoch. Raises what sending along a connection does."""
+        self._taken = 0
+        self._send(Credit(0, self._inbox.unused_blocks()))
+        self._send(replace(epoch, credit=self._room, places=places))
+
+    def receive(self) -> tuple[Arrival, Any]:
+        """Return the next arrival, of whichever reading, and its item. Raises what a connection does."""
+        arrival: Arrival = pickle.loads(self.connection.recv_bytes())
+        item = None
+        if arrival.parcel is not None:
+            item = self._inbox.unpack(arrival.parcel, lambda: receive_parcel_descriptor(self.connection))
+        return arrival, item
+
+    def take_one(self) -> None:
+        """Let one item more be read; told only when half of the room is free, as telling costs time."""
+        self._taken += 1
+        if self._taken >= (self._room + 1) // 2:
+            self._send(Credit(self._taken, self._inbox.unused_blocks()))
+            self._taken = 0
+
+    def hang_up(self) -> None:
+        """Tell the other end to stop."""
+        with suppress(OSError):  # it has ended already
+            self._send(STOP)
+        self.connection.close()
+
+    def _send(self, command: object) -> None:
+        self.connection.send_bytes(pickle.dumps(command))
+
+
+class Sender:
+    """The sending end. `begin` gives the passes of an epoch's shards, and `whose` says in errors whose they are."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        max_blocks: int,
+        begin: Callable[[Epoch, Place], ShardPass],
+        whose: Callable[[int], str],
+        watch: AbstractContextManager[None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._outbox = Outbox(max_blocks)
+        self._begin = begin
+        self._whose = whose
+        self._watch = watch or nullcontext()
+        self._reading = (-1, 0)
+        self._credit = 0
+        self._passes: dict[int, ShardPass] = {}
+        self._turns: deque[int] = deque()
+        self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
+        threading.Thread(target=self._listen, name="penstock-commands", daemon=True).start()
+
+    def _listen(self) -> None:
+        """Take commands off the connection as they come, or both sides could wait for the other to read."""
+        command: Any = self
+        while command is not STOP:
+            try:
+                command = pickle.loads(self._connection.recv_bytes())
+            except (EOFError, OSError):  # the other side closed its end
+                command = STOP
+            self._commands.put(command)
+
+    def serve(self) -> None:
+        """Send what is asked for, until no more is wanted."""
+        while True:
+            if not (self._turns and self._credit) or not self._commands.empty():
+                command = self._commands.get()
+                if command is STOP:
+                    return
+                self._obey(command)
+            else:
+                self._send_one()
+
+    def _obey(self, command: Epoch | Credit) -> None:
+        if isinstance(command, Credit):
+            self._outbox.take_back(command.blocks)
+            self._credit += command.items
+            return
+        self._reading, self._credit = command.reading, command.credit
+        for shard, reading in self._passes.items():
+            try:
+                reading.close()
+            except Exception as error:  # it has no place in the new epoch but at its beginning
+                self._send_error(shard, error)
+        self._passes.clear()
+        self._turns.clear()
+        for place in command.places:
+            try:
+                self._passes[place.shard] = self._begin(command, place)
+            except Exception as error:
+                self._send_error(place.shard, error)
+            else:
+                self._turns.append(place.shard)
+
+    def _send_one(self) -> None:
+        shard = self._turns.popleft()
+        reading = self._passes[shard]
+        try:
+            with self._watch:
+                item = next(reading.items)
+        except StopIteration:
+            self._send(Arrival(self._reading, shard, report=Report.of(reading.chain)))
+            return
+        except Exception as error:
+            self._send_error(shard, error)
+            return
+        try:
+            parcel, descriptor = self._outbox.pack(item)
+        except Exception as error:
+            error.add_note("the item could not be pickled, and so not be sent to the process that reads it")
+            say_where(error, reading.chain, item)
+            self._send_error(shard, error)
+            return
+        try:
+            node = reading.node_if_due()
+            report = None if node is None else Report.of(reading.chain)
+            message = pickle.dumps(Arrival(self._reading, shard, parcel, node, report), protocol=5)
+        except Exception as error:
+            error.add_note("the state of the chain could not be taken")
+            self._send_error(shard, error)
+            return
+        self._connection.send_bytes(message)
+        if descriptor is not None:
+            send_parcel_descriptor(self._connection, descriptor)
+        self._credit -= 1
+        self._turns.append(shard)
+
+    def _send(self, arrival: Arrival) -> None:
+        self._connection.send_bytes(pickle.dumps(arrival, protocol=5))
+
+    def _send_error(self, shard: int, error: Exception) -> None:
+        error.add_note(f"penstock: in {self._whose(shard)} (process {os.getpid()})")
+        self._send(Arrival(self._reading, shard, error=pickled_error(error)))

@@ -1,0 +1,134 @@
+"""What stands before a sharding_round_robin_dispatch is read once, in one process, for all workers."""
+
+import json
+import multiprocessing
+import os
+import signal
+from itertools import islice
+
+import pytest
+
+import penstock as ps
+from penstock import DataLoader2, MultiProcessingReadingService
+from penstock.registry import SHARDING_PRIORITIES
+
+pytestmark = pytest.mark.timeout(60)
+
+WORKERS = pytest.mark.parametrize("workers", [0, 1, 2, 3])
+
+
+def dispatched(dp):
+    return dp.sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+
+
+def loader_of(dp, workers, **options):
+    return DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, **options))
+
+
+class Once(ps.IterDataPipe):
+    """A source that writes down which process reads it, and that may be read but once in each."""
+
+    def __init__(self, folder, items):
+        self.folder, self.items = folder, items
+
+    def __iter__(self):
+        path = self.folder / str(os.getpid())
+        path.write_text(path.read_text() + "x" if path.exists() else "x")
+        yield from range(self.items)
+
+
+@WORKERS
+def test_one_process_reads_the_stream_once_in_each_epoch_for_all(tmp_path, workers):
+    dp = dispatched(Once(tmp_path, 20).shuffle(buffer_size=5)).map(lambda x: (x, os.getpid()))
+    with loader_of(dp, workers, num_shards=4) as loader:
+        for epoch in (1, 2):
+            items = list(loader)
+            assert sorted(x for x, _ in items) == [*range(20)]
+            (reader,) = tmp_path.iterdir()
+            assert reader.read_text() == "x" * epoch
+    processes = {process for _, process in items}
+    assert len(processes) == max(workers, 1)
+    assert (int(reader.name) in processes) == (workers == 0)
+
+
+@WORKERS
+def test_a_state_goes_on_exactly_with_other_workers(workers):
+    def chain():
+        numbers = ps.iter.IterableWrapper(range(30)).shuffle(buffer_size=8).filter(lambda x: x % 7)
+        return dispatched(numbers).flatmap(lambda x: [x] * (x % 3)).shuffle(buffer_size=3).batch(2)
+
+    with loader_of(chain(), 0, num_shards=3) as whole:
+        whole.seed(4)
+        epochs = [list(whole) for _ in range(2)]
+    for taken in (0, 1, 2, 5, len(epochs[0])):
+        with loader_of(chain(), workers, num_shards=3) as stopped:
+            stopped.seed(4)
+            assert list(islice(stopped, taken)) == epochs[0][:taken]
+            state = json.loads(json.dumps(stopped.state_dict()))
+        for others in (0, 2):
+            with loader_of(chain(), others) as resumed:
+                resumed.load_state_dict(state)
+                assert list(resumed) == epochs[0][taken:]
+                assert list(resumed) == epochs[1]
+
+
+@WORKERS
+def test_shards_of_very_uneven_appetite_get_all(workers):
+    dp = dispatched(ps.iter.IterableWrapper(range(2000))).filter(lambda x: x % 2 == 0 or x > 1990)
+    with loader_of(dp, workers, num_shards=2, worker_prefetch_cnt=2) as loader:
+        assert sorted(loader) == sorted(x for x in range(2000) if x % 2 == 0 or x > 1990)
+
+
+@WORKERS
+def test_epochs_that_are_given_up_leave_the_next_whole(workers):
+    dp = dispatched(ps.iter.IterableWrapper(range(300))).map(lambda x: x)
+    with loader_of(dp, workers, num_shards=3) as loader:
+        for taken in (0, 1, 50, 2):
+            assert list(islice(loader, taken)) == [*range(taken)]
+        assert list(loader) == [*range(300)]
+
+
+@WORKERS
+def test_two_streams_meet_after_they_were_dispatched(workers):
+    one = dispatched(ps.iter.IterableWrapper(range(9)))
+    other = dispatched(ps.iter.IterableWrapper("abcdefghi"))
+    with loader_of(one.zip(other), workers, num_shards=2) as loader:
+        assert sorted(loader) == [*enumerate("abcdefghi")]
+
+
+@WORKERS
+def test_an_error_in_the_stream_says_where_and_the_next_epoch_begins_anew(workers):
+    dp = dispatched(ps.iter.IterableWrapper(range(9)).map(lambda x: 1 // (x - 5))).map(lambda x: x)
+    with loader_of(dp, workers, num_shards=2) as loader:
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError) as caught:
+                list(loader)
+            assert "penstock: raised in Mapper(<lambda>), on 5" in caught.value.__notes__
+
+
+def test_the_death_of_the_process_that_reads_the_stream_is_an_error_and_the_next_epoch_has_a_new_one():
+    dp = dispatched(ps.iter.IterableWrapper(range(10_000))).map(lambda x: x)
+    with loader_of(dp, 2) as loader:
+        running = iter(loader)
+        next(running)
+        (victim,) = [each for each in multiprocessing.active_children() if each.name == "penstock-dispatcher"]
+        os.kill(victim.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="the process that reads the dispatched stream has ended") as caught:
+            list(running)
+        assert "penstock: the process that reads the dispatched stream was killed by SIGKILL" in caught.value.__notes__
+        assert next(iter(loader)) == 0
+
+
+@WORKERS
+def test_a_shard_that_reads_its_part_again_gets_it_again(workers):
+    dp = dispatched(ps.iter.IterableWrapper(range(6)).shuffle()).cycle(2)
+    with loader_of(dp, workers, num_shards=2) as loader:
+        items = list(loader)
+    assert sorted(items[:6]) == [*range(6)]
+    assert items == [*items[:6], *items[:6]]
+
+
+def test_a_stream_of_a_dispatched_stream_cannot_be_dispatched():
+    dp = dispatched(dispatched(ps.iter.IterableWrapper(range(9))).map(str))
+    with loader_of(dp, 2) as loader, pytest.raises(RuntimeError, match="dispatched, and what is made of it once more"):
+        list(loader)
