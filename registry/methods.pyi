@@ -1972,8 +1972,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Where `DataLoader2` reads with workers, what stands before it is read once in each epoch, by a process of its own,
         which sends each item to the worker whose shard it is for: for a source that cannot be read several times, or that
-        costs more than sending its items. Any number of items may wait for a shard that is behind the others. A `DataLoader`
-        of torch's runs what stands before it in every worker, as with `sharding_filter`.
+        costs more than sending its items. Any number of items may wait for a shard that is behind the others. Behind it, a
+        `cycle` gives the same again in each round. A `DataLoader` of torch's runs what stands before it in every worker, as
+        with `sharding_filter`.
 
         Raises NotImplementedError for another level.
 

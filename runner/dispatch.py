@@ -60,7 +60,8 @@ class Dispatch:
 
     def __init__(self, streams: list[Any], num_shards: int) -> None:
         self._streams = streams
-        self.branches: list[list[Any]] = [RoundRobinDemultiplexer(s, num_shards, sys.maxsize) for s in streams]
+        divide: Any = RoundRobinDemultiplexer
+        self.branches: list[list[Any]] = [divide(stream, num_shards, sys.maxsize) for stream in streams]
         self._epoch = -1
         self._begun: set[tuple[int, int]] = set()
         # Held here as well, for shards that go back in it when all have come to their ends.

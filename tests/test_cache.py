@@ -338,3 +338,10 @@ def test_a_map_style_cache_travels_without_its_items():
     assert dp[0] == "X" * 100
     assert b"XXXX" not in pickle.dumps(dp)
     assert pickle.loads(pickle.dumps(dp))[0] == dp[0]
+
+
+def test_what_cannot_be_a_key_is_read_through_a_map_style_cache():
+    dp = ps.map.SequenceWrapper(np.arange(6).reshape(2, 3)).in_memory_cache()
+    assert dp[(slice(0, 2), 1)].tolist() == [1, 4]
+    assert dp[[0, 1]].shape == (2, 3)
+    assert dp[1].tolist() == [3, 4, 5]

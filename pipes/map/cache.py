@@ -40,7 +40,7 @@ class InMemoryCacheHolder(Fetching[T]):
                 kept = self._kept = {}
             if type(index) is not int:
                 index = _as_key(index)
-                if not isinstance(index, Hashable) or isinstance(index, slice):
+                if not _can_be_kept(index):
                     return self.source[index]
             if index not in kept:
                 kept[index] = self.source[index]
@@ -53,6 +53,8 @@ class InMemoryCacheHolder(Fetching[T]):
         if self._kept is None:
             self._kept = {}
         kept, keys = self._kept, [*map(_as_key, indices)]
+        if not all(map(_can_be_kept, keys)):
+            return self.source.__getitems__(keys)  # type: ignore[no-any-return]
         if missing := [key for key in dict.fromkeys(keys) if key not in kept]:
             kept.update(zip(missing, self.source.__getitems__(missing), strict=True))
         return [kept[key] for key in keys]
@@ -66,3 +68,12 @@ def _as_key(index: Any) -> Any:
         return operator.index(index)  # of a tensor, which is equal to no other as a key
     except TypeError:
         return index
+
+
+def _can_be_kept(index: Any) -> bool:
+    """Say whether an index can be the key of a dict; slices can from Python 3.12 on, but stand for many items."""
+    try:
+        hash(index)
+    except TypeError:  # such as of a list, or of a tuple that has one in it
+        return False
+    return not isinstance(index, slice)
