@@ -62,23 +62,22 @@ class Dispatch:
         self._streams = streams
         divide: Any = RoundRobinDemultiplexer
         self.branches: list[list[Any]] = [divide(stream, num_shards, sys.maxsize) for stream in streams]
-        self._epoch = -1
+        self._epochs: dict[int, int] = {}
         self._begun: set[tuple[int, int]] = set()
         # Held here as well, for shards that go back in it when all have come to their ends.
         self._generations: dict[int, Any] = {}
         self._beginning = threading.Lock()
 
     def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
-        """Begin a pass over a branch, and the epoch with the first of them."""
+        """Begin a pass over a branch of a stream, and the stream's epoch with the first of them."""
         with self._beginning:
-            if epoch.number > self._epoch:
-                self._epoch = epoch.number
-                self._begun.clear()
-                for number, stream in enumerate(self._streams):
-                    for branch in self.branches[number]:
-                        branch.begin_anew()
-                    seed_graph(stream, derive_seed(epoch.seed, number), epoch.rank)
-            if epoch.number < self._epoch:
+            if epoch.number > self._epochs.get(point, -1):
+                self._epochs[point] = epoch.number
+                self._begun.difference_update([begun for begun in self._begun if begun[0] == point])
+                for branch in self.branches[point]:
+                    branch.begin_anew()
+                seed_graph(self._streams[point], derive_seed(epoch.seed, point), epoch.rank)
+            if epoch.number < self._epochs[point]:
                 raise RuntimeError("another epoch has begun")
             branch, node = self.branches[point][place.shard], place.node or _FROM_THE_START
             if (point, place.shard) in self._begun:  # as where a fork goes back to what one of its branches is to read

@@ -41,11 +41,15 @@ class ShardReader(IterDataPipe[Any]):
 
     def get_state(self) -> dict[str, Any]:
         places = [self._place_now(place) for place in self._places]
-        return {"num_shards": self.num_shards, "places": [[place.shard, place.node, place.skip] for place in places]}
+        self.note_repeated()
+        repeated = {"repeated": [[*given] for given in sorted(self.repeated.items())]} if self.repeated else {}
+        places_now = [[place.shard, place.node, place.skip] for place in places]
+        return {"num_shards": self.num_shards, "places": places_now, **repeated}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._places = deque(Place(*place) for place in state["places"])
         self.read_in_shards(state["num_shards"])
+        self.repeated.update(state.get("repeated", ()))
 
     def __iter__(self) -> Iterator[Any]:
         shards, places = self._opened(), self._places

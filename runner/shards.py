@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
     Node,
     Pace,
+    Seeded,
     apply_sharding,
     can_capture,
     capture,
@@ -191,8 +192,11 @@ class Feed(Protocol):
     def interrupt(self) -> None: ...
 
 
-class Dispatched(IterDataPipe[Any]):
-    """Yield one shard of a stream that is read once for all shards: it stands in a shard's chain for the stream."""
+class Dispatched(Seeded, IterDataPipe[Any]):
+    """Yield one shard of a stream that is read once for all shards: it stands in a shard's chain for the stream.
+
+    The order is that of the stream in this epoch, or in an earlier one that a cache behind it gives again.
+    """
 
     holds_items = False
     transient = ("epoch", "feed", "_place")
@@ -201,6 +205,18 @@ class Dispatched(IterDataPipe[Any]):
 
     def __init__(self, point: int) -> None:
         self.point = point
+
+    def set_seed(self, seed: int) -> Self:
+        return self  # the stream's seeds follow from that of the epoch, and are the same for all shards
+
+    def begin_random_pass(self) -> None:
+        pass
+
+    def random_state(self) -> dict[str, Any]:
+        return {"seed": self.epoch.seed, "passes": 0}
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        self.epoch = replace(self.epoch, seed=state["seed"])
 
     def reset(self) -> None:
         self._place = Place(shard=self.point)

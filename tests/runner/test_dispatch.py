@@ -128,6 +128,27 @@ def test_a_shard_that_reads_its_part_again_gets_it_again(workers):
     assert items == [*items[:6], *items[:6]]
 
 
+@WORKERS
+def test_a_cache_behind_it_keeps_the_first_epochs_stream_after_resuming_too(workers):
+    def loader():
+        numbers = ps.iter.IterableWrapper(range(13)).shuffle(buffer_size=5)
+        made = loader_of(dispatched(numbers).in_memory_cache().shuffle(buffer_size=3), workers, num_shards=3)
+        made.seed(2)
+        return made
+
+    with loader() as whole:
+        epochs = [list(whole) for _ in range(4)]
+    for taken in (0, 1, 5, 13):
+        with loader() as stopped:
+            assert list(stopped) == epochs[0]
+            assert list(islice(stopped, taken)) == epochs[1][:taken]
+            state = json.loads(json.dumps(stopped.state_dict()))
+        with loader() as resumed:
+            resumed.load_state_dict(state)
+            assert list(resumed) == epochs[1][taken:]
+            assert [list(resumed), list(resumed)] == epochs[2:]
+
+
 def test_a_stream_of_a_dispatched_stream_cannot_be_dispatched():
     dp = dispatched(dispatched(ps.iter.IterableWrapper(range(9))).map(str))
     with loader_of(dp, 2) as loader, pytest.raises(RuntimeError, match="dispatched, and what is made of it once more"):
