@@ -1,29 +1,18 @@
-"""The code in the page about moving from torchdata runs, and what its table names is there."""
+"""What the table in the page about moving from torchdata names is there."""
 
 from __future__ import annotations
 
 import importlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migration.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 NEW_IMPORTS = re.findall(r"\| `from (penstock[\w.]*) import ([\w, ]+)[^`]*`", PAGE)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_a_block_of_code_runs(block, tmp_path):
-    (tmp_path / "block.py").write_text(block)
-    result = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=50)
-    assert result.returncode == 0, result.stderr
-
-
-def test_there_is_code_to_run():
-    assert len(BLOCKS) >= 3
+def test_there_are_lines_to_import():
     assert len(NEW_IMPORTS) >= 9
 
 
