@@ -11,8 +11,7 @@ import multiprocessing
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
@@ -25,11 +24,14 @@ from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
 from ..registry import IterDataPipe, Node, capture, derive_seed, hand_down, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
-from .line import Receiver, Sender
+from .line import HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Epoch, Place, Received, ShardPass, copy_of
 from .transport import blocks_for_each
 
 __all__ = ["Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]
+
+
+_ENDED = "the process that reads the dispatched stream has ended"
 
 
 def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
@@ -134,20 +136,24 @@ class RemoteFeed:
         self._epoch = replace(epoch, again=again)
         while self._interruption.poll():
             self._interruption.recv_bytes()
-        with _alive():
+        try:
             self._receiver.begin(self._epoch, [Place(self._shard, place.node, place.skip)])
+        except HUNG_UP:
+            raise RuntimeError(_ENDED) from None
 
     def receive(self) -> Received:
         """Return the next item, or the end."""
         while True:
             if self._interruption in mp_connection.wait([self._receiver.connection, self._interruption]):
                 raise RuntimeError("the pass was given up")
-            with _alive():
+            try:
                 arrival, item = self._receiver.receive()
                 if arrival.reading != self._epoch.reading:
                     continue
                 if arrival.parcel is not None:
                     self._receiver.take_one()
+            except HUNG_UP:
+                raise RuntimeError(_ENDED) from None
             if arrival.error is not None:
                 theirs, cause = cloudpickle.loads(arrival.error)
                 raise theirs from cause
@@ -160,14 +166,6 @@ class RemoteFeed:
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise an error."""
         self._interrupt.send_bytes(b"!")
-
-
-@contextmanager
-def _alive() -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        raise RuntimeError("the process that reads the dispatched stream has ended") from None
 
 
 def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> None:
@@ -184,12 +182,12 @@ def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> 
             for line in lines:
                 threading.Thread(target=_serve, args=(line, blocks, dispatch, point), daemon=True).start()
         connection.recv_bytes()
-    except (EOFError, ConnectionResetError):
+    except HUNG_UP:
         pass  # the main process closed its end
 
 
 def _serve(line: Connection, blocks: int, dispatch: Dispatch, point: int) -> None:
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # when the worker has ended
+    with suppress(*HUNG_UP):  # when the worker has ended
         Sender(
             line,
             blocks,

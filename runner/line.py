@@ -23,7 +23,11 @@ from ..registry.state import node_of_repetition
 from .shards import Epoch, Place, ShardPass
 from .transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel_descriptor
 
-__all__ = ["Arrival", "Receiver", "Report", "Sender"]
+__all__ = ["HUNG_UP", "Arrival", "Receiver", "Report", "Sender"]
+
+
+HUNG_UP = (EOFError, BrokenPipeError, ConnectionResetError)
+"""What using a connection raises whose other end is gone."""
 
 
 @dataclass(frozen=True)

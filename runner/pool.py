@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -19,7 +18,7 @@ from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from .dispatch import divided, run_dispatch
-from .line import Arrival, Receiver
+from .line import HUNG_UP, Arrival, Receiver
 from .shards import Epoch, Place, ReadOptions, Received, WorkerInfo
 from .transport import blocks_for_each, receive_parcel_descriptor
 from .watch import Sighting
@@ -49,17 +48,21 @@ class _Line:
         self._receiver = Receiver(connection, options.worker_prefetch)
         self._sighting: Sighting | None = None
         self.worker = setup.worker
-        with self._alive():
+        try:
             connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
             connection.send_bytes(cloudpickle.dumps(setup))
+        except HUNG_UP:
+            raise self._death() from None
 
     def begin(self, epoch: Epoch, places: list[Place]) -> None:
-        with self._alive():
+        try:
             self._receiver.begin(epoch, places)
+        except HUNG_UP:
+            raise self._death() from None
 
     def receive(self, epoch: Epoch, interruption: Connection) -> tuple[Arrival, Any]:
         """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped."""
-        with self._alive():
+        try:
             while True:
                 self._wait(interruption)
                 if self._sighting is None:
@@ -70,18 +73,15 @@ class _Line:
                     if arrival.parcel is not None:
                         self._receiver.take_one()
                     return arrival, item
+        except HUNG_UP:
+            raise self._death() from None
 
-    @contextmanager
-    def _alive(self) -> Iterator[None]:
-        """Let what goes wrong with the connection be an error that says how the worker ended."""
-        try:
-            yield
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            self._process.join(_PATIENCE)
-            raise RuntimeError(
-                f"{self} {describe_exit(self._process.exitcode)}{self._seen()}; what it printed, or the system's log, "
-                "may say why"
-            ) from None
+    def _death(self) -> RuntimeError:
+        self._process.join(_PATIENCE)
+        return RuntimeError(
+            f"{self} {describe_exit(self._process.exitcode)}{self._seen()}; what it printed, or the system's log, may "
+            "say why"
+        )
 
     def _wait(self, interruption: Connection) -> None:
         """Wait until something arrives, or raise an error that says why nothing does."""

@@ -15,7 +15,7 @@ import torch
 from ..pipes.processes import end_with_parent
 from ..registry import Node, derive_seed, walk
 from .dispatch import RemoteFeed
-from .line import Sender
+from .line import HUNG_UP, Sender
 from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .transport import send_parcel_descriptor
 from .watch import Watch
@@ -55,7 +55,7 @@ def run(connection: Connection, dispatched: dict[tuple[int, int], Connection]) -
         watch = Watch()
         send_parcel_descriptor(connection, watch.descriptor())
         Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch).serve()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
+    except HUNG_UP:
         pass  # the main process closed its end
 
 
