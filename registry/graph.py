@@ -38,7 +38,8 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     True
     """
     payload = getattr(type(pipe), "payload", ())
-    return [source for name, value in vars(pipe).items() if name not in payload for source in pipes_in(value)]
+    attributes = [*vars(pipe).items()]  # copied at one go: another thread may be reading the pipe
+    return [source for name, value in attributes if name not in payload for source in pipes_in(value)]
 
 
 def pipes_in(value: object) -> Iterator[DataPipe]:

@@ -22,8 +22,9 @@ import torch
 
 from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
-from ..registry import IterDataPipe, Node, capture, derive_seed, hand_down, seed_graph, sources_of, walk
+from ..registry import IterDataPipe, Node, capture, derive_seed, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
+from ..registry.state import begin_from
 from .line import HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Epoch, Place, Received, ShardPass, copy_of
 from .transport import blocks_for_each
@@ -86,7 +87,7 @@ class Dispatch:
                 branch.source.read_again(branch, node)
             else:
                 self._begun.add((point, place.shard))
-                hand_down(branch, node)
+                begin_from(branch, node)  # and not hand_down: other shards may be reading what is behind it
             begun = ShardPass(branch, place.skip)
             self._generations[point] = branch.generation
             return begun
