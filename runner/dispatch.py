@@ -22,7 +22,7 @@ import torch
 
 from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
-from ..registry import IterDataPipe, Node, capture, derive_seed, seed_graph, sources_of, walk
+from ..registry import IterDataPipe, Node, derive_seed, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.state import begin_from
 from .line import HUNG_UP, Receiver, Sender
@@ -88,7 +88,7 @@ class Dispatch:
             else:
                 self._begun.add((point, place.shard))
                 begin_from(branch, node)  # and not hand_down: other shards may be reading what is behind it
-            begun = ShardPass(branch, place.skip)
+            begun = ShardPass(branch, place)
             self._generations[point] = branch.generation
             return begun
 
@@ -113,7 +113,7 @@ class LocalFeed:
 
     def place_now(self, _: Place) -> Place:
         """Return where the shard stands."""
-        return Place(self._shard, capture(self._pass.chain))
+        return self._pass.place_now()
 
     def interrupt(self) -> None:
         """Let the stream end soon if it waits for something outside."""

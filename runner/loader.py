@@ -98,9 +98,11 @@ class DataLoader2(Generic[T]):
     order of its indices, and divided by them.
 
     The seed of each epoch follows from the loader's seed, which `seed()` sets and torch's generator draws otherwise; it
-    takes the place of what `set_seed` gave to single pipes. What functions draw from the global generators of torch,
-    NumPy and random is seeded with it in worker processes, but is no part of a state: an epoch that is resumed in its
-    middle has the same items in the same order, and other augmentations of that kind.
+    takes the place of what `set_seed` gave to single pipes. In worker processes, the global generators of torch, NumPy
+    and random get a seed before each item that the chain is asked for: what functions draw from them, as augmentations
+    do, is the same on any number of workers, and after resuming. That is not so in this process, whose generators are
+    the program's own, nor for functions that do not run once for the item asked for: in threads, before a shuffle's
+    buffer, or before a step that makes several items of one.
 
     >>> import penstock as ps
     >>> loader = DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2))

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ..registry import Node, capture, walk
+from ..registry import Node, walk
 from ..registry.state import node_of_repetition
 from .dispatch import Dispatch, LocalFeed, divided
 from .shards import Dispatched, Epoch, Place, ReadOptions, Received, ShardPass, Shards, WorkerInfo, copy_of
@@ -66,7 +66,7 @@ class LocalShards:
 
     def place_now(self, place: Place) -> Place:
         """Return where a shard stands that is not read ahead."""
-        return Place(place.shard, capture(self._passes[place.shard].chain))
+        return self._passes[place.shard].place_now()
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps counted."""

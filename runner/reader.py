@@ -43,7 +43,7 @@ class ShardReader(IterDataPipe[Any]):
         places = [self._place_now(place) for place in self._places]
         self.note_repeated()
         repeated = {"repeated": [[*given] for given in sorted(self.repeated.items())]} if self.repeated else {}
-        places_now = [[place.shard, place.node, place.skip] for place in places]
+        places_now = [[place.shard, place.node, place.skip, place.items] for place in places]
         return {"num_shards": self.num_shards, "places": places_now, **repeated}
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -15,10 +15,12 @@ from ..registry import (
     Node,
     Pace,
     Seeded,
+    Tally,
     apply_sharding,
     can_capture,
     capture,
     close,
+    derive_seed,
     hand_down,
     seed_graph,
     walk,
@@ -41,6 +43,10 @@ __all__ = [
     "copy_of",
     "sharded",
 ]
+
+
+_BETWEEN_SEEDS = 0x9E3779B97F4A7C15
+"""From the seed of one item to that of the next: odd, and far, as in SplitMix64 (Steele, Lea, Flood, 2014)."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,12 @@ class Place:
     shard: int
     node: Node | None = None
     skip: int = 0
+    items: int = 0
+    """How many items of this epoch were handed out in all."""
 
     def advance(self, node: Node | None) -> None:
         """Count one item more, after which the shard stands at a node, where that is known."""
+        self.items += 1
         if node is None:
             self.skip += 1
         else:
@@ -116,13 +125,26 @@ class Received:
 
 
 class ShardPass:
-    """A pass over one shard, of which the first items to come are left out."""
+    """A pass over a shard from where it stands.
 
-    def __init__(self, chain: Any, skip: int) -> None:
+    `seeded` is called with the number of each item before it is made, those that are made again only to be left out
+    among them.
+    """
+
+    def __init__(self, chain: Any, place: Place, seeded: Callable[[int], object] | None = None) -> None:
         self.chain = chain
         self._iterator = iter(chain)
-        self.items: Iterator[Any] = islice(self._iterator, skip, None) if skip else self._iterator
+        self._place = place
+        self._tally = Tally()
+        items: Iterator[Any] = self._iterator
+        if seeded is not None:
+            items = _each_seeded(items, seeded, place.items - place.skip)
+        self.items = self._tally.follow(islice(items, place.skip, None) if place.skip else items)
         self._pace = Pace() if can_capture(chain) else None
+
+    def place_now(self) -> Place:
+        """Return where the shard stands now."""
+        return Place(self._place.shard, capture(self.chain), items=self._place.items + self._tally.items)
 
     def node_if_due(self) -> Node | None:
         """Return where the pass stands, as often as costs little."""
@@ -136,6 +158,17 @@ class ShardPass:
     def close(self) -> None:
         """Give the pass up."""
         close(self._iterator)
+
+
+def _each_seeded(items: Iterator[Any], seeded: Callable[[int], object], number: int) -> Iterator[Any]:
+    while True:
+        seeded(number)
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        yield item
+        number += 1
 
 
 class Shards:
@@ -159,8 +192,8 @@ class Shards:
         self.chains: dict[int, Any] = {}
         """Those that were read, by the numbers of their shards."""
 
-    def begin(self, epoch: Epoch, place: Place) -> ShardPass:
-        """Begin a pass over a shard where it stands."""
+    def begin(self, epoch: Epoch, place: Place, seed_globals: Callable[[int], object] | None = None) -> ShardPass:
+        """Begin a pass over a shard where it stands; `seed_globals` is called with another seed before each item."""
         chain = self.chains.get(place.shard)
         if chain is None:
             chain = sharded(self._make_chain(place.shard), self._num_shards, place.shard)
@@ -177,7 +210,10 @@ class Shards:
             take_seeds(chain, self._repeated.get(place.shard, {}), behind_branches=True)
         self.chains[place.shard] = chain
         hand_down(chain, place.node)  # even none: an epoch that was given up may not have begun to go on from its own
-        return ShardPass(chain, place.skip)
+        if seed_globals is None:
+            return ShardPass(chain, place)
+        first = derive_seed(epoch.seed, of_all_ranks)
+        return ShardPass(chain, place, lambda number: seed_globals((first + number * _BETWEEN_SEEDS) % 2**64))
 
 
 class Feed(Protocol):

@@ -19,9 +19,11 @@ import pickle
 import resource
 import socket
 import tempfile
+import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -91,7 +93,11 @@ class Outbox:
         needed = sum(map(_aligned, sizes))
         if needed < BLOCK_FROM or (not self._free and len(self._blocks) >= self._max_blocks):
             return Parcel([bytes(part) for part in parts], []), None
-        block, descriptor, dropped = self._block_of(needed)
+        try:
+            block, descriptor, dropped = self._block_of(needed)
+        except OSError as error:
+            warnings.warn(f"without shared memory ({error}), large items travel slowly", RuntimeWarning, stacklevel=2)
+            return Parcel([bytes(part) for part in parts], []), None
         memory = memoryview(self._blocks[block])
         offset = 0
         for part, size in zip(parts, sizes, strict=True):
@@ -107,14 +113,19 @@ class Outbox:
             block = min(fitting, key=lambda b: len(self._blocks[b]))
             self._free.remove(block)
             return block, None, ()
+        size = -(-needed * 9 // 8 // mmap.PAGESIZE) * mmap.PAGESIZE  # room for the next item to be a little larger
+        descriptor = anonymous_file(size)
+        try:
+            memory = mmap.mmap(descriptor, size)
+        except BaseException:
+            os.close(descriptor)
+            raise
         dropped: tuple[int, ...] = ()
         if self._free:
             dropped = (self._free.pop(0),)
             del self._blocks[dropped[0]]
-        size = -(-needed * 9 // 8 // mmap.PAGESIZE) * mmap.PAGESIZE  # room for the next item to be a little larger
-        descriptor = anonymous_file(size)
         block = self._made = self._made + 1
-        self._blocks[block] = mmap.mmap(descriptor, size)
+        self._blocks[block] = memory
         return block, descriptor, dropped
 
 
@@ -162,14 +173,14 @@ def blocks_for_each(num_workers: int) -> int:
 def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
     """Pass a block's descriptor along a connection, and close it here."""
     # multiprocessing's send_handle waits, on macOS, for an answer on the connection, where commands may come first.
-    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line:
+    with _socket_of(connection) as line:
         socket.send_fds(line, [b"!"], [descriptor])
     os.close(descriptor)
 
 
 def receive_parcel_descriptor(connection: Connection) -> int:
     """Return the descriptor that the other side passed; EOFError where it is gone."""
-    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as line:
+    with _socket_of(connection) as line:
         _, descriptors, flags, _ = socket.recv_fds(line, 1, 1)
     if not descriptors:
         if flags & socket.MSG_CTRUNC:
@@ -180,6 +191,16 @@ def receive_parcel_descriptor(connection: Connection) -> int:
     return descriptors[0]
 
 
+@contextmanager
+def _socket_of(connection: Connection) -> Iterator[socket.socket]:
+    """The socket of a connection, without a descriptor of its own: there may be none left."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=connection.fileno())
+    try:
+        yield line
+    finally:
+        line.detach()
+
+
 def _aligned(size: int) -> int:
     return -(-size // _ALIGN) * _ALIGN
 
@@ -188,11 +209,26 @@ def anonymous_file(size: int) -> int:
     """Return the descriptor of a new file in memory, or on disk where the platform has none there, with no name."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("penstock")
+        reserve = os.ftruncate
     else:
         descriptor, path = tempfile.mkstemp(prefix="penstock")
         os.unlink(path)
-    os.ftruncate(descriptor, size)
+        reserve = _reserve_on_disk
+    try:
+        reserve(descriptor, size)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def _reserve_on_disk(descriptor: int, size: int) -> None:
+    """Raise OSError where the disk is full; writing to a mapping of the file later would end the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        for offset in range(0, size, 2**20):
+            os.pwrite(descriptor, bytes(min(2**20, size - offset)), offset)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]

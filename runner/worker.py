@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..pipes.processes import end_with_parent
-from ..registry import Node, derive_seed, walk
+from ..registry import Node, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
 from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
@@ -65,18 +65,13 @@ class _Worker:
     def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection]) -> None:
         self.setup = setup
         self._dispatched = dispatched
-        self._epoch = -1
         self._shards = Shards(
             self._chain_of, setup.num_shards, setup.worker, setup.init_fn, setup.reset_fn, setup.repeated
         )
 
     def begin(self, epoch: Epoch, place: Place) -> ShardPass:
-        """Begin a pass over a shard; with the first of an epoch, seed what functions may draw from."""
-        if epoch.number != self._epoch:
-            self._epoch = epoch.number
-            worker = self.setup.worker
-            _seed_globals(derive_seed(epoch.seed, epoch.rank * worker.num_workers + worker.worker_id))
-        return self._shards.begin(epoch, place)
+        """Begin a pass over a shard."""
+        return self._shards.begin(epoch, place, _seed_globals)
 
     def name(self, shard: int) -> str:
         """Return how errors call the reader of a shard."""
@@ -94,4 +89,6 @@ class _Worker:
 def _seed_globals(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(
+        seed
+    )  # torch.manual_seed takes 100 µs, to ask for devices a worker does not use

@@ -183,20 +183,31 @@ def test_init_fn_runs_once_and_reset_fn_every_epoch_in_each_worker():
         assert list(loader) == [(2, x % 2, x, "reset", "reset") for x in range(4)]
 
 
-def test_global_generators_differ_between_workers_and_follow_the_seed():
-    def draw(_):
-        return random.random(), float(np.random.rand()), torch.rand(()).item()
+def test_what_is_drawn_from_global_generators_is_the_same_on_any_number_of_workers_and_after_resuming():
+    def draw(x):
+        return x, random.random(), float(np.random.rand()), torch.rand(()).item()
 
-    def epoch():
-        with DataLoader2(
-            numbers(4).sharding_filter().map(draw), reading_service=MultiProcessingReadingService(2)
-        ) as loader:
-            loader.seed(1)
-            return list(loader)
+    def loader(workers):
+        dp = numbers(30).shuffle().sharding_filter().shuffle(buffer_size=4).map(draw).batch(2)
+        made = DataLoader2(dp, reading_service=MultiProcessingReadingService(workers, num_shards=5))
+        made.seed(1)
+        return made
 
-    first = epoch()
-    assert first == epoch()
-    assert len({number for item in first for number in item}) == 12
+    with loader(1) as whole:
+        epochs = [list(whole) for _ in range(2)]
+    drawn = [number for epoch in epochs for batch in epoch for item in batch for number in item[1:]]
+    assert len({*drawn}) == len(drawn) == 180
+    with loader(3) as other:
+        assert [list(other) for _ in range(2)] == epochs
+    for taken in (0, 1, 7, 12, 15):
+        with loader(2) as stopped:
+            running = iter(stopped)
+            assert [next(running) for _ in range(taken)] == epochs[0][:taken]
+            state = json.loads(json.dumps(stopped.state_dict()))
+        with loader(3) as resumed:
+            resumed.load_state_dict(state)
+            assert list(resumed) == epochs[0][taken:]
+            assert list(resumed) == epochs[1]
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
