@@ -324,7 +324,7 @@ def test_a_tar_is_read_from_a_server_that_cannot_seek() -> None:
 @pytest.fixture
 def bucket(s3_server: S3Server) -> str:
     """The URL of a bucket with files."""
-    for name, content in {**FILES, "large": bytes(range(256)) * 50_000}.items():
+    for name, content in FILES.items():
         path = s3_server.root / "bucket" / "shelf" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -340,8 +340,11 @@ def test_s3_is_listed_and_read_with_the_environments_endpoint_and_credentials(bu
     assert read(*cached) == [(f"simplecache::{urls[0]}", b"one"), (f"simplecache::{urls[1]}", b"two")]
 
 
-def test_a_large_object_is_read_in_any_order(bucket: str) -> None:
-    [(_, stream)] = IterableWrapper([f"{bucket}/large"]).open_files_by_fsspec("b")
+def test_a_large_object_is_read_in_any_order(s3_server: S3Server) -> None:
+    # In a bucket of its own: whenever the server lists a bucket it reads all that is in it, for the hashes.
+    (s3_server.root / "large").mkdir()
+    (s3_server.root / "large" / "object").write_bytes(bytes(range(256)) * 50_000)
+    [(_, stream)] = IterableWrapper(["s3://large/object"]).open_files_by_fsspec("b")
     assert stream.seek(12_000_000) == 12_000_000
     assert stream.read(2) == bytes([12_000_000 % 256, 12_000_001 % 256])
     assert stream.seek(0) == 0
