@@ -42,7 +42,8 @@ def serving_s3(folder: Path) -> Iterator[S3Server]:
     server = S3Server(folder / "buckets", f"http://{address}")
     server.root.mkdir()
     command = [rclone, "serve", "s3", "--addr", address, "--auth-key", f"{server.key},{server.secret}"]
-    command += ["--dir-cache-time", "0", "--config", str(folder / "no.conf"), "--log-file", str(folder / "log")]
+    # What is written behind its back is to be seen at once; with 0, it is never idle again after it was written to.
+    command += ["--dir-cache-time", "1ms", "--config", str(folder / "no.conf"), "--log-file", str(folder / "log")]
     with subprocess.Popen([*command, str(server.root)]) as process:
         try:
             _wait_until_it_answers(process, server.endpoint, folder / "log")
