@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -47,7 +48,7 @@ Node = dict[str, Any]
 
 VERSION = 1
 SNAPSHOT_SHARE = 0.02
-"""The share of the running time that taking snapshots of sources may cost."""
+"""The share of the running time that taking snapshots of sources may cost, all who take them together."""
 _MOST_SNAPSHOTS = 512
 """More than a trail keeps: an item that is never done with would have them pile up."""
 
@@ -68,8 +69,14 @@ class Tally:
         return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
 
 
+_taking_snapshots: weakref.WeakSet[Pace] = weakref.WeakSet()
+
+
 class Pace:
-    """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time."""
+    """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time.
+
+    The paces of a process share that: of the passes of twelve shards, each may spend a twelfth.
+    """
 
     def __init__(self, at_least: int = 1) -> None:
         self._at_least = self._step = at_least
@@ -90,7 +97,9 @@ class Pace:
         """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
         now = time.perf_counter()
         seconds_per_item = (started - self._since) / self._step
-        affordable = int((now - started) / SNAPSHOT_SHARE / max(seconds_per_item, 1e-9))
+        _taking_snapshots.add(self)
+        share = SNAPSHOT_SHARE / len(_taking_snapshots)
+        affordable = int((now - started) / share / max(seconds_per_item, 1e-9))
         # Growing by doubling at most keeps the distance short when the first items were the quick ones.
         self._step = max(self._at_least, min(affordable, 2 * self._step), 1)
         self._items, self._since = 0, now
@@ -306,7 +315,7 @@ def _joins_a_generation(node: Node, seen: set[int]) -> bool:
 
 
 def chain_shape(pipe: DataPipe, depth: int = 0, seen: set[int] | None = None) -> list[str]:
-    """Return the class names of a chain, one line for each pipe, sources indented below the pipe that reads them.
+    """Return the class names of a chain, one line for each pipe, what it reads below it; several sources are indented.
 
     What several pipes read from is written out once.
     """
@@ -316,7 +325,8 @@ def chain_shape(pipe: DataPipe, depth: int = 0, seen: set[int] | None = None) ->
     if id(pipe) in seen and sources:
         return [f"{name}, the same"]
     seen.add(id(pipe))
-    return [name, *(line for source in sources for line in chain_shape(source, depth + 1, seen))]
+    below = depth + (len(sources) > 1)  # a plain chain is a plain list, or its length would count twice
+    return [name, *(line for source in sources for line in chain_shape(source, below, seen))]
 
 
 def pack(pipe: DataPipe, node: Node | None) -> dict[str, Any]:

@@ -411,3 +411,38 @@ def test_reading_single_items_of_a_part_reads_none_ahead():
     assert dp.take(2) == [0, 1]
     assert data.calls == []
     assert dp.batch(3).take(1) == data.calls == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("kind", [list, tuple], ids=["list", "tuple"])
+def test_of_a_list_each_part_copies_its_own_items_only(kind):
+    dp = numbers(kind(Copied(number) for number in range(10))).sharding_filter()
+    dp.apply_sharding(4, 1)
+    Copied.numbers.clear()
+    assert [item.number for item in dp] == Copied.numbers == [1, 5, 9]
+
+
+class Copied:
+    """An item that notes that it was copied."""
+
+    numbers = []
+
+    def __init__(self, number):
+        self.number = number
+
+    def __deepcopy__(self, memo):
+        Copied.numbers.append(self.number)
+        return Copied(self.number)
+
+
+@pytest.mark.parametrize("kind", [list, range, set, iter], ids=["list", "range", "set", "iterator"])
+@pytest.mark.parametrize("part", range(3))
+def test_parts_of_a_list_are_those_of_any_iterable_and_resume(kind, part):
+    def make():
+        dp = numbers(range(11) if kind is range else kind(range(11)), deepcopy=kind is not iter)
+        dp = dp.sharding_filter().map(lambda x: x)
+        apply_sharding(dp, 3, part)
+        return dp
+
+    assert list(make()) == list(range(11))[part::3]
+    if kind is not iter:  # which one pass exhausts
+        assert_resumes_everywhere(make, passes=2)

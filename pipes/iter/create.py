@@ -13,16 +13,19 @@ import torch
 from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe
+from ..striding import Strided
 
 T = TypeVar("T")
 
 
 @functional_datapipe(None)
-class IterableWrapper(IterDataPipe[T]):
+class IterableWrapper(Strided[T]):
     """Yield the items of any iterable.
 
     With `deepcopy`, each pass reads a deep copy, so that items changed later do not show in the next pass; an iterable
     that cannot be copied, such as a generator, is read as it is.
+
+    Of a list, tuple or range, a `sharding_filter` right after it has only its own items copied and read.
 
     >>> dp = IterableWrapper(range(5))
     >>> list(dp)
@@ -32,7 +35,7 @@ class IterableWrapper(IterDataPipe[T]):
     holds_items = False
     payload = ("iterable",)
     _items_read: Callable[[], int]
-    transient = ("_items_read",)
+    transient = ("_items_read", "_first", "_step")
 
     def __init__(self, iterable: Iterable[T], deepcopy: bool = True) -> None:
         if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
@@ -45,34 +48,37 @@ class IterableWrapper(IterDataPipe[T]):
         self._start = 0
 
     def get_state(self) -> dict[str, Any]:
-        return {"position": self._start + self._items_read()}
+        items = self._items_read()
+        return {"position": self._start + (self._first + (items - 1) * self._step + 1 if items else 0)}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._start = state["position"]
 
-    def __iter__(self) -> Iterator[T]:
-        items: Any = self._copied()
+    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
+        self._first, self._step = first, step
+        start, items = self._start + first, self.iterable
         if type(items) in (list, tuple, range):
             # The iterators of these know how many items are left, so counting them would be waste.
-            items = items[self._start :] if self._start else items
-            rest: Iterator[T] = iter(items)
-            total = len(items)
+            wanted: Any = self._copied(items[start::step] if (start, step) != (0, 1) else items)  # type: ignore[index]
+            rest: Iterator[T] = iter(wanted)
+            total = len(wanted)
             self._items_read = lambda: total - operator.length_hint(rest)
             return rest
         tally = Tally()
         self._items_read = lambda: tally.items
-        return tally.follow(islice(items, self._start, None) if self._start else items)
+        copied = self._copied(items)
+        return tally.follow(copied if (start, step) == (0, 1) else islice(copied, start, None, step))
 
     def __len__(self) -> int:
         return len(self.iterable)  # type: ignore[arg-type]
 
-    def _copied(self) -> Iterable[T]:
+    def _copied(self, items: Iterable[T]) -> Iterable[T]:
         if not self.deepcopy:
-            return self.iterable
+            return items
         try:
-            return copy.deepcopy(self.iterable)
+            return copy.deepcopy(items)
         except Exception:  # what copying raises is up to the class: generators, open files and locks cannot be copied
-            return self.iterable
+            return items
 
 
 @functional_datapipe(None)

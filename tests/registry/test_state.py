@@ -170,7 +170,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
     _iterator = begin(dp, 2)
     assert dp.state_dict() == {
         "version": 1,
-        "chain": ["Filter", "  Mapper", "    Source"],
+        "chain": ["Filter", "Mapper", "Source"],
         "state": {"sources": [{"sources": [{"own": {"position": 2}}]}]},
     }
 
@@ -181,7 +181,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
 def test_a_state_of_another_chain_is_an_error_that_shows_the_difference() -> None:
     with pytest.raises(ValueError, match="the state is of another chain") as caught:
         Source().filter(len).load_state_dict(Source().map(str).state_dict())
-    assert str(caught.value).splitlines()[1:] == ["- Mapper", "+ Filter", "    Source"]
+    assert str(caught.value).splitlines()[1:] == ["- Mapper", "+ Filter", "  Source"]
 
 
 def test_a_state_of_another_version_is_an_error() -> None:
@@ -403,7 +403,7 @@ def test_a_source_of_several_pipes_is_in_the_shape_of_a_chain_once() -> None:
     assert state.chain_shape(shared.filter(len).zip(shared)) == [
         "Zipper",
         "  Filter",
-        "    Mapper",
-        "      Source",
+        "  Mapper",
+        "  Source",
         "  Mapper, the same",
     ]

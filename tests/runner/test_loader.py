@@ -299,7 +299,7 @@ def test_what_is_cached_comes_in_the_order_of_the_first_epoch_after_resuming_too
 
 def test_a_state_of_another_chain_is_refused_with_the_difference():
     state = DataLoader2(numbers().map(str).batch(2)).state_dict()
-    with pytest.raises(ValueError, match=r"(?s)another chain.*-   Mapper"):
+    with pytest.raises(ValueError, match=r"(?s)another chain.*- Mapper"):
         DataLoader2(numbers().batch(2)).load_state_dict(state)
 
 
