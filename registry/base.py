@@ -345,9 +345,10 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         >>> list(resumed)
         ['2', '3', '4', '5']
         """
-        ended = self._pass is not None and self._pass.ended
+        current = self._pass
+        before_a_pass = current is not None and (current.ended or (not current.begun and self._handed_down is None))
         # What comes after the end is a new pass, but not in a worker of torch's loaders: they begin passes themselves.
-        if ended and get_worker_info() is None:
+        if before_a_pass and get_worker_info() is None:
             return pack(self, node_after_pass(self))
         node = self._node()
         # The nodes of the steps have their counts too, but tell them only where the steps are read again.

@@ -1029,3 +1029,28 @@ def test_the_epoch_after_a_resumed_one_is_known_when_that_has_ended(make: Any) -
         assert list(resumed) == first[taken:]
         later.load_state_dict(resumed.state_dict())
         assert list(later) == second, f"resumed after {taken}"
+
+
+@pytest.mark.parametrize("load_into", ["the same chain", "a fresh chain"])
+def test_an_iterator_that_was_not_read_after_a_resumed_pass_changes_no_later_pass(load_into: str) -> None:
+    def chain() -> Any:
+        one, other = IterableWrapper([1]).fork(2)
+        source = one.mux_longest(other).concat(IterableWrapper(range(3)).shuffle().set_seed(1))
+        first, second = source.demux(2, lambda x: x % 2)
+        return first.mux_longest(second)
+
+    whole = chain()
+    passes = [list(whole) for _ in range(3)]
+    begun = chain()
+    iterator = iter(begun)
+    assert list(islice(iterator, len(passes[0]))) == passes[0]
+    resumed = chain()
+    resumed.load_state_dict(passed_on(begun))  # all items were handed out, but not the end
+    assert list(resumed) == []
+    unread = iter(resumed)
+    state = passed_on(resumed)
+    del unread  # it was alive until here
+    if load_into == "a fresh chain":
+        resumed = chain()
+    resumed.load_state_dict(state)
+    assert [list(resumed), list(resumed)] == passes[1:]
