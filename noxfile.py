@@ -66,6 +66,9 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.overhead")
     session.run("python", "-m", "benchmarks.operators")
     session.run("python", "-m", "benchmarks.images")
+    session.run("python", "-m", "benchmarks.transport")
+    session.run("python", "-m", "benchmarks.resuming")
+    session.run("python", "-m", "benchmarks.scale")
 
 
 @nox.session

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import signal
 import subprocess
 import sys
+import threading
+import time
 import venv
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["CACHE", "environment", "python_of_torchdata_09", "rounds_of", "share", "table", "verdict", "version_of"]
+__all__ = [
+    "CACHE",
+    "cpu_seconds",
+    "environment",
+    "measured_apart",
+    "python_of_torchdata_09",
+    "rounds_of",
+    "share",
+    "table",
+    "verdict",
+    "version_of",
+]
 
 T = TypeVar("T")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-benchmarks"
 """Where what takes long to make is kept from one run to the next."""
 
-_CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
+_ROOT = Path(__file__).parents[1]
+_CONSTRAINTS = _ROOT / "constraints.txt"
+_SECONDS_AT_MOST = 120
 
 
 def python_of_torchdata_09() -> str:
@@ -53,6 +71,63 @@ def rounds_of(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[s
         for name in names[first:] + names[:first]:
             results[name].append(contestants[name]())
     return results
+
+
+def measured_apart(arguments: Sequence[str], peaks: list[float] | None = None) -> dict[str, Any]:
+    """Run a Python program that prints its figures as JSON, and return them; where that fails, they have the `error`.
+
+    Each process has one thread of computation, so that it is processes which are measured. Where `peaks` is given, the
+    most memory that was held goes there; sampling it takes time, which the figures of such a run contain.
+    """
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    with subprocess.Popen(
+        arguments,
+        cwd=_ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        if peaks is not None:
+            threading.Thread(target=_peak_memory, args=(process.pid, peaks), daemon=True).start()
+        try:
+            out, errors = process.communicate(timeout=_SECONDS_AT_MOST)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return {"error": f"no end within {_SECONDS_AT_MOST} s"}
+    if process.returncode != 0:
+        return {"error": (errors.strip() or f"exit code {process.returncode}").splitlines()[-1]}
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result
+
+
+def _peak_memory(pid: int, peaks: list[float]) -> None:
+    """Append the most memory, in MB, that a process and all that it started held at one time, until it ends.
+
+    Memory that they share is counted once, where the system tells: proportional set size.
+    """
+    import psutil
+
+    peaks.append(0.0)
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        while top.status() != psutil.STATUS_ZOMBIE:
+            held = 0
+            for process in [top, *top.children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    memory = process.memory_full_info()
+                    held += getattr(memory, "pss", memory.uss)
+            peaks[-1] = max(peaks[-1], held / 1e6)
+            time.sleep(0.02)
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of all that it started, ended or not."""
+    import psutil
+
+    this = psutil.Process()
+    return sum(sum(process.cpu_times()[:4]) for process in [this, *this.children(recursive=True)])
 
 
 def share(values: Sequence[float], of: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-from .harness import version_of
+from .harness import cpu_seconds, version_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -215,14 +215,6 @@ PEERS = {
     "SPDL, two processes": Peer(spdl_processes, "spdl.pipeline", "spdl"),
     "torchdata 0.9 DataLoader2": Peer(dataloader2, "torchdata.dataloader2", "torchdata"),
 }
-
-
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and of all that it started, ended or not."""
-    import psutil
-
-    this = psutil.Process()
-    return sum(sum(process.cpu_times()[:4]) for process in [this, *this.children(recursive=True)])
 
 
 def measure(name: str, paths: Sequence[str]) -> dict[str, Any]:

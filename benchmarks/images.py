@@ -11,24 +11,17 @@ import argparse
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
-import time
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .harness import CACHE, environment, python_of_torchdata_09, rounds_of, share, table, verdict
+from .harness import CACHE, environment, measured_apart, python_of_torchdata_09, rounds_of, share, table, verdict
 from .image_peers import PEERS, measure
 
-ROOT = Path(__file__).parents[1]
 HAND, TWO_HANDS, OURS, OLD = *list(PEERS)[:3], "torchdata 0.9 DataLoader2"
 LEAST_OF_HANDS = 0.95
-SECONDS_AT_MOST = 120
 
 
 def jpeg(number: int) -> bytes:
@@ -60,55 +53,13 @@ def make_images(count: int) -> list[str]:
     return list(map(str, paths))
 
 
-def peak_memory(pid: int, peaks: list[float]) -> None:
-    """Append the most memory, in MB, that a process and all that it started held at one time, until it ends.
-
-    Memory that they share is counted once, where the system tells: proportional set size.
-    """
-    import psutil
-
-    peaks.append(0.0)
-    with suppress(psutil.NoSuchProcess):
-        top = psutil.Process(pid)
-        while top.status() != psutil.STATUS_ZOMBIE:
-            held = 0
-            for process in [top, *top.children(recursive=True)]:
-                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                    memory = process.memory_full_info()
-                    held += getattr(memory, "pss", memory.uss)
-            peaks[-1] = max(peaks[-1], held / 1e6)
-            time.sleep(0.02)
-
-
 def run(name: str, count: int, peaks: list[float] | None = None) -> dict[str, Any]:
     """Measure one contestant in a process of its own; where that fails, the result has the `error`."""
     try:
         python = python_of_torchdata_09() if name == OLD else sys.executable
     except subprocess.CalledProcessError as error:
         return {"error": str(error)}
-    command = [python, "-m", "benchmarks.images", "--images", str(count), "--measure", name]
-    # One thread for each process, so that two processes are what is measured.
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-    ) as process:
-        if peaks is not None:
-            threading.Thread(target=peak_memory, args=(process.pid, peaks), daemon=True).start()
-        try:
-            out, errors = process.communicate(timeout=SECONDS_AT_MOST)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return {"error": f"no end within {SECONDS_AT_MOST} s"}
-    if process.returncode != 0:
-        return {"error": (errors.strip() or f"exit code {process.returncode}").splitlines()[-1]}
-    result: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return result
+    return measured_apart([python, "-m", "benchmarks.images", "--images", str(count), "--measure", name], peaks)
 
 
 def main() -> None:
