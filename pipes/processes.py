@@ -7,10 +7,11 @@ import os
 import signal
 import threading
 import traceback
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import connection as mp_connection
-from multiprocessing import forkserver, parent_process, spawn
+from multiprocessing import forkserver, parent_process, process, spawn
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -65,16 +66,24 @@ def context_for(start_method: str | None, preload: str) -> BaseContext:
     return multiprocessing.get_context(method)
 
 
-def _forget_server_of_parent() -> None:
-    """Let a process that was made by fork, such as a worker of torch's loader, have a fork server of its own."""
+_started: weakref.WeakSet[BaseProcess] = weakref.WeakSet()
+
+
+def _leave_processes_to_parent() -> None:
+    """Let a process that was made by fork, such as a worker of torch's loader, have a fork server of its own.
+
+    At its end it is not to end the processes of its parent, as multiprocessing would do.
+    """
     forkserver._forkserver.__init__()  # type: ignore[misc]
+    process._children.difference_update(_started)  # type: ignore[attr-defined]
+    lock._at_fork_reinit()  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_server_of_parent)
+    os.register_at_fork(after_in_child=_leave_processes_to_parent)
 
 
-def start(process: BaseProcess) -> None:
+def start(starting: BaseProcess) -> None:
     """Start a process, also from one that is a daemon, such as a loader's worker.
 
     Daemons may not have children, since those would be left behind; ours end with their parent.
@@ -86,7 +95,8 @@ def start(process: BaseProcess) -> None:
         try:
             if daemon:
                 me.daemon = False
-            process.start()
+            starting.start()
+            _started.add(starting)
         finally:
             _starting.ours = False
             if daemon:
@@ -95,14 +105,24 @@ def start(process: BaseProcess) -> None:
 
 def end_with_parent() -> None:
     """End this process when the one that started it ends, even while a user's function is stuck."""
-    threading.Thread(target=_wait_for_parent, name="penstock-watch-parent", daemon=True).start()
-
-
-def _wait_for_parent() -> None:
     parent = parent_process()
     if parent is not None:
-        mp_connection.wait([parent.sentinel])
-        os._exit(1)
+        with suppress(ImportError, AttributeError, OSError):  # a platform without it has the thread
+            _be_told_by_signal(parent.sentinel)
+        threading.Thread(target=_wait_for, args=(parent.sentinel,), name="penstock-watch-parent", daemon=True).start()
+
+
+def _be_told_by_signal(sentinel: int) -> None:
+    """Let SIGIO end this process, which needs no thread to run: C code may keep all of them from it."""
+    import fcntl
+
+    fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _wait_for(sentinel: int) -> None:
+    mp_connection.wait([sentinel])
+    os._exit(1)
 
 
 def describe_exit(exit_code: int | None) -> str:

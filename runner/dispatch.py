@@ -8,10 +8,11 @@ behind.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+import traceback
 from dataclasses import replace
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
@@ -25,14 +26,15 @@ from ..pipes.processes import end_with_parent
 from ..registry import IterDataPipe, Node, derive_seed, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.state import begin_from
-from .line import HUNG_UP, Receiver, Sender
+from .line import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Epoch, Place, Received, ShardPass, copy_of
-from .transport import blocks_for_each
+from .transport import blocks_for_each, send_parcel_descriptor
+from .watch import Watch
 
-__all__ = ["Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]
+__all__ = ["STREAM_READER", "Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]
 
 
-_ENDED = "the process that reads the dispatched stream has ended"
+STREAM_READER = "the process that reads the dispatched stream"
 
 
 def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
@@ -140,7 +142,7 @@ class RemoteFeed:
         try:
             self._receiver.begin(self._epoch, [Place(self._shard, place.node, place.skip)])
         except HUNG_UP:
-            raise RuntimeError(_ENDED) from None
+            raise RuntimeError(f"{STREAM_READER} has ended") from None
 
     def receive(self) -> Received:
         """Return the next item, or the end."""
@@ -149,12 +151,12 @@ class RemoteFeed:
                 raise RuntimeError("the pass was given up")
             try:
                 arrival, item = self._receiver.receive()
-                if arrival.reading != self._epoch.reading:
+                if arrival.reading != self._epoch.reading or arrival.shard == BEGUN:
                     continue
                 if arrival.parcel is not None:
                     self._receiver.take_one()
             except HUNG_UP:
-                raise RuntimeError(_ENDED) from None
+                raise RuntimeError(f"{STREAM_READER} has ended") from None
             if arrival.error is not None:
                 theirs, cause = cloudpickle.loads(arrival.error)
                 raise theirs from cause
@@ -177,21 +179,30 @@ def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> 
     try:
         for prepare in cloudpickle.loads(connection.recv_bytes()):
             prepare()
+        watch = Watch()
+        send_parcel_descriptor(connection, watch.descriptor())
         dispatch = Dispatch(cloudpickle.loads(connection.recv_bytes()), len(to_workers[0]))
         blocks = blocks_for_each(len(to_workers) * len(to_workers[0]))
         for point, lines in enumerate(to_workers):
             for line in lines:
-                threading.Thread(target=_serve, args=(line, blocks, dispatch, point), daemon=True).start()
+                threading.Thread(target=_serve, args=(line, blocks, dispatch, point, watch), daemon=True).start()
         connection.recv_bytes()
     except HUNG_UP:
         pass  # the main process closed its end
 
 
-def _serve(line: Connection, blocks: int, dispatch: Dispatch, point: int) -> None:
-    with suppress(*HUNG_UP):  # when the worker has ended
-        Sender(
-            line,
-            blocks,
-            lambda epoch, place: dispatch.begin(point, epoch, place),
-            lambda _: "the process that reads the dispatched stream",
-        ).serve()
+def _serve(line: Connection, blocks: int, dispatch: Dispatch, point: int, watch: Watch) -> None:
+    """Serve one worker; what would end a process ends this one, which is more than the thread."""
+
+    def begin(epoch: Epoch, place: Place) -> ShardPass:
+        return dispatch.begin(point, epoch, place)
+
+    try:
+        Sender(line, blocks, begin, lambda _: STREAM_READER, watch).serve()
+    except HUNG_UP:
+        pass  # the worker has ended
+    except SystemExit as error:
+        os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)

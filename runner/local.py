@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ..registry import Node, walk
+from ..registry import Node, capture, walk
 from ..registry.state import node_of_repetition
 from .dispatch import Dispatch, LocalFeed, divided
 from .shards import Dispatched, Epoch, Place, ReadOptions, Received, ShardPass, Shards, WorkerInfo, copy_of
@@ -61,7 +61,7 @@ class LocalShards:
         """Return the next item of a shard, or its end."""
         reading = self._passes[shard]
         for item in reading.items:
-            return Received(item, reading.node_if_due())
+            return Received(item, reading.if_due(capture))
         return Received(ended=True)
 
     def place_now(self, place: Place) -> Place:

@@ -3,54 +3,54 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import psutil  # type: ignore[import-untyped]
 
-from ..pipes.processes import PREPARATIONS, context_for, describe_exit, start
+from ..pipes.processes import PREPARATIONS, context_for
 from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
-from .dispatch import divided, run_dispatch
-from .line import HUNG_UP, Arrival, Receiver
+from .child import Child, end_all
+from .dispatch import STREAM_READER, divided, run_dispatch
+from .line import BEGUN, HUNG_UP, Arrival, Receiver
 from .shards import Epoch, Place, ReadOptions, Received, WorkerInfo
-from .transport import blocks_for_each, receive_parcel_descriptor
-from .watch import Sighting
+from .transport import blocks_for_each
 from .worker import Setup, run
 
 __all__ = ["Interrupted", "WorkerPool"]
 
-_PATIENCE = 2.0
-"""Seconds that a worker has to end by itself, and again when it is terminated, before it is killed."""
-
-
 _LOOK_EVERY = 2.0
 """Seconds after which it is looked what has become of a worker that gives nothing."""
+
+
+_PATIENCE_WITH_EARLIER = 3.0
+"""Seconds that a worker has for the item it is at in an epoch that was given up, before new workers take over."""
 
 
 class Interrupted(BaseException):
     """Another thread said that the pass is given up."""
 
 
-class _Line:
+class _Line(Child):
     """One worker process, and the connection to it."""
 
     def __init__(self, setup: Setup, options: ReadOptions, dispatched: dict[tuple[int, int], Connection]) -> None:
-        name = f"penstock-worker-{setup.worker.worker_id}"
-        connection, self._process = _started(options.start_method, name, run, dispatched)
+        super().__init__(options.start_method, f"penstock-worker-{setup.worker.worker_id}", run, dispatched)
         self._timeout = options.timeout
-        self._receiver = Receiver(connection, options.worker_prefetch)
-        self._sighting: Sighting | None = None
+        self._receiver = Receiver(self.connection, options.worker_prefetch)
         self.worker = setup.worker
         try:
-            connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
-            connection.send_bytes(cloudpickle.dumps(setup))
+            self.connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
+            self.connection.send_bytes(cloudpickle.dumps(setup))
         except HUNG_UP:
             raise self._death() from None
 
@@ -60,16 +60,28 @@ class _Line:
         except HUNG_UP:
             raise self._death() from None
 
-    def receive(self, epoch: Epoch, interruption: Connection) -> tuple[Arrival, Any]:
-        """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped."""
+    def has_begun(self, epoch: Epoch, deadline: float) -> bool:
+        """Say whether the worker lets go, in time, of what it was at, and begins; what it sent before is dropped."""
+        try:
+            while self.connection.poll(max(deadline - time.monotonic(), 0)):
+                if not self.take_sighting() and self._receiver.receive()[0].reading == epoch.reading:
+                    return True
+        except HUNG_UP:
+            raise self._death() from None
+        return False
+
+    def receive(self, epoch: Epoch, interruption: Connection, needed: list[Child]) -> tuple[Arrival, Any]:
+        """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped.
+
+        `needed` are other processes without which there is none.
+        """
         try:
             while True:
-                self._wait(interruption)
-                if self._sighting is None:
-                    self._sighting = Sighting(receive_parcel_descriptor(self._receiver.connection))
+                self._wait(interruption, [self, *needed])
+                if self.take_sighting():
                     continue
                 arrival, item = self._receiver.receive()
-                if arrival.reading == epoch.reading:
+                if arrival.reading == epoch.reading and arrival.shard != BEGUN:
                     if arrival.parcel is not None:
                         self._receiver.take_one()
                     return arrival, item
@@ -77,88 +89,83 @@ class _Line:
             raise self._death() from None
 
     def _death(self) -> RuntimeError:
-        self._process.join(_PATIENCE)
-        return RuntimeError(
-            f"{self} {describe_exit(self._process.exitcode)}{self._seen()}; what it printed, or the system's log, may "
-            "say why"
-        )
+        how = self.end() or "has closed its connection"
+        return RuntimeError(f"{self} {how}; what it printed, or the system's log, may say why")
 
-    def _wait(self, interruption: Connection) -> None:
+    def _wait(self, interruption: Connection, needed: list[Child]) -> None:
         """Wait until something arrives, or raise an error that says why nothing does."""
-        stopped = False
+        stopped: list[Child] = []
         patience = _LOOK_EVERY if self._timeout is None else min(self._timeout, _LOOK_EVERY)
         began = time.monotonic()
-        while not (ready := mp_connection.wait([self._receiver.connection, interruption], patience)):
+        while not (ready := mp_connection.wait([self.connection, interruption], patience)):
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
-                raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self._seen()}")
-            if self._is_stopped():
-                if stopped:  # as it was when it was looked at before
-                    raise RuntimeError(f"{self} was stopped, as by SIGSTOP, and does not go on{self._seen()}")
-                stopped = True
+                raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self.seen()}")
+            if self.end(patience=0) is not None and not self.connection.poll():
+                raise EOFError  # and what the worker had started keeps the connection open
+            before, stopped = stopped, [each for each in needed if each.is_stopped()]
+            for each in stopped:
+                if each in before:
+                    raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and does not go on{each.seen()}")
         if interruption in ready:
             raise Interrupted
 
     def hang_up(self) -> BaseProcess:
         """Tell the worker to end, and return its process."""
         self._receiver.hang_up()
-        if self._sighting is not None:
-            self._sighting.close()
-        return self._process
+        self.let_go()
+        return self.process
 
     def __str__(self) -> str:
         worker = self.worker
-        return f"worker {worker.worker_id} of {worker.num_workers} (process {self._process.pid})"
-
-    def _is_stopped(self) -> bool:
-        try:
-            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
-        except psutil.NoSuchProcess:
-            return False
-
-    def _seen(self) -> str:
-        return "" if self._sighting is None else str(self._sighting)
+        return f"worker {worker.worker_id} of {worker.num_workers} (process {self.process.pid})"
 
 
-class _Dispatcher:
+class _Dispatcher(Child):
     """The process that reads streams once for all shards, and a connection to the workers for each shard of each."""
 
     def __init__(self, streams: list[Any], options: ReadOptions, num_shards: int) -> None:
+        pickled = _pickled(streams)
         context: Any = context_for(options.start_method, run.__module__)
         pairs = {(point, shard): context.Pipe() for point in range(len(streams)) for shard in range(num_shards)}
         self.to_workers = {key: worker_end for key, (worker_end, _) in pairs.items()}
         ends = [[pairs[point, shard][1] for shard in range(num_shards)] for point in range(len(streams))]
-        self._connection, self.process = _started(options.start_method, "penstock-dispatcher", run_dispatch, ends)
+        super().__init__(options.start_method, "penstock-dispatcher", run_dispatch, ends)
         for end in (end for line in ends for end in line):
             end.close()
-        self._connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
-        self._connection.send_bytes(_pickled(streams))
+        self.connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
+        self.connection.send_bytes(pickled)
 
     def let_workers_have_their_ends(self) -> None:
         """Close them here, or no worker would see that the process is gone."""
         for end in self.to_workers.values():
             end.close()
 
-    def has_ended(self) -> bool:
-        """Say whether the process is gone; it may be a moment until that is known."""
-        self.process.join(0.2)
-        return self.process.exitcode is not None
+    def seen(self) -> str:
+        """Return what the process was at, as the rest of a sentence, where that is known."""
+        with suppress(*HUNG_UP):
+            if self.connection.poll():  # it sends nothing else
+                self.take_sighting()
+        return super().seen()
 
     def hang_up(self) -> BaseProcess:
         """Tell the process to end, and return it."""
-        self._connection.close()
+        self.let_go()
         return self.process
 
+    def __str__(self) -> str:
+        return f"{STREAM_READER} (process {self.process.pid})"
 
-def _started(
-    start_method: str | None, name: str, target: Callable[..., None], argument: Any
-) -> tuple[Connection, BaseProcess]:
-    """Start a process, and return a connection to it, which is its first argument, and the process."""
-    context: Any = context_for(start_method, run.__module__)
-    ours, theirs = context.Pipe(duplex=True)
-    process = context.Process(target=target, args=(theirs, argument), name=name, daemon=True)
-    start(process)
-    theirs.close()  # so that the process's end is the only one, and its death is seen at once
-    return ours, process
+
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+
+
+def _leave_pools_to_parent() -> None:
+    for pool in list(_pools):
+        pool.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_pools_to_parent)
 
 
 class WorkerPool:
@@ -173,9 +180,12 @@ class WorkerPool:
         self._epoch = Epoch(0, 0, 0)
         self._lines: list[_Line] = []
         self._dispatcher: _Dispatcher | None = None
+        self._under_way: set[int] = set()
+        """The shards of this epoch that have not come to their ends."""
         self._stats: dict[int, Any] = {}
         self._repeated: dict[int, Node] = {}
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
+        _pools.add(self)
         try:
             ends: dict[tuple[int, int], Connection] = {}
             if streams:
@@ -201,7 +211,12 @@ class WorkerPool:
             raise
 
     def begin(self, places: Iterable[Place], seed: int, rank: int) -> None:
-        """Let every worker begin an epoch with its shards, in the order given; shards left out are not read."""
+        """Let every worker begin an epoch with its shards, in the order given; shards left out are not read.
+
+        Afterwards the pool is `broken` where a worker is stuck in an epoch that was given up.
+        """
+        given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
+        self._under_way = {place.shard for place in places}
         self._epoch = Epoch(self._epoch.number + 1, seed, rank)
         self._stats = {}
         while self._interruption.poll():
@@ -209,24 +224,30 @@ class WorkerPool:
         for line in self._lines:
             own = [place for place in places if self._line_of(place.shard) is line]
             line.begin(self._epoch, own)
+        deadline = time.monotonic() + _PATIENCE_WITH_EARLIER
+        self.broken = not all(line.has_begun(self._epoch, deadline) for line in given_up)
 
     def receive(self, shard: int) -> Received:
         """Return what the worker of a shard sends next, which is of that shard; its end, or an item, or its error."""
         line = self._line_of(shard)
         try:
-            arrival, item = line.receive(self._epoch, self._interruption)
+            arrival, item = line.receive(self._epoch, self._interruption, self._needed())
         except Interrupted:
             raise
         except BaseException as error:  # a worker is gone, or half a message was read
             self.broken = True
             error.add_note(f"penstock: waiting for the next item of shard {shard} of {self._num_shards}")
+            if self._dispatcher is not None and (seen := self._dispatcher.seen()):
+                error.add_note(f"penstock: {self._dispatcher}{seen}")
             raise
+        if arrival.parcel is None:
+            self._under_way.discard(shard)
         if arrival.error is not None:
             theirs, cause = cloudpickle.loads(arrival.error)
-            if self._dispatcher is not None and self._dispatcher.has_ended():
+            # It may be a moment until it is known that a process is gone.
+            if self._dispatcher is not None and (how := self._dispatcher.end(patience=0.2)) is not None:
                 self.broken = True
-                ended = describe_exit(self._dispatcher.process.exitcode)
-                theirs.add_note(f"penstock: the process that reads the dispatched stream {ended}")
+                theirs.add_note(f"penstock: {self._dispatcher} {how}")
             raise theirs from cause
         if arrival.report is not None:
             self._stats[shard] = arrival.report.stats
@@ -244,25 +265,33 @@ class WorkerPool:
 
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise Interrupted."""
-        self._interrupt.send_bytes(b"!")
+        if not self._interrupt.closed:
+            self._interrupt.send_bytes(b"!")
+
+    def leave_to_parent(self) -> None:
+        """Let go of the workers without a word to them, in a process that was forked off the one whose they are."""
+        self.broken = True
+        children = [*self._lines, *self._needed()]
+        self._lines, self._dispatcher = [], None
+        for child in children:
+            child.let_go()
+        self._interruption.close()
+        self._interrupt.close()
 
     def shutdown(self) -> None:
         """End all workers; those that do not end by themselves are killed."""
         processes = [each.hang_up() for each in (*self._lines, self._dispatcher) if each is not None]
         self._lines, self._dispatcher = [], None
-        for insist in (None, BaseProcess.terminate, BaseProcess.kill):
-            deadline = time.monotonic() + _PATIENCE
-            for process in processes:
-                if insist is not None and process.is_alive():
-                    insist(process)
-            for process in processes:
-                process.join(max(deadline - time.monotonic(), 0))
-        for process in processes:
-            process.close()
+        end_all(processes)
         self._interruption.close()
         self._interrupt.close()
 
+    def _needed(self) -> list[Child]:
+        return [] if self._dispatcher is None else [self._dispatcher]
+
     def _line_of(self, shard: int) -> _Line:
+        if not self._lines:
+            raise RuntimeError("the workers are those of the process that this one was forked off: begin a new epoch")
         return self._lines[shard % len(self._lines)]
 
 

@@ -55,6 +55,10 @@ class ShardReader(IterDataPipe[Any]):
         shards, places = self._opened(), self._places
         try:
             shards.begin(places, self.epoch_seed, self.rank)
+            if shards.broken:  # by a function that hangs in an epoch that was given up
+                self.shutdown()
+                shards = self._opened()
+                shards.begin(places, self.epoch_seed, self.rank)
         except BaseException:  # a worker has died since: the next epoch begins anew
             self.shutdown()
             raise
@@ -137,6 +141,8 @@ class ShardReader(IterDataPipe[Any]):
             self.repeated.update(self._shards.repeated())
 
     def _opened(self) -> WorkerPool | LocalShards:
+        if self._shards is not None and self._shards.broken:  # as in a process that was forked off its own
+            self.shutdown()
         if self._shards is None:
             make = WorkerPool if self.options.num_workers else LocalShards
             self._shards = make(self.options, self.num_shards, self.repeated)

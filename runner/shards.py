@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from ..registry import (
     SHARDING_PRIORITIES,
@@ -26,6 +26,7 @@ from ..registry import (
     walk,
 )
 from ..registry.state import take_seeds
+from ..registry.torch_pipes import TorchIterDataPipe
 from .seeds import SeedGenerator
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "sharded",
 ]
 
+T = TypeVar("T")
 
 _BETWEEN_SEEDS = 0x9E3779B97F4A7C15
 """From the seed of one item to that of the next: odd, and far, as in SplitMix64 (Steele, Lea, Flood, 2014)."""
@@ -146,14 +148,14 @@ class ShardPass:
         """Return where the shard stands now."""
         return Place(self._place.shard, capture(self.chain), items=self._place.items + self._tally.items)
 
-    def node_if_due(self) -> Node | None:
-        """Return where the pass stands, as often as costs little."""
+    def if_due(self, tell: Callable[[Any], T]) -> T | None:
+        """Return what is to be told of the chain, such as where it stands, as often as costs little."""
         if self._pace is None or not self._pace.due():
             return None
         started = time.perf_counter()
-        node = capture(self.chain)
+        told = tell(self.chain)
         self._pace.taken(started)
-        return node
+        return told
 
     def close(self) -> None:
         """Give the pass up."""
@@ -198,11 +200,12 @@ class Shards:
         if chain is None:
             chain = sharded(self._make_chain(place.shard), self._num_shards, place.shard)
             if self._init_fn is not None:
-                chain = self._init_fn(chain, self._worker)
+                chain = _chain_from(self._init_fn(chain, self._worker), "worker_init_fn")
         of_all_ranks = epoch.rank * self._num_shards + place.shard
         seed_graph(chain, epoch.seed, of_all_ranks)
         if self._reset_fn is not None:
-            chain = self._reset_fn(chain, self._worker, SeedGenerator(epoch.seed).spawn(of_all_ranks))
+            seeds = SeedGenerator(epoch.seed).spawn(of_all_ranks)
+            chain = _chain_from(self._reset_fn(chain, self._worker, seeds), "worker_reset_fn")
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.epoch = epoch
@@ -272,6 +275,12 @@ class Dispatched(Seeded, IterDataPipe[Any]):
 
     def interrupt(self) -> None:
         self.feed.interrupt()
+
+
+def _chain_from(returned: Any, name: str) -> Any:
+    if not isinstance(returned, TorchIterDataPipe):
+        raise TypeError(f"{name} must return the chain to read, and returned {returned!r:.100}")
+    return returned
 
 
 def sharded(chain: IterDataPipe[Any], num_shards: int, shard: int) -> IterDataPipe[Any]:

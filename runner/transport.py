@@ -24,9 +24,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -49,8 +48,7 @@ BLOCK_FROM = 32 * 1024
 _ALIGN = 64
 
 
-@dataclass
-class Parcel:
+class Parcel(NamedTuple):
     """An item as it travels."""
 
     parts: list[bytes]

@@ -10,8 +10,12 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 from ..registry.iteration import running_step
 from ..registry.notes import notes_of
@@ -27,11 +31,14 @@ _CALLER = re.compile(r'Current thread.*\n  File "(.*)", line (\d+) in (.*)')
 
 
 class Watch:
-    """The worker's side: a context in which one item is made, and a thread that looks how long that takes."""
+    """The worker's side: a context in which one item is made, and a thread that looks how long that takes.
+
+    Several threads may make items.
+    """
 
     def __init__(self) -> None:
-        self._thread_id = threading.get_ident()
-        self._since: float | None = None
+        self._since: dict[int, float] = {}
+        """When each thread began with the item that it is at."""
         self._written = False
         self._file = anonymous_file(_ROOM)
         os.lseek(self._file, _ROOM, os.SEEK_SET)
@@ -42,29 +49,51 @@ class Watch:
         """Return a descriptor of the file, which is the caller's to close."""
         return os.dup(self._file)
 
+    @contextmanager
+    def during(self, what: str) -> Iterator[None]:
+        """Be at something else than an item; an error tells of it."""
+        self._write(what)
+        try:
+            yield
+        except BaseException as error:  # SystemExit, which ends the worker, leaves it written
+            error.add_note(f"penstock: raised in {what}")
+            if isinstance(error, Exception):
+                self._write("")
+            raise
+        self._write("")
+
     def __enter__(self) -> None:
-        self._since = time.monotonic()
+        self._since[threading.get_ident()] = time.monotonic()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self._since = None
+        self._since.pop(threading.get_ident(), None)
         if isinstance(error, SystemExit):  # which ends the worker
             self._write(" ".join(notes_of(error)).removeprefix("penstock: raised in "))
         elif self._written:
             self._write("")
 
     def _write(self, at: str) -> None:
-        os.pwrite(self._file, at.encode()[:_ROOM].ljust(_ROOM, b"\0"), 0)
+        with suppress(OSError):  # no disk may be left, nor files be allowed to be so long
+            os.pwrite(self._file, at.encode()[:_ROOM].ljust(_ROOM, b"\0"), 0)
         self._written = bool(at)
 
     def _look(self) -> None:
         while True:
             time.sleep(_EVERY)
-            since = self._since
-            if since is None or time.monotonic() - since < _EVERY:
-                continue
-            at = running_step(self._thread_id)
-            if at is not None and since == self._since:
-                self._write(at)
+            now, frames = time.monotonic(), sys._current_frames()
+            slow = {thread: since for thread, since in [*self._since.items()] if now - since >= _EVERY}
+            # Others wait for the thread that is deepest in the chain.
+            for thread in sorted(slow, key=lambda each: _depth(frames.get(each)), reverse=True)[:1]:
+                at = running_step(thread)
+                if at is not None and self._since.get(thread) == slow[thread]:
+                    self._write(at)
+
+
+def _depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth
 
 
 class Sighting:

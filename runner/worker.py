@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -51,9 +52,9 @@ def run(connection: Connection, dispatched: dict[tuple[int, int], Connection]) -
     try:
         for prepare in cloudpickle.loads(connection.recv_bytes()):
             prepare()
-        worker = _Worker(cloudpickle.loads(connection.recv_bytes()), dispatched)
         watch = Watch()
         send_parcel_descriptor(connection, watch.descriptor())
+        worker = _Worker(cloudpickle.loads(connection.recv_bytes()), dispatched, watch)
         Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch).serve()
     except HUNG_UP:
         pass  # the main process closed its end
@@ -62,11 +63,17 @@ def run(connection: Connection, dispatched: dict[tuple[int, int], Connection]) -
 class _Worker:
     """The shards of a worker."""
 
-    def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection]) -> None:
+    def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection], watch: Watch) -> None:
         self.setup = setup
         self._dispatched = dispatched
+        self._watch = watch
         self._shards = Shards(
-            self._chain_of, setup.num_shards, setup.worker, setup.init_fn, setup.reset_fn, setup.repeated
+            self._chain_of,
+            setup.num_shards,
+            setup.worker,
+            self._watched("worker_init_fn", setup.init_fn),
+            self._watched("worker_reset_fn", setup.reset_fn),
+            setup.repeated,
         )
 
     def begin(self, epoch: Epoch, place: Place) -> ShardPass:
@@ -77,6 +84,17 @@ class _Worker:
         """Return how errors call the reader of a shard."""
         worker = self.setup.worker
         return f"worker {worker.worker_id} of {worker.num_workers}, shard {shard} of {self.setup.num_shards}"
+
+    def _watched(self, name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        """Let errors say that it was in this function, where there is one."""
+        if fn is None:
+            return None
+
+        def watched(*arguments: Any) -> Any:
+            with self._watch.during(name):
+                return fn(*arguments)
+
+        return watched
 
     def _chain_of(self, shard: int) -> Any:
         chain = cloudpickle.loads(self.setup.chain)

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 from itertools import islice
 
@@ -112,10 +113,12 @@ def test_the_death_of_the_process_that_reads_the_stream_is_an_error_and_the_next
         running = iter(loader)
         next(running)
         (victim,) = [each for each in multiprocessing.active_children() if each.name == "penstock-dispatcher"]
-        os.kill(victim.pid, signal.SIGKILL)
+        pid = victim.pid
+        os.kill(pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match="the process that reads the dispatched stream has ended") as caught:
             list(running)
-        assert "penstock: the process that reads the dispatched stream was killed by SIGKILL" in caught.value.__notes__
+        said = rf"penstock: the process that reads the dispatched stream \(process {pid}\) was killed by SIGKILL"
+        assert re.fullmatch(said, caught.value.__notes__[-1])
         assert next(iter(loader)) == 0
 
 

@@ -4,6 +4,8 @@ import ctypes
 import gc
 import multiprocessing
 import os
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -19,8 +21,9 @@ import torch
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
+from penstock.registry import SHARDING_PRIORITIES
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("nothing_is_left_behind")]
 
 
 def loader_over(fn, items=10, workers=2, **options):
@@ -30,20 +33,6 @@ def loader_over(fn, items=10, workers=2, **options):
 
 def workers_alive():
     return [child for child in multiprocessing.active_children() if child.name.startswith("penstock-worker")]
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    """After each test: no worker, no thread of ours, no more descriptors than before."""
-    with loader_over(abs) as warm:  # the fork server and its pipes stay for the next loader
-        list(warm)
-    gc.collect()
-    before = psutil.Process().num_fds()
-    yield
-    gc.collect()
-    assert workers_alive() == []
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("penstock")] == []
-    assert psutil.Process().num_fds() <= before
 
 
 def at_five(action):
@@ -217,7 +206,33 @@ def test_a_failing_worker_function_is_an_error(which):
 
     with loader_over(abs, **{which: fail}) as loader, pytest.raises(KeyError, match="no such thing") as caught:
         list(loader)
-    assert any("in worker 0 of 2" in note for note in caught.value.__notes__)
+    where, worker = caught.value.__notes__
+    assert where == f"penstock: raised in {which}"
+    assert worker.startswith("penstock: in worker 0 of 2, shard 0 of 2 (process ")
+
+
+@pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])
+def test_a_worker_function_that_returns_no_chain_is_an_error(which):
+    with loader_over(abs, **{which: lambda *args: None}) as loader, pytest.raises(TypeError, match=f"{which} must ret"):
+        list(loader)
+
+
+@pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])
+@pytest.mark.parametrize(
+    ("action", "error", "said"),
+    [
+        (lambda: time.sleep(99), TimeoutError, "gave no item for timeout=3 s; it was at {}"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), RuntimeError, "was killed by SIGKILL; it was at {}"),
+        (lambda: sys.exit(3), RuntimeError, "ended with exit code 3; it was at {}"),
+    ],
+    ids=["hangs", "killed", "exits"],
+)
+def test_a_worker_that_dies_or_hangs_before_its_first_item_is_named(which, action, error, said):
+    with (
+        loader_over(abs, **{which: lambda *args: action()}, timeout=3) as loader,
+        pytest.raises(error, match=r"worker 0 of 2 \(process \d+\) " + said.format(which)),
+    ):
+        list(loader)
 
 
 def test_giving_up_an_epoch_does_not_wait_for_a_slow_item():
@@ -330,3 +345,191 @@ def test_a_state_that_cannot_be_taken_is_an_error_and_not_the_end_of_the_worker(
     with loader, pytest.raises(TypeError, match="cannot pickle") as caught:
         list(loader)
     assert "the state of the chain could not be taken" in caught.value.__notes__
+
+
+def limited(kind, limit):
+    """A worker_init_fn that sets a limit of the process; `limit` is called there."""
+
+    def init(dp, worker):
+        resource.setrlimit(kind, (limit(), resource.getrlimit(kind)[1]))
+        return dp
+
+    return init
+
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="limits work differently elsewhere")
+
+
+@linux_only
+def test_a_worker_without_memory_is_an_error_at_the_item_and_the_next_epoch_begins_anew():
+    some_more = limited(resource.RLIMIT_AS, lambda: psutil.Process().memory_info().vms + 300 * 2**20)
+    with loader_over(lambda x: bytes(2**30) if x == 5 else x, worker_init_fn=some_more) as loader:
+        for _ in range(2):
+            running = iter(loader)
+            assert [next(running) for _ in range(5)] == [0, 1, 2, 3, 4]
+            with pytest.raises(MemoryError) as caught:
+                next(running)
+            assert caught.value.__notes__[0] == "penstock: raised in Mapper(<lambda>), on 5"
+            assert "in worker 1 of 2, shard 1 of 2" in caught.value.__notes__[1]
+
+
+@linux_only
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [
+        (resource.RLIMIT_FSIZE, lambda: 10_000),
+        (resource.RLIMIT_NOFILE, lambda: psutil.Process().num_fds()),
+    ],
+    ids=["no file so long", "no descriptor"],
+)
+def test_without_shared_memory_items_come_all_the_same(kind, limit):
+    with loader_over(lambda x: torch.full((50_000,), x), worker_init_fn=limited(kind, limit), workers=1) as loader:
+        assert [int(item[-1]) for item in loader] == [*range(10)]
+
+
+@pytest.mark.parametrize(
+    ("workers", "num_shards", "items"), [(5, 2, 10), (5, None, 2), (3, 7, 0), (2, None, 0)], ids=str
+)
+def test_more_workers_than_there_is_to_do(workers, num_shards, items):
+    with loader_over(abs, items=items, workers=workers, num_shards=num_shards) as loader:
+        for _ in range(2):
+            assert list(loader) == [*range(items)]
+
+
+def test_an_epoch_of_which_nothing_is_left_ends():
+    dp = ps.iter.IterableWrapper(range(100)).sharding_filter().filter(lambda x: x < 0)
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
+        assert list(loader) == list(loader) == []
+
+
+def hold_the_interpreter():
+    ctypes.PyDLL(None).sleep(99)
+
+
+STUCK = pytest.mark.parametrize("stuck", [lambda: time.sleep(99), hold_the_interpreter], ids=["waits", "in C"])
+
+
+def dispatched_over(fn, items=10, **options):
+    dp = (
+        ps.iter.IterableWrapper(range(items)).map(fn).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+    )
+    return DataLoader2(dp.map(lambda x: x), reading_service=MultiProcessingReadingService(2, **options))
+
+
+MAKERS = pytest.mark.parametrize("make", [loader_over, dispatched_over], ids=["workers", "dispatched"])
+
+
+@STUCK
+@MAKERS
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_a_loader_whose_processes_are_stuck_is_shut_down_and_collected(make, stuck, prefetch, tmp_path):
+    for way in ("shutdown", "collected"):
+        flag = tmp_path / way
+
+        def stuck_at_60(x, flag=flag):
+            if x == 60:  # and not sooner, so that items of all workers have come before
+                flag.touch()
+                stuck()
+            return x
+
+        loader = make(stuck_at_60, items=200, main_prefetch_cnt=prefetch)
+        running = iter(loader)
+        while not flag.exists():
+            next(running)
+            time.sleep(0.02)
+        started = time.monotonic()
+        if way == "shutdown":
+            loader.shutdown()
+        del loader, running
+        gc.collect()
+        assert workers_alive() == []
+        assert time.monotonic() - started < 20
+
+
+@STUCK
+@MAKERS
+def test_control_c_ends_the_wait_for_processes_that_are_stuck(make, stuck):
+    with make(at_five(stuck), timeout=40) as loader:
+        threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            list(loader)
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
+        (lambda: os._exit(7), "ended with exit code 7"),
+        (lambda: sys.exit(3), r"ended with exit code 3; it was at Mapper\(<lambda>\), on 5"),
+        (slowly(lambda: os._exit(7)), r"ended with exit code 7; it was at Mapper\(<lambda>\), on 5"),
+    ],
+    ids=["killed", "exits at once", "exits", "exits at a slow item"],
+)
+def test_how_the_process_that_reads_a_dispatched_stream_ended_is_told(action, said):
+    with dispatched_over(at_five(action)) as loader:
+        with pytest.raises(RuntimeError, match="the process that reads the dispatched stream has ended") as caught:
+            list(loader)
+        assert re.search(rf"the dispatched stream \(process \d+\) {said}", caught.value.__notes__[-1])
+
+
+def test_a_dispatched_stream_that_hangs_is_told_of_when_time_is_out():
+    with dispatched_over(at_five(lambda: time.sleep(99)), timeout=2) as loader:
+        with pytest.raises(TimeoutError, match=r"worker \d of 2 .* no item for timeout=2 s") as caught:
+            list(loader)
+        assert re.search(
+            r"the dispatched stream \(process \d+\); it was at Mapper\(<lambda>\), on 5", caught.value.__notes__[-1]
+        )
+
+
+def test_a_stopped_reader_of_a_dispatched_stream_is_an_error():
+    loader = dispatched_over(at_five(lambda: os.kill(os.getpid(), signal.SIGSTOP)))
+    said = r"the dispatched stream \(process \d+\) was stopped, as by SIGSTOP"
+    with loader, pytest.raises(RuntimeError, match=said):
+        list(loader)
+
+
+def test_a_dispatched_stream_that_cannot_be_pickled_is_an_error():
+    lock = threading.Lock()
+    with dispatched_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
+        list(loader)
+    assert "the fn of Mapper(<lambda>) cannot be pickled" in caught.value.__notes__[0]
+
+
+def test_a_worker_whose_connection_lives_on_in_a_process_of_its_own_is_an_error():
+    def fork_and_die(x):
+        if x == 5:
+            if os.fork() == 0:
+                time.sleep(8)
+            os._exit(7)
+        return x
+
+    with loader_over(fork_and_die) as loader, pytest.raises(RuntimeError, match="worker 1 of 2 .* exit code 7"):
+        list(loader)
+
+
+@pytest.mark.parametrize(
+    ("make", "stuck"),
+    [
+        (loader_over, lambda: time.sleep(99)),
+        (loader_over, hold_the_interpreter),
+        (dispatched_over, lambda: time.sleep(99)),
+    ],
+    ids=["worker waits", "worker in C", "dispatcher waits"],
+)
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_an_epoch_after_one_in_which_processes_are_stuck_begins_soon(make, stuck, prefetch, tmp_path):
+    def stuck_once(x):
+        if x == 60 and not (tmp_path / "stuck").exists():
+            (tmp_path / "stuck").touch()
+            stuck()
+        return x
+
+    with make(stuck_once, items=200, main_prefetch_cnt=prefetch) as loader:
+        for x in loader:
+            if x == 54:  # so that 60 is wanted
+                break
+        while not (tmp_path / "stuck").exists():
+            time.sleep(0.01)
+        started = time.monotonic()
+        assert list(loader) == [*range(200)]
+        assert time.monotonic() - started < 40
