@@ -292,5 +292,9 @@ def sharded(chain: IterDataPipe[Any], num_shards: int, shard: int) -> IterDataPi
 
 def copy_of(chain: Any) -> Any:
     """Return a chain of its own, that shares the items which the pipes of the other hold."""
-    items = [vars(pipe).get(name) for pipe in walk(chain) for name in getattr(pipe, "payload", ())]
-    return copy.deepcopy(chain, {id(item): item for item in items})
+    pipes = [*walk(chain)]
+    items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
+    copied = {id(item): item for item in items}
+    for pipe in reversed(pipes):  # sources first, or a long chain would be a deep recursion
+        copy.deepcopy(pipe, copied)
+    return copied[id(chain)]

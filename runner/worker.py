@@ -17,7 +17,7 @@ from ..pipes.processes import end_with_parent
 from ..registry import Node, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
-from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
+from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo, copy_of
 from .transport import send_parcel_descriptor
 from .watch import Watch
 
@@ -65,6 +65,7 @@ class _Worker:
 
     def __init__(self, setup: Setup, dispatched: dict[tuple[int, int], Connection], watch: Watch) -> None:
         self.setup = setup
+        self._chain = cloudpickle.loads(setup.chain)
         self._dispatched = dispatched
         self._watch = watch
         self._shards = Shards(
@@ -97,7 +98,7 @@ class _Worker:
         return watched
 
     def _chain_of(self, shard: int) -> Any:
-        chain = cloudpickle.loads(self.setup.chain)
+        chain = copy_of(self._chain)
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.feed = RemoteFeed(self._dispatched[pipe.point, shard], shard, self.setup.prefetch)

@@ -139,6 +139,21 @@ def test_the_copy_shares_the_items():
     assert next(iter(loader)) is items[0]
 
 
+class Numbers:
+    """Items that say which copy of them is read."""
+
+    def __iter__(self):
+        return iter([(os.getpid(), id(self))] * 8)
+
+
+def test_all_shards_of_a_worker_share_the_items():
+    chain = ps.iter.IterableWrapper(Numbers(), deepcopy=False).sharding_filter()
+    service = MultiProcessingReadingService(2, num_shards=4)
+    with DataLoader2(chain, reading_service=service) as loader:
+        copies = {*loader}
+    assert len(copies) == len({process for process, _ in copies}) == 2
+
+
 def test_adapters_change_the_chain_once_in_their_order():
     loader = DataLoader2(numbers(4), datapipe_adapter_fn=[lambda dp: dp.map(lambda x: x + 1), lambda dp: dp.batch(2)])
     assert list(loader) == list(loader) == [[1, 2], [3, 4]]
