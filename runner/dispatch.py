@@ -68,10 +68,20 @@ class Dispatch:
         divide: Any = RoundRobinDemultiplexer
         self.branches: list[list[Any]] = [divide(stream, num_shards, sys.maxsize) for stream in streams]
         self._epochs: dict[int, int] = {}
+        self._first_epoch = 0
+        """Those before it were given up."""
         self._begun: set[tuple[int, int]] = set()
         # Held here as well, for shards that go back in it when all have come to their ends.
         self._generations: dict[int, Any] = {}
         self._beginning = threading.Lock()
+
+    def give_up(self, epoch: int) -> None:
+        """Give up the epochs before one, and return when no item of theirs is under way."""
+        with self._beginning:
+            self._first_epoch = epoch
+            for branches in self.branches:
+                for branch in branches:
+                    branch.begin_anew()
 
     def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
         """Begin a pass over a branch of a stream, and the stream's epoch with the first of them."""
@@ -82,7 +92,7 @@ class Dispatch:
                 for branch in self.branches[point]:
                     branch.begin_anew()
                 seed_graph(self._streams[point], derive_seed(epoch.seed, point), epoch.rank)
-            if epoch.number < self._epochs[point]:
+            if epoch.number < max(self._epochs[point], self._first_epoch):
                 raise RuntimeError("another epoch has begun")
             branch, node = self.branches[point][place.shard], place.node or _FROM_THE_START
             if (point, place.shard) in self._begun:  # as where a fork goes back to what one of its branches is to read
@@ -186,7 +196,9 @@ def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> 
         for point, lines in enumerate(to_workers):
             for line in lines:
                 threading.Thread(target=_serve, args=(line, blocks, dispatch, point, watch), daemon=True).start()
-        connection.recv_bytes()
+        while True:
+            dispatch.give_up(int.from_bytes(connection.recv_bytes()))
+            connection.send_bytes(b"given up")
     except HUNG_UP:
         pass  # the main process closed its end
 

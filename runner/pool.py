@@ -143,9 +143,19 @@ class _Dispatcher(Child):
     def seen(self) -> str:
         """Return what the process was at, as the rest of a sentence, where that is known."""
         with suppress(*HUNG_UP):
-            if self.connection.poll():  # it sends nothing else
+            if self.connection.poll():
                 self.take_sighting()
         return super().seen()
+
+    def gives_up(self, epoch: int, deadline: float) -> bool:
+        """Say whether the process gives up, in time, what it was at for the epochs before one."""
+        with suppress(*HUNG_UP):
+            self.connection.send_bytes(epoch.to_bytes(8))
+            while self.connection.poll(max(deadline - time.monotonic(), 0)):
+                if not self.take_sighting():
+                    self.connection.recv_bytes()
+                    return True
+        return False
 
     def hang_up(self) -> BaseProcess:
         """Tell the process to end, and return it."""
@@ -213,7 +223,7 @@ class WorkerPool:
     def begin(self, places: Iterable[Place], seed: int, rank: int) -> None:
         """Let every worker begin an epoch with its shards, in the order given; shards left out are not read.
 
-        Afterwards the pool is `broken` where a worker is stuck in an epoch that was given up.
+        Afterwards the pool is `broken` where a process is stuck in an epoch that was given up.
         """
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
@@ -221,10 +231,14 @@ class WorkerPool:
         self._stats = {}
         while self._interruption.poll():
             self._interruption.recv_bytes()
+        deadline = time.monotonic() + _PATIENCE_WITH_EARLIER
+        if self._dispatcher is not None and self._epoch.number > 1:
+            self.broken = not self._dispatcher.gives_up(self._epoch.number, deadline)
+            if self.broken:
+                return
         for line in self._lines:
             own = [place for place in places if self._line_of(place.shard) is line]
             line.begin(self._epoch, own)
-        deadline = time.monotonic() + _PATIENCE_WITH_EARLIER
         self.broken = not all(line.has_begun(self._epoch, deadline) for line in given_up)
 
     def receive(self, shard: int) -> Received:

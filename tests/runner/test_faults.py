@@ -513,13 +513,16 @@ def test_a_worker_whose_connection_lives_on_in_a_process_of_its_own_is_an_error(
         (loader_over, lambda: time.sleep(99)),
         (loader_over, hold_the_interpreter),
         (dispatched_over, lambda: time.sleep(99)),
+        (dispatched_over, hold_the_interpreter),
     ],
-    ids=["worker waits", "worker in C", "dispatcher waits"],
+    ids=["worker waits", "worker in C", "dispatcher waits", "dispatcher in C"],
 )
 @pytest.mark.parametrize("prefetch", [0, 10])
 def test_an_epoch_after_one_in_which_processes_are_stuck_begins_soon(make, stuck, prefetch, tmp_path):
     def stuck_once(x):
         if x == 60 and not (tmp_path / "stuck").exists():
+            while not (tmp_path / "given up").exists():  # what comes before it is still to be sent
+                time.sleep(0.01)
             (tmp_path / "stuck").touch()
             stuck()
         return x
@@ -528,6 +531,7 @@ def test_an_epoch_after_one_in_which_processes_are_stuck_begins_soon(make, stuck
         for x in loader:
             if x == 54:  # so that 60 is wanted
                 break
+        (tmp_path / "given up").touch()
         while not (tmp_path / "stuck").exists():
             time.sleep(0.01)
         started = time.monotonic()
