@@ -38,7 +38,8 @@ class Waiting:
         try:
             return self.entries[0][0]
         except IndexError:
-            return max(dealt, int(self.takes_from))
+            takes_from = self.takes_from
+            return dealt if takes_from == inf else max(dealt, int(takes_from))  # given up, perhaps, a moment ago
 
     def skip_to(self, place: int) -> None:
         """Leave out what comes before a number."""

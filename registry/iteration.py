@@ -90,7 +90,7 @@ class Pass:
     @property
     def items_to_mark(self) -> int:
         """After how many items it is worth while to mark."""
-        return self._pace.step
+        return self._pace.items_to_go
 
     def mark(self, pipe: IterDataPipe[Any], items: int = 1) -> None:
         """Note where the sources stand, now that the operator holds none of their items."""

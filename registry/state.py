@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -49,6 +50,8 @@ Node = dict[str, Any]
 VERSION = 1
 SNAPSHOT_SHARE = 0.02
 """The share of the running time that taking snapshots of sources may cost, all who take them together."""
+_COST_OF_THE_FIRST = 1e-5
+"""Seconds that the first snapshot of a pass is taken to cost, until it is known."""
 _MOST_SNAPSHOTS = 512
 """More than a trail keeps: an item that is never done with would have them pile up."""
 
@@ -75,34 +78,55 @@ _taking_snapshots: weakref.WeakSet[Pace] = weakref.WeakSet()
 class Pace:
     """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time.
 
-    The paces of a process share that: of the passes of twelve shards, each may spend a twelfth.
+    The paces of a process share that: of the passes of twelve shards, each may spend a twelfth. The clock is looked at
+    when as many items have gone by as should take that long, and at twice as many at most, as the first may have been
+    the slow ones.
     """
 
     def __init__(self, at_least: int = 1) -> None:
         self._at_least = self._step = at_least
         self._items = 0
         self._since = time.perf_counter()
+        self._rest = self._rest_after(_COST_OF_THE_FIRST)
 
     @property
     def step(self) -> int:
-        """After how many items the next snapshot is due."""
+        """After how many items from the last snapshot on the next may be due."""
         return self._step
+
+    @property
+    def items_to_go(self) -> int:
+        """After how many items from now on the next snapshot may be due."""
+        return max(self.step - self._items, 1)
 
     def due(self, items: int = 1) -> bool:
         """Count one item, or several, and say whether a snapshot should be taken now."""
         self._items += items
+        if self._items >= self.step:
+            self._look_at_the_clock()
         return self._items >= self.step
 
     def taken(self, started: float) -> None:
         """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
         now = time.perf_counter()
-        seconds_per_item = (started - self._since) / self._step
         _taking_snapshots.add(self)
-        share = SNAPSHOT_SHARE / len(_taking_snapshots)
-        affordable = int((now - started) / share / max(seconds_per_item, 1e-9))
-        # Growing by doubling at most keeps the distance short when the first items were the quick ones.
-        self._step = max(self._at_least, min(affordable, 2 * self._step), 1)
+        self._rest = self._rest_after(now - started)
+        self._step = self._items_in(self._rest, started - self._since)
         self._items, self._since = 0, now
+
+    def _look_at_the_clock(self) -> None:
+        rested = time.perf_counter() - self._since
+        if rested < self._rest:
+            self._step = self._items + self._items_in(self._rest - rested, rested)
+
+    def _items_in(self, seconds: float, seconds_until_now: float) -> int:
+        """Return how many items should take so many seconds, at the rate of those since the last snapshot."""
+        at_this_rate = self._items * seconds / max(seconds_until_now, 1e-9)
+        return max(self._at_least, int(min(at_this_rate, 2 * self._items)), 1)
+
+    @staticmethod
+    def _rest_after(seconds: float) -> float:
+        return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
 
 
 class Trail(Generic[T]):
@@ -131,10 +155,13 @@ class Trail(Generic[T]):
             yield from items
             return
         while True:
-            expected = self.pulled + self._pace.step
-            yield from itertools.islice(items, self._pace.step)
+            step = self._pace.items_to_go
+            expected = self.pulled + step
+            yield from itertools.islice(items, step)
             if self.pulled < expected:
                 return
+            if not self._pace.due(step):
+                continue
             started = time.perf_counter()
             snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
             # Where an item is needed for very long, every second will do.

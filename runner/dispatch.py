@@ -170,7 +170,7 @@ class RemoteFeed:
             if arrival.error is not None:
                 theirs, cause = cloudpickle.loads(arrival.error)
                 raise theirs from cause
-            return Received(item, arrival.node, ended=arrival.parcel is None)
+            return Received(item, arrival.report, ended=arrival.parcel is None)
 
     def place_now(self, place: Place) -> Place:
         """Return where the shard stands, as far as its items were taken."""

@@ -18,12 +18,12 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ..pipes.processes import pickled_error
-from ..registry import Node, capture, say_where
+from ..registry import capture, say_where
 from ..registry.state import node_of_repetition
-from .shards import Epoch, Place, ShardPass
+from .shards import Epoch, Place, Report, ShardPass
 from .transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel_descriptor
 
-__all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Report", "Sender"]
+__all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Sender"]
 
 
 HUNG_UP = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -48,19 +48,9 @@ STOP = None
 """The command to end."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """What there is to tell of a shard besides where it stands."""
-
-    stats: dict[str, dict[str, Any]]
-    """What its steps have counted."""
-    repeated: Node | None
-    """What it gives again in each epoch."""
-
-    @classmethod
-    def of(cls, chain: Any) -> Report:
-        """Report on the chain of a shard."""
-        return cls(chain.stats(), node_of_repetition(chain))
+def report_on(chain: Any) -> bytes:
+    """Return the `Report` on the chain of a shard, pickled: most are replaced by a later one and never read."""
+    return pickle.dumps(Report(capture(chain), chain.stats(), node_of_repetition(chain)), protocol=5)
 
 
 class Arrival(NamedTuple):
@@ -70,16 +60,14 @@ class Arrival(NamedTuple):
     """The `Epoch.reading` to which it belongs."""
     shard: int
     parcel: Parcel | None = None
-    node: Node | None = None
-    """Where the shard stands after this item, on some of them."""
-    report: Report | None = None
-    """With a node, and at the end."""
+    report: bytes | None = None
+    """What `report_on` told after this item, on some of them, and at the end."""
     error: bytes | None = None
 
     def to_bytes(self) -> bytes:
         """Return what travels: plain tuples, which are pickled and read in a tenth of the time of classes."""
         parcel = None if self.parcel is None else tuple(self.parcel)
-        return pickle.dumps((self.reading, self.shard, parcel, self.node, self.report, self.error), protocol=5)
+        return pickle.dumps((self.reading, self.shard, parcel, self.report, self.error), protocol=5)
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Arrival:
@@ -206,7 +194,7 @@ class Sender:
             with self._watch:
                 item = next(reading.items)
         except StopIteration:
-            self._send(Arrival(self._reading, shard, report=Report.of(reading.chain)))
+            self._send(Arrival(self._reading, shard, report=report_on(reading.chain)))
             return
         except Exception as error:
             self._send_error(shard, error)
@@ -219,13 +207,12 @@ class Sender:
             self._send_error(shard, error)
             return
         try:
-            node, report = reading.if_due(_node_and_report) or (None, None)
-            message = Arrival(self._reading, shard, parcel, node, report).to_bytes()
+            report = reading.if_due(report_on)
         except Exception as error:
             error.add_note("the state of the chain could not be taken")
             self._send_error(shard, error)
             return
-        self._connection.send_bytes(message)
+        self._send(Arrival(self._reading, shard, parcel, report))
         if descriptor is not None:
             send_parcel_descriptor(self._connection, descriptor)
         self._credit -= 1
@@ -237,7 +224,3 @@ class Sender:
     def _send_error(self, shard: int, error: Exception) -> None:
         error.add_note(f"penstock: in {self._whose(shard)} (process {os.getpid()})")
         self._send(Arrival(self._reading, shard, error=pickled_error(error)))
-
-
-def _node_and_report(chain: Any) -> tuple[Node, Report]:
-    return capture(chain), Report.of(chain)

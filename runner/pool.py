@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -22,7 +23,7 @@ from ..registry.graph import pipes_in
 from .child import Child, end_all
 from .dispatch import STREAM_READER, divided, run_dispatch
 from .line import BEGUN, HUNG_UP, Arrival, Receiver
-from .shards import Epoch, Place, ReadOptions, Received, WorkerInfo
+from .shards import Epoch, Place, ReadOptions, Received, Report, WorkerInfo
 from .transport import blocks_for_each
 from .worker import Setup, run
 
@@ -192,8 +193,10 @@ class WorkerPool:
         self._dispatcher: _Dispatcher | None = None
         self._under_way: set[int] = set()
         """The shards of this epoch that have not come to their ends."""
-        self._stats: dict[int, Any] = {}
+        self._reports: dict[int, bytes] = {}
+        """The last of each shard in this epoch, pickled."""
         self._repeated: dict[int, Node] = {}
+        """What was known of it when this epoch began."""
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         _pools.add(self)
         try:
@@ -228,7 +231,8 @@ class WorkerPool:
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
         self._epoch = Epoch(self._epoch.number + 1, seed, rank)
-        self._stats = {}
+        self._repeated = self.repeated()
+        self._reports = {}
         while self._interruption.poll():
             self._interruption.recv_bytes()
         deadline = time.monotonic() + _PATIENCE_WITH_EARLIER
@@ -264,18 +268,20 @@ class WorkerPool:
                 theirs.add_note(f"penstock: {self._dispatcher} {how}")
             raise theirs from cause
         if arrival.report is not None:
-            self._stats[shard] = arrival.report.stats
-            if arrival.report.repeated is not None:
-                self._repeated[shard] = arrival.report.repeated
-        return Received(item, arrival.node, ended=arrival.parcel is None)
+            self._reports[shard] = arrival.report
+        return Received(item, arrival.report, ended=arrival.parcel is None)
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps had counted when its worker last told."""
-        return self._stats
+        return {shard: report.stats for shard, report in self._last_reports()}
 
     def repeated(self) -> dict[int, Node]:
         """Return, for each shard, what its passes give again in each epoch, where something does."""
-        return self._repeated
+        told = {shard: report.repeated for shard, report in self._last_reports() if report.repeated is not None}
+        return {**self._repeated, **told}
+
+    def _last_reports(self) -> Iterator[tuple[int, Report]]:
+        return ((shard, pickle.loads(report)) for shard, report in [*self._reports.items()])
 
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise Interrupted."""

@@ -75,7 +75,7 @@ class ShardReader(IterDataPipe[Any]):
                 if each.ended:
                     places.popleft()
                 else:
-                    places[0].advance(each.node)
+                    places[0].advance(each.told)
                     places.rotate(-1)
                     yield each.item
         finally:

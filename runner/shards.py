@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ __all__ = [
     "Place",
     "ReadOptions",
     "Received",
+    "Report",
     "ResetFn",
     "ShardPass",
     "Shards",
@@ -77,23 +79,43 @@ class ReadOptions:
     timeout: float | None = None
 
 
+@dataclass(frozen=True)
+class Report:
+    """What there is to tell of a shard."""
+
+    node: Node
+    """Where it stands."""
+    stats: dict[str, dict[str, Any]]
+    """What its steps have counted."""
+    repeated: Node | None
+    """What it gives again in each epoch."""
+
+
 @dataclass
 class Place:
     """Where a shard stands, as far as its items were handed out: so many items after a node, or after the start."""
 
     shard: int
-    node: Node | None = None
+    told: Node | bytes | None = None
+    """The node, or a pickled `Report` with it."""
     skip: int = 0
     items: int = 0
     """How many items of this epoch were handed out in all."""
 
-    def advance(self, node: Node | None) -> None:
+    @property
+    def node(self) -> Node | None:
+        if isinstance(self.told, bytes):
+            report: Report = pickle.loads(self.told)
+            return report.node
+        return self.told
+
+    def advance(self, told: Node | bytes | None) -> None:
         """Count one item more, after which the shard stands at a node, where that is known."""
         self.items += 1
-        if node is None:
+        if told is None:
             self.skip += 1
         else:
-            self.node, self.skip = node, 0
+            self.told, self.skip = told, 0
 
 
 @dataclass(frozen=True)
@@ -121,8 +143,8 @@ class Received:
     """An item of a shard, or its end."""
 
     item: Any = None
-    node: Node | None = None
-    """Where the shard stands after the item, on some of them."""
+    told: Node | bytes | None = None
+    """Where the shard stands after the item, on some of them, as in `Place`."""
     ended: bool = False
 
 
@@ -265,12 +287,12 @@ class Dispatched(Seeded, IterDataPipe[Any]):
         return {"node": place.node, "skip": place.skip}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._place.node, self._place.skip = state["node"], state["skip"]
+        self._place.told, self._place.skip = state["node"], state["skip"]
 
     def __iter__(self) -> Iterator[Any]:
         self.feed.begin(self.epoch, self._place)
         while not (received := self.feed.receive()).ended:
-            self._place.advance(received.node)
+            self._place.advance(received.told)
             yield received.item
 
     def interrupt(self) -> None:

@@ -16,7 +16,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock import check_operator
 from penstock.pipes.sizes import size_of
-from resuming import assert_resumes_everywhere, passed_on
+from penstock.registry import Pace
+from resuming import ALWAYS, assert_resumes_everywhere, passed_on
 
 MB = 2**20
 ROOM_FOR = pytest.mark.filterwarnings("ignore:in_memory_cache has room for")
@@ -108,7 +109,8 @@ def test_over_the_limit_one_warning_tells_and_the_rest_is_read_in_each_pass():
 
 
 @ROOM_FOR
-def test_behind_the_limit_a_source_that_can_go_on_is_not_read_from_its_start():
+def test_behind_the_limit_a_source_that_can_go_on_is_not_read_from_its_start(monkeypatch):
+    monkeypatch.setattr(Pace, "step", ALWAYS)
     pulled = []
     dp = ps.iter.IterableWrapper(range(8)).map(lambda n: pulled.append(n) or bytes([n]) * (MB // 4)).in_memory_cache(1)
     first = list(dp)

@@ -18,7 +18,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import CSVDictParser, CSVParser, IterableWrapper, JsonParser, LineReader
-from resuming import assert_resumes_everywhere
+from penstock.registry import Pace
+from resuming import ALWAYS, assert_resumes_everywhere
 
 Stream = Callable[[str], Any]
 
@@ -424,7 +425,8 @@ def test_it_resumes_after_every_item(name: str, on_error: Any) -> None:
     assert_resumes_everywhere(make)
 
 
-def test_resuming_opens_no_stream_that_was_read_before() -> None:
+def test_resuming_opens_no_stream_that_was_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "step", ALWAYS)
     opened: list[str] = []
 
     def open_one(name: str) -> tuple[str, io.StringIO]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -345,9 +345,9 @@ def test_snapshots_that_cost_nothing_are_taken_at_every_chance(monkeypatch: pyte
 def test_snapshots_cost_about_their_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     items, seconds_per_item, seconds_per_snapshot = 10_000, 1e-3, 1e-2
     taken = Clock(monkeypatch).snapshots(items, seconds_per_item, seconds_per_snapshot)
-    spent = len(taken) * seconds_per_snapshot / (items * seconds_per_item)
-    assert state.SNAPSHOT_SHARE / 2 < spent < state.SNAPSHOT_SHARE * 2
-    assert all(later - earlier <= 2 * earlier for earlier, later in pairwise(taken))
+    for number, after in enumerate(taken):  # none but the first, whose cost is not known, before it can be paid
+        assert number * seconds_per_snapshot <= after * seconds_per_item * state.SNAPSHOT_SHARE
+    assert len(taken) * seconds_per_snapshot > items * seconds_per_item * state.SNAPSHOT_SHARE / 2
 
 
 @pytest.mark.usefixtures("share")

@@ -7,6 +7,7 @@ them there is one of a program that is killed, with all its workers, at any mome
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 from random_chains import SPECS, build, is_unordered
 
 from penstock import DataLoader2, MultiProcessingReadingService
+from penstock.registry import Pace
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "100"))
 FEW = 25
@@ -40,9 +43,22 @@ def property_of(cases: int) -> Any:
     )
 
 
-def loader_of(spec: Any, workers: int, shards: int | None, prefetch: int, seed: int = 0) -> DataLoader2[Any]:
+def always_due(chain: Any, _: Any) -> Any:
+    """Let a worker tell where it stands after each item; usually it does where that costs little of the time."""
+    if multiprocessing.parent_process() is not None:
+        mock.patch.object(Pace, "step", 1).start()
+    return chain
+
+
+def loader_of(
+    spec: Any, workers: int, shards: int | None, prefetch: int, seed: int = 0, init_fn: Any = None
+) -> DataLoader2[Any]:
     service = MultiProcessingReadingService(
-        workers, num_shards=shards, worker_prefetch_cnt=prefetch, main_prefetch_cnt=prefetch
+        workers,
+        num_shards=shards,
+        worker_prefetch_cnt=prefetch,
+        main_prefetch_cnt=prefetch,
+        worker_init_fn=init_fn,
     )
     loader: DataLoader2[Any] = DataLoader2(build(spec), reading_service=service)
     loader.seed(seed)
@@ -67,15 +83,16 @@ READERS = st.tuples(st.integers(0, 3), st.sampled_from([0, 1, 5]))
     shards=st.sampled_from([1, 2, 3, 5, 12]),
     before=READERS,
     after=READERS,
+    init_fn=st.sampled_from([None, always_due]),
     epoch=st.integers(0, 1),
     stop=st.integers(0, 30),
 )
 def test_a_loader_that_was_stopped_goes_on_exactly_with_other_workers(
-    spec: Any, seed: int, shards: int, before: Any, after: Any, epoch: int, stop: int
+    spec: Any, seed: int, shards: int, before: Any, after: Any, init_fn: Any, epoch: int, stop: int
 ) -> None:
     with loader_of(spec, 0, shards, 0, seed) as whole:
         epochs = [told(whole, spec) for _ in range(3)]
-    with loader_of(spec, before[0], shards, before[1], seed) as stopped:
+    with loader_of(spec, before[0], shards, before[1], seed, init_fn) as stopped:
         for number in range(epoch):
             assert told(stopped, spec) == epochs[number]
         running = iter(stopped)
