@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -320,6 +321,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         monkeypatch.setattr("time.perf_counter", lambda: self.now)
+        monkeypatch.setattr(state, "_taking_snapshots", weakref.WeakSet())  # nobody else shares its time
 
     def snapshots(
         self, items: int, seconds_per_item: float, seconds_per_snapshot: float, at_least: int = 1
