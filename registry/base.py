@@ -165,7 +165,7 @@ class _Pipe(Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
-        left_behind = ("_pass", "_handed_down", *self.transient)
+        left_behind = ("_pass", "_handed_down", "_resumes", *self.transient)
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
     def take(self, n: int) -> list[T_co]:
@@ -268,6 +268,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     _pass: Pass | None = None
     _handed_down: Node | None = None
+    _resumes: bool = False  # whether the next pass is the one that a state of this whole chain tells of
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
@@ -388,6 +389,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         if node:
             take_seeds(self, node)
         self._handed_down = node or None
+        self._resumes = False
 
     def _iterator_made(self) -> None:
         """Called when a new iterator is handed out; the pass begins with its first item."""

@@ -124,7 +124,8 @@ class Branch(IterDataPipe[T]):
         return self.source.node_of_coming_pass(self)
 
     def _node(self) -> Node:
-        stale = self.has_begun() and self.source.is_replaced(self.joined)
+        in_a_pass = self._pass is not None and self._pass.begun and not self._pass.ended
+        stale = in_a_pass and self.source.is_replaced(self.joined)
         return node_before_pass(self) if stale else super()._node()
 
     def _pop_node(self) -> Node:

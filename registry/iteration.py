@@ -15,10 +15,10 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
-from .graph import DataPipe, sources_of
+from .graph import DataPipe, sources_of, walk
 from .notes import local_of, place_of, say_where, shorten_traceback
 from .seeds import Seeded
-from .state import Node, Pace, Tally, begin_from, can_capture, capture, node_after_pass, with_present_seeds
+from .state import Node, Pace, Tally, begin_from, can_capture, capture, is_branch, node_after_pass, with_present_seeds
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
@@ -39,7 +39,7 @@ class Pass:
 
     def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
-        self.begun = self.ended = False
+        self.begun = self.ended = self.resumes = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.sources: list[DataPipe] = []
         self._tally: Tally | None = None
@@ -55,6 +55,7 @@ class Pass:
         There is none of its own where the pass goes on from its end.
         """
         self.begun = True
+        self.resumes, pipe._resumes = pipe._resumes, False
         self.sources = sources_of(pipe)
         node = pipe._pop_node()
         if node.get("at") == "end":
@@ -153,6 +154,8 @@ def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
     replace_live_iterator(pipe)
+    if pipe._pass is not None and pipe._pass.resumes:
+        catch_up(pipe)
     pipe._iterator_made()
     current = Pass()
     pipe._pass = current
@@ -199,6 +202,23 @@ def _deliver(
     finally:
         close(own)
         own = counted = None  # an error's traceback keeps this frame, which must not keep the sources open
+        if current.ended and current.resumes:
+            catch_up(pipe)
+
+
+def catch_up(pipe: IterDataPipe[Any]) -> None:
+    """Let the pass over a chain that follows a resumed one begin as though that had been read at one go."""
+    branches: list[Any] = [part for part in walk(pipe, stop=is_branch) if is_branch(part)]
+    others_read = [branch for branch in branches if branch.source.is_being_read()]
+    for part in walk(pipe, stop=lambda part: any(part is branch for branch in others_read)):
+        if isinstance(part, Seeded):
+            part.catch_up()
+
+
+def is_live(pipe: Any) -> bool:
+    """Say whether a pipe of ours is in a pass that can be read on."""
+    current: Pass | None = vars(pipe).get("_pass")
+    return current is not None and current.iterator is not None and current.iterator() is not None
 
 
 def running_step(thread_id: int) -> str | None:

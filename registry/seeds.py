@@ -68,10 +68,11 @@ class Seeded:
     pass_seed: int = 0
     _seed: int | None = None
     _passes: int = 0
+    _furthest: int = 0
 
     def set_seed(self, seed: int) -> Self:
         """Fix the random order of this pipe: the passes from here on are a function of `seed`."""
-        self._seed, self._passes = int(seed), 0
+        self._seed, self._passes, self._furthest = int(seed), 0, 0
         return self
 
     def upcoming_pass_seed(self) -> int:
@@ -89,8 +90,24 @@ class Seeded:
 
     def set_random_state(self, state: dict[str, Any]) -> None:
         """Take up what `random_state` gave."""
+        self._furthest = max(state["passes"], self._furthest if state["seed"] == self._seed else 0)
         self._seed, self._passes = state["seed"], state["passes"]
         self.pass_seed = derive_seed(self._base_seed(), self._passes - 1)
+
+    # A pass that goes on from a state may stand before passes that had begun by then, and not come as far again.
+
+    def furthest_state(self) -> dict[str, Any]:
+        """Return the random state that the pass after a resumed one is to follow, and not repeat."""
+        state = self.random_state()
+        return {**state, "passes": max(state["passes"], self._furthest)}
+
+    def forget_furthest(self) -> None:
+        """Learn that another state is to be loaded."""
+        self._furthest = 0
+
+    def catch_up(self) -> None:
+        """Learn that the resumed pass has ended."""
+        self._passes = max(self._passes, self._furthest)
 
     def _base_seed(self) -> int:
         if self._seed is None:

@@ -21,7 +21,7 @@ from typing import Any
 from .base import IterDataPipe
 from .branches import Branch
 from .generations import Entry, Generation, Waiting
-from .iteration import Pass, replace_live_iterator
+from .iteration import Pass, is_live, replace_live_iterator
 from .notes import say_where
 from .state import Node, Trail, node_before_pass, with_present_seeds
 
@@ -121,6 +121,10 @@ class Splitter(IterDataPipe[Any]):
         """Say whether a branch had been read in the generation under way before the state that it goes on from."""
         generation = self._live()
         return generation is not None and branch.number in generation.left
+
+    def is_being_read(self) -> bool:
+        """Say whether there is an iterator of a branch that can be read on."""
+        return any(map(is_live, [*self._known.values()]))
 
     def is_replaced(self, joined: weakref.ref[Generation] | None) -> bool:
         """Say whether another generation has followed that which a branch had joined."""

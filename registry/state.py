@@ -206,8 +206,13 @@ def hand_down(pipe: Any, node: Node | None) -> None:
     node = unfold(node)
     # To set a seed after a state was loaded works where the state is of the time before a pass.
     afresh = node is None or (node.get("at") == "start" and not _joins_a_generation(node, set()))
+    for part in walk(pipe):
+        if isinstance(part, Seeded):
+            part.forget_furthest()
     take_seeds(pipe, node or {}, behind_branches=True)
     begin_from(pipe, None if afresh and hasattr(pipe, "_take_node") else node)
+    if not afresh and hasattr(pipe, "_resumes"):
+        pipe._resumes = True
 
 
 def begin_from(pipe: Any, node: Node | None) -> None:
@@ -246,7 +251,7 @@ def node_before_pass(pipe: Any, known: dict[int, Node] | None = None, read: Coll
 
 def node_after_pass(pipe: Any) -> Node:
     """Return the node of a pipe whose pass has ended: its next one reads anew what it has read."""
-    branches: list[Any] = [part for part in walk(pipe, stop=is_branch) if is_branch(part)]
+    branches: list[Any] = [part for part in walk(pipe) if is_branch(part)]
     return node_before_pass(pipe, read={id(branch.source) for branch in branches if branch.has_read()})
 
 
@@ -313,7 +318,7 @@ def _present_seeds(pipe: Any, known: dict[int, Node]) -> Node:
     if id(pipe) not in known:
         node = _node_of_repeated_pass(pipe)
         if node is None:
-            node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
+            node = {"random": pipe.furthest_state()} if isinstance(pipe, Seeded) else {}
             if any(sources := [_present_seeds(source, known) for source in sources_of(pipe)]):
                 node["sources"] = sources
         known[id(pipe)] = node

@@ -20,8 +20,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRobinDemultiplexer, UnZipper
-from penstock.registry import check_operator, seed_graph, state, walk
-from resuming import assert_resumes_everywhere, passed_on
+from penstock.registry import Pace, check_operator, seed_graph, state, walk
+from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
 
 def numbers(n: int, start: int = 0) -> Any:
@@ -1029,6 +1029,131 @@ def test_the_epoch_after_a_resumed_one_is_known_when_that_has_ended(make: Any) -
         assert list(resumed) == first[taken:]
         later.load_state_dict(resumed.state_dict())
         assert list(later) == second, f"resumed after {taken}"
+
+
+def twice(dp: Any) -> Any:
+    return dp.flatmap(lambda x: [x, x])
+
+
+def joined_again(source: Callable[[], Any], how: Callable[[Any, Any], Any]) -> Callable[[], Any]:
+    return lambda: how(*source().fork(2))
+
+
+AGAIN: dict[str, Callable[[], Any]] = {
+    "one has ended, and the other goes back in the pass": joined_again(
+        lambda: shuffled(2), lambda a, b: a.zip_longest(twice(b))
+    ),
+    "as do those of demux": lambda: (lambda a, b: b.zip_longest(twice(a)))(*shuffled(4).demux(2, lambda x: x // 3)),
+    "one has ended, and the other has begun another pass": joined_again(
+        lambda: shuffled(2).cycle(2), lambda a, b: a.zip_longest(b.cycle(2))
+    ),
+    "the other does not come to what is shuffled": joined_again(
+        lambda: numbers(2).concat(shuffled(3)), lambda a, b: a.concat(b.header(2))
+    ),
+    "the other comes to the first of two shuffled passes": joined_again(
+        lambda: shuffled(2).cycle(2), lambda a, b: a.concat(twice(b).header(3))
+    ),
+    "what the forks share has been joined from branches itself": joined_again(
+        joined_again(lambda: shuffled(2), lambda a, b: a.concat(twice(b))), lambda a, b: a.concat(b.batch(2))
+    ),
+}
+
+
+@pytest.mark.parametrize("into", ["fresh chains", "the same chain", "fresh chains, in each pass"])
+@pytest.mark.parametrize("make", AGAIN.values(), ids=AGAIN)
+@pytest.mark.parametrize("due", [ALWAYS, NEVER])
+def test_a_chain_resumes_once_more_after_it_was_resumed(
+    make: Callable[[], Any], due: int, into: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "step", due)
+
+    def loaded(dp: Any) -> Any:
+        saved = passed_on(dp)
+        dp = dp if into == "the same chain" else make()
+        dp.load_state_dict(saved)
+        return dp
+
+    whole = make()
+    expected = [list(whole) for _ in range(3)]
+    size = len(expected[0])
+    for first, second in [(at, more) for at in range(size + 1) for more in range(size + 1 - at)]:
+        dp, items = make(), []
+        for taken in (first, second):
+            iterator = iter(dp)
+            items += islice(iterator, taken)
+            dp = loaded(dp)
+        passes = [items + list(dp)]
+        for _ in expected[1:]:
+            dp = loaded(dp) if into == "fresh chains, in each pass" else dp
+            passes.append(list(dp))
+        assert passes == expected, f"stopped after {first} items, and after {second} more"
+
+
+def seeded(dp: Any) -> Any:
+    seed_graph(dp, 3)
+    return dp
+
+
+def test_a_seed_that_is_set_after_a_resumed_pass_begins_with_its_first_order() -> None:
+    def chain() -> Any:
+        return (lambda a, b: a.concat(b.header(2)))(*numbers(2).concat(numbers(9).shuffle()).fork(2))
+
+    interrupted, resumed = seeded(chain()), chain()
+    expected = list(interrupted)
+    iterator = iter(interrupted)
+    list(islice(iterator, 12))
+    resumed.load_state_dict(passed_on(interrupted))
+    list(resumed)
+    assert list(seeded(resumed)) == expected
+
+
+def cut_short_at_the_second_branch() -> Any:
+    return (lambda a, b: a.concat(b.header(2)))(*numbers(2).concat(shuffled(4)).fork(2))
+
+
+def test_a_pass_that_is_begun_after_a_resumed_one_was_given_up_has_the_next_order() -> None:
+    whole, interrupted, resumed = (cut_short_at_the_second_branch() for _ in range(3))
+    expected = [list(whole) for _ in range(2)]
+    iterator = iter(interrupted)
+    list(islice(iterator, 7))
+    resumed.load_state_dict(passed_on(interrupted))
+    assert next(iter(resumed)) == expected[0][7]
+    assert list(resumed) == expected[1]
+
+
+def test_a_chain_that_went_on_from_a_later_state_goes_on_from_an_earlier_one() -> None:
+    whole, dp = cut_short_at_the_second_branch(), cut_short_at_the_second_branch()
+    expected, states = [], []
+    for _ in range(3):
+        iterator = iter(whole)
+        begun = list(islice(iterator, 7))
+        states.append(passed_on(whole))
+        expected.append(begun + list(iterator))
+    for number in (1, 0):
+        dp.load_state_dict(states[number])
+        assert [*dp] == expected[number][7:]
+        assert [*dp] == expected[number + 1]
+
+
+def test_one_branch_goes_on_in_its_order_after_another_that_was_resumed_came_to_its_end() -> None:
+    def branches() -> tuple[Any, Any]:
+        first, second = shuffled(6).cycle(2).fork(2, buffer_size=20)
+        return first.header(8), second
+
+    expected = list(branches()[1])
+    first, second = branches()
+    states = []
+    for dp, taken in ((first, 8), (second, 1)):
+        iterator = iter(dp)
+        assert list(islice(iterator, taken)) == expected[:taken]
+        states.append((passed_on(dp), iterator))
+    first, second = branches()
+    second.load_state_dict(states[1][0])
+    first.load_state_dict(states[0][0])
+    rest = iter(second)
+    assert next(rest) == expected[1]
+    assert list(first) == []
+    assert list(rest) == expected[2:]
 
 
 @pytest.mark.parametrize("load_into", ["the same chain", "a fresh chain"])
