@@ -69,14 +69,17 @@ def resumed_at_either_end(make: Maker) -> None:
 
 
 def resumed_again_and_again(make: Maker) -> None:
-    """Handed from chain to chain, one item read from each, a pass gives the same items as without a break."""
-    expected = read(seeded(make))
+    """Handed from chain to chain, one item read from each, passes give the same items as without a break."""
+    pipe = seeded(make)
+    expected, following = read(pipe), read(pipe)
     pipe = seeded(make)
     items = []
     for _ in expected:
         items += read(islice(pipe, 1))
         pipe = _loaded(make, _as_json(pipe.state_dict()))
     agree(items + read(pipe), expected, "resumed after each item")
+    pipe = _loaded(make, _as_json(pipe.state_dict()))
+    agree(read(pipe), following, "resumed after each item, and after the pass")
 
 
 @contextlib.contextmanager

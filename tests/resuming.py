@@ -41,10 +41,17 @@ def _assert_resumes(make: Callable[[], IterDataPipe[Any]], passes: int) -> None:
                 list(interrupted)
             iterator = iter(interrupted)
             assert list(islice(iterator, handed_out)) == items[:handed_out]
+            where = f"after {handed_out} items of pass {number}"
             resumed = make()
             resumed.load_state_dict(passed_on(interrupted))
-            rest = [list(resumed) for _ in range(number, passes)]
-            assert rest == [items[handed_out:], *expected[number + 1 :]], f"after {handed_out} items of pass {number}"
+            half = (len(items) - handed_out) // 2
+            begun = iter(resumed)
+            assert list(islice(begun, half)) == items[handed_out : handed_out + half], where
+            once_more = make()
+            once_more.load_state_dict(passed_on(resumed))
+            for going_on, rest in ((begun, resumed), (once_more, once_more)):
+                assert list(going_on) == items[handed_out + half :], where
+                assert [list(rest) for _ in range(number + 1, passes)] == expected[number + 1 :], where
             assert list(iterator) == items[handed_out:], "asking for the state changed the pass"
         if number + 1 < passes:
             finished = make()
