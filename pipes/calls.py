@@ -16,7 +16,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
-from .processes import PREPARATIONS, context_for, describe_exit, end_with_parent, lock, pickled_error, start
+from .processes import context_for, describe_exit, end_with_parent, lock, pickled_error, preparations, start
 
 __all__ = ["Caller", "Processes", "is_made_once"]
 
@@ -102,9 +102,9 @@ class Caller:
             finally:
                 theirs.close()
             self._process = process
-        preparations = _pickled(PREPARATIONS, "what prepares a process")
+        prepared = _pickled(preparations(), "what prepares a process")
         try:
-            self._exchange(preparations)
+            self._exchange(prepared)
             self._exchange(self._fn)
         except BaseException:
             self.end()

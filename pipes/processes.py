@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import signal
@@ -18,13 +19,35 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-__all__ = ["PREPARATIONS", "context_for", "describe_exit", "end_with_parent", "lock", "pickled_error", "start"]
+__all__ = [
+    "PREPARATIONS",
+    "context_for",
+    "describe_exit",
+    "end_with_parent",
+    "lock",
+    "pickled_error",
+    "preparations",
+    "start",
+]
 
 START_METHOD = "forkserver"
 """Not fork: it breaks the Rust and C++ clients that the parent may have used. Spawn costs an import for each."""
 
 PREPARATIONS: list[Callable[[], object]] = []
 """What every process calls before it loads anything of the program's."""
+
+
+def preparations() -> list[Callable[[], object]]:
+    """Return what a process that is started now is to call first, the environment of this one taken over."""
+    return [functools.partial(_take_environment, dict(os.environ)), *PREPARATIONS]
+
+
+def _take_environment(environment: dict[str, str]) -> None:
+    """Let the environment be that of the program now: a fork server has that of the time when it was started."""
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+
 
 lock = threading.RLock()
 """Held while a process is started, ended or asked how it ended: multiprocessing does so from one thread at a time."""

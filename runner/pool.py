@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ..pipes.processes import PREPARATIONS, context_for
+from ..pipes.processes import context_for, preparations
 from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
@@ -50,7 +50,7 @@ class _Line(Child):
         self._receiver = Receiver(self.connection, options.worker_prefetch)
         self.worker = setup.worker
         try:
-            self.connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
+            self.connection.send_bytes(cloudpickle.dumps(preparations()))
             self.connection.send_bytes(cloudpickle.dumps(setup))
         except HUNG_UP:
             raise self._death() from None
@@ -133,7 +133,7 @@ class _Dispatcher(Child):
         super().__init__(options.start_method, "penstock-dispatcher", run_dispatch, ends)
         for end in (end for line in ends for end in line):
             end.close()
-        self.connection.send_bytes(cloudpickle.dumps(PREPARATIONS))
+        self.connection.send_bytes(cloudpickle.dumps(preparations()))
         self.connection.send_bytes(pickled)
 
     def let_workers_have_their_ends(self) -> None:

@@ -139,6 +139,26 @@ def test_the_copy_shares_the_items():
     assert next(iter(loader)) is items[0]
 
 
+@pytest.mark.parametrize("read", ["by workers", "in a pool"])
+def test_processes_have_the_environment_of_the_moment_they_are_started(read, monkeypatch):
+    def told(name):
+        return os.environ.get(name)
+
+    def values():
+        chain = ps.iter.IterableWrapper(["PENSTOCK_TOLD"]).sharding_filter()
+        if read == "in a pool":
+            return list(chain.processpool_map(told, max_workers=1))
+        with DataLoader2(chain.map(told), reading_service=MultiProcessingReadingService(1)) as loader:
+            return list(loader)
+
+    monkeypatch.setenv("PENSTOCK_TOLD", "before")
+    assert values() == ["before"]
+    monkeypatch.setenv("PENSTOCK_TOLD", "later")
+    assert values() == ["later"]
+    monkeypatch.delenv("PENSTOCK_TOLD")
+    assert values() == [None]
+
+
 class Numbers:
     """Items that say which copy of them is read."""
 
