@@ -1,15 +1,28 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import sys
+import threading
+import time
+import tracemalloc
+from bisect import bisect_right
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 import s3fs
+from obstore.store import MemoryStore
+from torch.utils.data import DataLoader
 
 import penstock as ps
+from penstock.pipes import ranged
 from penstock.pipes.iter import IterableWrapper, S3FileLister
-from penstock.registry import check_operator
-from resuming import assert_resumes_everywhere
+from penstock.pipes.iter import s3 as loading
+from penstock.registry import Pace, check_operator
+from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server
 
 FILES = {"b.txt": b"two", "a.txt": b"one", "c.bin": b"\xff", "sub/d.txt": b"four", "sub/deep/e.txt": b"five", "z": b""}
@@ -72,16 +85,24 @@ def test_several_prefixes_are_listed_one_after_another(bucket: str) -> None:
 
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The requests for pages of a listing: the server of the tests gives one page only, so these are played."""
+    """The requests for pages of a listing, which are played: of a million keys, or of five in other buckets."""
     asked: list[dict[str, Any]] = []
-    keys = ["a", "b/", "b/c", "d", "e"]
+    few = ["a", "b/", "b/c", "d", "e"]
 
-    def answer(self: Any, method: str, **arguments: Any) -> dict[str, Any]:
+    def answer(self: Any, method: str, **where: str) -> dict[str, Any]:
         assert method == "list_objects_v2"
-        asked.append(arguments)
-        start = int(arguments.get("ContinuationToken", 0))
-        page: dict[str, Any] = {"Contents": [{"Key": key} for key in keys[start : start + 2]], "IsTruncated": start < 4}
-        return {**page, "NextContinuationToken": str(start + 2)} if start < 4 else page
+        asked.append(where)
+        token = where.get("ContinuationToken")
+        if where["Bucket"] == "million":
+            start = int(token or 0)
+            end, last = start + 1000, 1_000_000
+            keys = [f"{number:07}.jpg" for number in range(start, end)]
+        else:
+            start = int(token or bisect_right(few, where.get("StartAfter", "")))
+            end, last = start + 2, len(few)
+            keys = few[start:end]
+        more = {"IsTruncated": True, "NextContinuationToken": str(end)} if end < last else {"IsTruncated": False}
+        return {"Contents": [{"Key": key} for key in keys], **more}
 
     monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", answer)
     return asked
@@ -108,6 +129,44 @@ def test_listing_resumes_on_any_page_and_holds_the_laws() -> None:
     check_operator(make)
 
 
+@pytest.mark.usefixtures("s3_server")
+def test_a_resumed_listing_begins_at_its_page(pages: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "step", 1)
+    dp = IterableWrapper(["s3://one", "s3://two"]).list_files_by_s3()
+    assert list(islice(dp, 3)) == ["s3://one/a", "s3://one/b/c", "s3://one/d"]
+    resumed = IterableWrapper(["s3://one", "s3://two"]).list_files_by_s3()
+    resumed.load_state_dict(dp.state_dict())
+    pages.clear()
+    assert next(iter(resumed)) == "s3://one/e"
+    assert pages[0] == {"Bucket": "one", "Prefix": "", "StartAfter": "b/"}
+
+
+@pytest.mark.usefixtures("s3_server", "pages")
+def test_a_million_keys_take_the_memory_of_a_page() -> None:
+    iterator = iter(IterableWrapper(["s3://million/"]).list_files_by_s3())
+    assert next(iterator) == "s3://million/0000000.jpg"
+    blocks = [sys.getallocatedblocks()]
+    count = 1
+    while thousand := list(islice(iterator, 1000)):
+        count += len(thousand)
+        blocks.append(sys.getallocatedblocks())
+    assert count == 1_000_000
+    assert max(blocks) < blocks[0] + 20_000
+
+
+def test_ten_thousand_objects_are_listed_page_by_page(bucket: str, s3_server: S3Server) -> None:
+    folder = s3_server.root / "ten-thousand"
+    folder.mkdir()
+    for number in range(10_000):
+        (folder / f"{number:05}").touch()
+    try:
+        iterator = iter(IterableWrapper(["s3://ten-thousand", bucket]).list_files_by_s3())
+        assert list(islice(iterator, 10_000)) == [f"s3://ten-thousand/{number:05}" for number in range(10_000)]
+        assert list(iterator) == URLS
+    finally:
+        shutil.rmtree(folder)
+
+
 def test_objects_are_loaded_as_streams_of_bytes(bucket: str) -> None:
     dp = IterableWrapper([bucket, "s3://other"]).list_files_by_s3().load_files_by_s3()
     assert list(dp.read_from_stream()) == [
@@ -120,8 +179,7 @@ def test_objects_are_loaded_as_streams_of_bytes(bucket: str) -> None:
 
 
 @pytest.mark.usefixtures("bucket")
-@pytest.mark.parametrize("method", ["list_files_by_s3", "load_files_by_s3"])
-def test_a_region_and_a_timeout_reach_the_client(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_and_a_timeout_reach_the_lister(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
     make = s3fs.S3FileSystem.__init__
 
@@ -130,14 +188,27 @@ def test_a_region_and_a_timeout_reach_the_client(method: str, monkeypatch: pytes
         make(self, *args, **arguments)
 
     monkeypatch.setattr(s3fs.S3FileSystem, "__init__", recorded)
-    dp = getattr(IterableWrapper(["s3://lists/a.txt"]), method)(request_timeout_ms=1500, region="eu-west-1")
+    dp = IterableWrapper(["s3://lists/a.txt"]).list_files_by_s3(request_timeout_ms=1500, region="eu-west-1")
     assert len(list(dp)) == 1
-    assert seen == [
-        {
-            "config_kwargs": {"connect_timeout": 1.5, "read_timeout": 1.5},
-            "client_kwargs": {"region_name": "eu-west-1"},
-        }
-    ]
+    [arguments] = seen
+    retries = arguments["config_kwargs"].pop("retries")
+    assert retries["total_max_attempts"] == 1
+    assert arguments == {
+        "config_kwargs": {"connect_timeout": 1.5, "read_timeout": 1.5},
+        "client_kwargs": {"region_name": "eu-west-1"},
+    }
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_region_and_a_timeout_reach_the_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    store_of = loading.store_of
+    monkeypatch.setattr(loading, "store_of", lambda *args: made.append(store_of(*args)) or made[-1])
+    dp = IterableWrapper(["s3://lists/a.txt"]).load_files_by_s3(request_timeout_ms=1500, region="eu-west-1")
+    assert len(list(dp)) == 1
+    [(store, key)] = made
+    assert (store.config["region"], key) == ("eu-west-1", "a.txt")
+    assert store.client_options["connect_timeout"] == store.client_options["read_timeout"]
 
 
 @pytest.mark.usefixtures("bucket")
@@ -204,3 +275,211 @@ def test_a_new_object_is_listed_by_the_next_pass(bucket: str, s3_server: S3Serve
     new.write_text("new")
     assert list(dp) == [f"{bucket}/new.txt"]
     new.unlink()
+
+
+# Many at once
+
+
+class Shelf:
+    """Objects in memory, which the loader reads in place of a server's, and what is done to them."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.urls: list[str] = []
+        self.loading = threading.Semaphore(0)
+        self.begun: list[str] = []
+        self.slow: dict[str, threading.Event] = {}
+        self.failures: dict[str, list[Exception]] = {}
+
+    def put(self, count: int, size: int) -> list[str]:
+        for number in range(count):
+            obstore.put(self.store, f"{number:04}", number.to_bytes(2, "big") * (size // 2))
+        self.urls = [f"s3://shelf/{number:04}" for number in range(count)]
+        return self.urls
+
+    def store_of(self, url: str, *_: Any) -> tuple[Any, str]:
+        self.begun.append(url)
+        self.loading.release()
+        if url in self.slow:
+            assert self.slow[url].wait(30)
+        if self.failures.get(url):
+            raise self.failures[url].pop()
+        return self.store, url.rpartition("/")[2]
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    made = Shelf()
+    monkeypatch.setattr(loading, "store_of", made.store_of)
+    monkeypatch.setattr(ranged, "store_of", made.store_of)
+    return made
+
+
+def expected_of(urls: list[str], size: int) -> list[tuple[str, bytes]]:
+    return [(url, int(url[-4:]).to_bytes(2, "big") * (size // 2)) for url in urls]
+
+
+def test_many_objects_are_loading_at_once_and_come_in_order(shelf: Shelf) -> None:
+    urls = shelf.put(40, 10)
+    shelf.slow[urls[0]] = threading.Event()
+    results: list[Any] = []
+    dp = IterableWrapper(urls).load_files_by_s3(concurrency=8).read_from_stream()
+    reader = threading.Thread(target=lambda: results.extend(dp))
+    reader.start()
+    for _ in range(16):  # those that may be loading or loaded while the oldest is
+        assert shelf.loading.acquire(timeout=30)
+    assert results == []
+    shelf.slow[urls[0]].set()
+    reader.join(30)
+    assert results == expected_of(urls, 10)
+
+
+def test_out_of_order_those_come_first_that_are_ready(shelf: Shelf) -> None:
+    urls = shelf.put(10, 10)
+    shelf.slow[urls[0]] = threading.Event()
+    iterator = iter(IterableWrapper(urls).load_files_by_s3(concurrency=4, ordered=False).read_from_stream())
+    first = list(islice(iterator, 7))
+    assert urls[0] not in [url for url, _ in first]
+    shelf.slow[urls[0]].set()
+    assert sorted([*first, *iterator]) == expected_of(urls, 10)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("max_bytes", [1, 1000, 2500, 10**6])
+def test_however_little_memory_there_is_all_arrives(shelf: Shelf, max_bytes: int, ordered: bool) -> None:
+    urls = shelf.put(60, 1000)
+    dp = IterableWrapper(urls).load_files_by_s3(concurrency=8, max_bytes=max_bytes, ordered=ordered)
+    assert sorted(dp.read_from_stream()) == expected_of(urls, 1000)
+
+
+def test_loaded_objects_take_no_more_memory_than_was_said(shelf: Shelf) -> None:
+    size = 2**20
+    urls = shelf.put(48, size)
+    dp = IterableWrapper(urls).load_files_by_s3(concurrency=16, max_bytes=4 * size)
+    tracemalloc.start()
+    try:
+        for number, (_, stream) in enumerate(dp):
+            time.sleep(0.01)  # so that what may be loaded meanwhile is
+            assert stream.read(2) == number.to_bytes(2, "big")
+            del stream
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * size
+
+
+def test_large_objects_are_not_read_before_they_are_used(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "LARGE", 999)
+    urls = shelf.put(3, 1000)
+    items = list(IterableWrapper(urls).load_files_by_s3(max_bytes=1))
+    assert [stream.name for _, stream in items] == urls
+    assert all(isinstance(stream.raw, ranged.Ranged) for _, stream in items)  # type: ignore[attr-defined]
+    assert [(url, stream.read()) for url, stream in items] == expected_of(urls, 1000)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("cut"), TimeoutError("silent")])
+def test_an_error_that_may_pass_is_tried_again_and_counted(shelf: Shelf, error: Exception) -> None:
+    urls = shelf.put(5, 10)
+    shelf.failures[urls[1]] = [error] * 2
+    dp = IterableWrapper(urls).load_files_by_s3()
+    assert list(dp.read_from_stream()) == expected_of(urls, 10)
+    assert dp.stats()["load_files_by_s3"]["retried"] == 2
+    shelf.failures[urls[1]] = [error] * 2
+    with pytest.raises(type(error)) as caught:
+        list(IterableWrapper(urls).load_files_by_s3(on_error=ps.Retry(1, backoff=0)))
+    assert urls[1] in caught.value.__notes__[0]
+
+
+def test_an_error_that_stays_is_not_tried_again_and_can_be_skipped(shelf: Shelf) -> None:
+    urls = shelf.put(5, 10)
+    shelf.failures[urls[1]] = [PermissionError("no")]
+    dp = IterableWrapper([*urls, "s3://shelf/9999"]).load_files_by_s3(max_bytes=1, on_error="skip")
+    assert list(dp.read_from_stream()) == expected_of([urls[0], *urls[2:]], 10)
+    stats = dp.stats()["load_files_by_s3"]
+    assert (stats["skipped"], stats["retried"]) == (2, 0)
+    assert "no such object: 's3://shelf/9999'" in stats["last_errors"][1]
+
+
+def test_loading_resumes_exactly_and_holds_the_laws(shelf: Shelf) -> None:
+    urls = shelf.put(7, 10)
+
+    def make() -> ps.IterDataPipe[Any]:
+        return IterableWrapper(urls).load_files_by_s3(concurrency=2, max_bytes=25).read_from_stream()
+
+    assert_resumes_everywhere(make, passes=1)
+    check_operator(make)
+
+
+def test_out_of_order_the_rest_comes_after_resuming(shelf: Shelf) -> None:
+    urls = shelf.put(12, 10)
+    for count in range(13):
+        dp = IterableWrapper(urls).load_files_by_s3(concurrency=3, ordered=False)
+        first = [(url, stream.read()) for url, stream in islice(dp, count)]
+        resumed = IterableWrapper(urls).load_files_by_s3(concurrency=3, ordered=False)
+        resumed.load_state_dict(passed_on(dp))
+        assert sorted([*first, *((url, stream.read()) for url, stream in resumed)]) == expected_of(urls, 10)
+
+
+def test_giving_up_ends_the_threads_those_that_wait_for_room_too(shelf: Shelf) -> None:
+    urls = shelf.put(40, 1000)
+    iterator = iter(IterableWrapper(urls).load_files_by_s3(concurrency=8, max_bytes=1))
+    next(iterator)
+    assert any(thread.name.startswith("penstock-s3") for thread in threading.enumerate())
+    iterator.close()  # type: ignore[attr-defined]
+    assert not any(thread.name.startswith("penstock-s3") for thread in threading.enumerate())
+
+
+def test_streams_behave_as_files(shelf: Shelf) -> None:
+    [url] = shelf.put(1, 0)
+    obstore.put(shelf.store, "0000", b"one\ntwo\n")
+    [(_, stream)] = IterableWrapper([url]).load_files_by_s3()
+    assert stream.seek(4) == 4
+    assert stream.read() == b"two\n"
+    assert list(IterableWrapper([url]).load_files_by_s3().readlines()) == [(url, b"one"), (url, b"two")]
+
+
+@pytest.mark.parametrize("name", ["concurrency", "max_bytes"])
+def test_how_much_at_once_must_be_a_whole_number(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        IterableWrapper([]).load_files_by_s3(**{name: 0})
+
+
+def test_an_item_that_is_no_url_is_an_error_of_its_own() -> None:
+    with pytest.raises(TypeError, match="a path must be a string"):
+        list(IterableWrapper([3]).load_files_by_s3())  # type: ignore[list-item]
+
+
+def test_local_files_are_loaded_too(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    urls = [str(tmp_path / "a"), f"file://{tmp_path}/a"]
+    assert list(IterableWrapper(urls).load_files_by_s3().read_from_stream()) == [(url, b"one") for url in urls]
+
+
+# Processes
+
+
+@pytest.mark.usefixtures("bucket")
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_in_a_process_forked_after_loading_there_is_an_error_and_no_hang(on_error: Any) -> None:
+    dp = IterableWrapper(URLS).load_files_by_s3(on_error=on_error).read_from_stream()
+    assert len(list(dp)) == len(URLS)
+    forked = DataLoader(dp, num_workers=1, batch_size=None, multiprocessing_context="fork", timeout=30)
+    with pytest.raises(RuntimeError, match='forked from one.*"forkserver" or "spawn".*DataLoader2'):
+        list(forked)
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_process_started_afresh_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    dp = IterableWrapper(URLS).load_files_by_s3().read_from_stream()
+    expected = list(dp)
+    fresh = DataLoader(dp, num_workers=1, batch_size=None, multiprocessing_context="forkserver", timeout=50)
+    assert [tuple(item) for item in fresh] == expected
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_forked_process_loads_what_is_not_obstores(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    assert len(list(IterableWrapper(URLS).load_files_by_s3())) == len(URLS)
+    dp = IterableWrapper([str(tmp_path / "a")]).load_files_by_s3().read_from_stream()
+    [(_, content)] = DataLoader(dp, num_workers=1, batch_size=None, multiprocessing_context="fork", timeout=30)
+    assert content == b"one"

@@ -1,16 +1,45 @@
-"""Objects in S3: listed by prefix, read."""
+"""Objects in S3 and other stores: listed by prefix, read many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import io
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
+from queue import SimpleQueue
+from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ..streams import checked_path
+from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ..ranged import open_ranged
+from ..stores import (
+    Transient,
+    Untold,
+    asked,
+    check_process,
+    environment,
+    in_plain_words,
+    speaks,
+    store_of,
+    timeouts,
+)
+from ..streams import checked_path, stream_over
+from ..threads import PATIENCE, Interrupted, Outcome, Threads
 from .files import check_length, matches, promised
-from .storage import FSSpecFileOpener, locate
+from .parallel import WorksAhead
+from .storage import locate, locate_object, opened
 
 __all__ = ["S3FileLister", "S3FileLoader"]
+
+ATTEMPTS = 5
+"""How many more attempts are made after an error that may pass, where `on_error` does not say."""
+
+LARGE = 16 * 2**20
+"""Bytes above which an object is read while it is used, and not before."""
+
+LOADS_PER_PLACE = 2
+"""How many objects are loading or loaded for each that may be loading: the oldest may take longer than others."""
 
 
 @functional_datapipe("list_files_by_s3")
@@ -21,14 +50,16 @@ class S3FileLister(IterDataPipe[str]):
     depth, are included, those that stand for a folder (their keys end in a slash) are not. They come in the order of
     their keys, a page of the listing at a time. `masks` are shell patterns, of which an object's name must match one; a
     mask with a slash in it is matched against the whole URL. `length` is what `len` is to say; without it `len` raises
-    TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's;
-    both go before the environment, from which endpoint and credentials come. `on_error` is what becomes of a prefix
-    that cannot be listed.
+    TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's.
+    Further arguments are options of s3fs, such as `anon=True`, `endpoint_url` or `profile`; all these go before the
+    environment, from which endpoint, region and credentials come. `on_error` is what becomes of a prefix that cannot be
+    listed; a page is asked for up to five more times, unless a `Retry` says otherwise.
 
     `list_files_by_fsspec` lists one folder of S3, or of another store.
 
     Raises ValueError for a URL that is not of S3, FileNotFoundError for a bucket that there is not, and PermissionError
-    for one that may not be read. Resuming goes by position within a prefix, and so needs the same objects.
+    for one that may not be read, or where there are no credentials. Resuming goes by the last key of a page, and so
+    needs the same objects after that.
 
     >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
     >>> len(shards)
@@ -37,6 +68,8 @@ class S3FileLister(IterDataPipe[str]):
     >>> list(dp)
     []
     """
+
+    transient = ("_prefix", "_after")
 
     def __init__(
         self,
@@ -47,55 +80,87 @@ class S3FileLister(IterDataPipe[str]):
         masks: str | Sequence[str] = "",
         *,
         on_error: OnError = "raise",
+        **kwargs: Any,
     ) -> None:
-        _client_options(request_timeout_ms, region)
+        self.options = _client_options(kwargs, request_timeout_ms, region)  # not under their own name: secrets
         self.source = source
         self.length = check_length(length)
         self.request_timeout_ms = request_timeout_ms
         self.region = region
         self.masks = masks
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.guard = _guard(on_error)
+
+    def reset(self) -> None:
+        self._prefix: str | None = None
+        self._after = ""
+
+    def get_state(self) -> dict[str, Any]:
+        return {} if self._prefix is None else {"prefix": self._prefix, "after": self._after}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._prefix, self._after = state.get("prefix"), state.get("after", "")
 
     def __iter__(self) -> Iterator[str]:
-        outputs_of = self.guard.outputs(self._objects_under)
-        for item in self.source:
-            yield from outputs_of(item)
+        place: dict[str, str] | None = None
+        ask = self.guard.wrap(lambda prefix: self._page(prefix, place or {}))
+        begun = [] if self._prefix is None else [self._prefix]  # of which a part was listed before the pass was resumed
+        for item in chain(begun, self.source):
+            place = {"StartAfter": self._after} if self._after else {}
+            while place is not None:
+                page = ask(item)
+                if not self.guard.keep(page):
+                    break
+                urls, last, place = page  # type: ignore[misc]
+                yield from urls
+                if place is not None:
+                    self._prefix, self._after = checked_path(item), last
+                    self.mark()
+            self._prefix, self._after = None, ""
             self.mark()
 
-    def _objects_under(self, prefix: Any) -> Iterator[str]:
-        protocol, _, place = checked_path(prefix).partition("://")
+    def _page(self, prefix: Any, place: dict[str, str]) -> tuple[list[str], str, dict[str, str] | None]:
+        """Return the URLs of a page of a listing, its last key, and where the next page is, None after the last one."""
+        protocol, _, path = checked_path(prefix).partition("://")
         if protocol not in ("s3", "s3a"):
             raise ValueError(
                 "URLs of S3 begin with s3://: list_files_by_fsspec lists folders of all that fsspec speaks"
             )
-        bucket, _, key = place.partition("/")
-        s3, _ = locate(prefix, _client_options(self.request_timeout_ms, self.region))
-        where = {"Bucket": bucket, "Prefix": key}
-        while where:
-            # Not s3fs's own ways to list, which hold all of a listing, and remember it.
-            page = s3.call_s3("list_objects_v2", **where)
-            for found in page.get("Contents", ()):
-                url = f"{protocol}://{bucket}/{found['Key']}"
-                if not url.endswith("/") and matches(url, self.masks):
-                    yield url
-            where = {**where, "ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else {}
+        bucket, _, key = path.partition("/")
+        # Not obstore's listing, which has keys without their last slash, and so folders that it takes for objects, and
+        # not s3fs's own ways to list, which hold all of a listing, and remember it.
+        s3, _ = locate(prefix, self.options)
+        s3.retries = 1  # others are made where they are counted
+        page = in_plain_words(prefix, s3.call_s3, "list_objects_v2", Bucket=bucket, Prefix=key, **place)
+        keys = [found["Key"] for found in page.get("Contents", ())]
+        urls = [f"{protocol}://{bucket}/{key}" for key in keys if not key.endswith("/")]
+        following = {"ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else None
+        return [url for url in urls if matches(url, self.masks)], keys[-1] if keys else "", following
 
     def __len__(self) -> int:
         return promised(self.length)
 
 
 @functional_datapipe("load_files_by_s3")
-class S3FileLoader(FSSpecFileOpener):
-    """Yield the URL and a stream of the bytes of each object, given its URL.
+class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
+    """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
 
-    It is `open_files_by_fsspec` for bytes, which is the one to prefer, with the parameters that this one had:
-    `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's; both go before
-    the environment, from which endpoint and credentials come. `buffer_size` and `multi_part_download` told a client
-    that there is no more how to download; they are accepted, and mean nothing. `on_error` is what becomes of an object
-    that cannot be opened.
+    Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, all else by fsspec, as
+    `open_files_by_fsspec` does. Those of up to 16 MB are in memory when their streams are handed out; larger ones are
+    read by ranges while they are used. `concurrency` is how many objects may be loading at a time, and `max_bytes` how
+    much memory those may take up that are loading or loaded and not handed out yet; only the oldest may take more. With
+    `ordered=False` they come as they are ready; then a state holds which these were, and going on gives the others.
 
-    Raises FileNotFoundError for an object that there is not, and PermissionError for one that may not be read.
+    `request_timeout_ms` is how many milliseconds the server may be silent, by default 20 seconds, and 5 until it is
+    connected; `region` is the bucket's. Further arguments are options, named as s3fs names them, such as `anon=True`,
+    `endpoint_url`, `key`, `secret` or `profile`. All these go before the environment, from which endpoint, region and
+    credentials come, as for s3fs. `buffer_size` and `multi_part_download` told a client that there is no more how to
+    download; they are accepted, and mean nothing. `on_error` is what becomes of an object that cannot be loaded; one
+    is tried again up to five times after an error that may pass, unless a `Retry` says otherwise.
+
+    Raises FileNotFoundError for an object that there is not, PermissionError for one that may not be read or where
+    there are no credentials, ConnectionError or TimeoutError where the server could not be reached, and RuntimeError in
+    a process that was forked from one that had loaded objects.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -112,23 +177,186 @@ class S3FileLoader(FSSpecFileOpener):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
+        concurrency: int = 32,
+        max_bytes: int = 256 * 2**20,
+        ordered: bool = True,
         on_error: OnError = "raise",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(source, "rb", on_error=on_error, **_client_options(request_timeout_ms, region))
+        expect_whole("concurrency", concurrency)
+        expect_whole("max_bytes", max_bytes)
+        self.given_options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = _client_options(kwargs, request_timeout_ms, region)
+        self.source = source
         self.request_timeout_ms = request_timeout_ms
         self.region = region
         self.buffer_size = buffer_size
         self.multi_part_download = multi_part_download
+        self.concurrency = concurrency
+        self.max_bytes = max_bytes
+        self.ordered = ordered
+        self.on_error = on_error
+        self.guard = _guard(on_error)
+
+    def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
+        room = _Room(self.max_bytes)
+        results: Any = self._results(partial(_Loads, self, room), self.concurrency * LOADS_PER_PLACE)
+        with closing(results):
+            for number, url, stream in results:
+                room.give_back(number)
+                yield url, stream
+
+    def _is_for_obstore(self, url: object) -> bool:
+        """Say whether obstore reads an object; what is to be said to a web server, it could not."""
+        return isinstance(url, str) and speaks(url) and not (self.given_options and url.startswith("http"))
+
+    def _loading(self, room: _Room) -> Callable[[tuple[int, Any]], Any]:
+        """Return a function of an item with its number, for one thread."""
+        surroundings = environment()
+        number = -1
+
+        def load(url: Any) -> tuple[int, str, IO[bytes]]:
+            url = checked_path(url)
+            return number, url, self._stream(url, number, room, surroundings)
+
+        attempt = self.guard.wrap(load)
+
+        def load_numbered(task: tuple[int, Any]) -> Any:
+            nonlocal number
+            number, item = task
+            loaded: Any = None
+            try:
+                loaded = attempt(item)
+            finally:
+                if not isinstance(loaded, tuple):
+                    room.give_back(number)
+            return loaded
+
+        return load_numbered
+
+    def _stream(self, url: str, number: int, room: _Room, surroundings: tuple[str | None, ...]) -> IO[bytes]:
+        import obstore
+
+        if not self._is_for_obstore(url):
+            if url.startswith(("s3://", "s3a://")):
+                return self._by_s3fs(url, number, room)
+            return opened(url, self.given_options, None, {})
+        store, key = store_of(url, self.options, surroundings)
+        size = room.usual
+        while True:
+            room.take(number, size)
+            try:
+                result = asked(url, obstore.get, store, key)
+            except Untold:
+                room.take(number, 0)
+                return opened(url, self.given_options, None, {})
+            size = result.meta["size"]
+            if size > LARGE:
+                room.take(number, 0)
+                retry = self.on_error if isinstance(self.on_error, Retry) else None
+                return open_ranged(url, self.options, result.meta, retry=retry, counted_by=self.guard)
+            if room.is_enough(number, size):
+                return stream_over(io.BytesIO(asked(url, result.bytes)), url, None)
+            del result  # it waits for room without an answer that the server would have to wait with
+
+    def _by_s3fs(self, url: str, number: int, room: _Room) -> IO[bytes]:
+        s3, path = locate_object(url, self.options)
+        s3.retries = 1  # others are made where they are counted
+        size = in_plain_words(url, s3.info, path)["size"]
+        if size > LARGE:
+            return opened(url, self.options, None, {})
+        room.take(number, size)
+        return stream_over(io.BytesIO(in_plain_words(url, s3.cat_file, path)), url, None)
 
 
-def _client_options(request_timeout_ms: int, region: str) -> dict[str, Any]:
-    """Return the options of s3fs for a timeout, -1 for none, and a region, "" for none."""
+class _Loads:
+    """Threads that load objects for one pass."""
+
+    def __init__(self, pipe: S3FileLoader, room: _Room, arrivals: SimpleQueue[Outcome]) -> None:
+        self._pipe = pipe
+        self._room = room
+        patience = sum(timeouts(pipe.options)) + PATIENCE  # nobody can end a read from a server that is silent
+        self._threads = Threads(lambda: pipe._loading(room), arrivals, pipe.concurrency, "penstock-s3", patience)
+
+    def submit(self, number: int, item: Any) -> None:
+        if self._pipe._is_for_obstore(item):
+            check_process()  # here, since it is no item's failure
+        self._room.expect(number)
+        self._threads.submit(number, (number, item))
+
+    def stop(self) -> None:
+        self._room.close()
+        self._threads.stop()
+
+
+class _Room:
+    """The bytes of objects that may be in memory at a time; the oldest that is not handed out yet may always be."""
+
+    def __init__(self, most: int) -> None:
+        self.usual = 0
+        """How many bytes an object may well have."""
+        self._most = most
+        self._taken: dict[int, int] = {}  # by the numbers of the objects, the oldest first
+        self._total = 0
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def expect(self, number: int) -> None:
+        """Let an object be known, the next in order."""
+        with self._changed:
+            self._taken[number] = 0
+
+    def take(self, number: int, size: int) -> None:
+        """Wait until there is room for an object of this size."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._fits(number, size))
+            if self._closed:
+                raise Interrupted
+            self._put(number, size)
+
+    def is_enough(self, number: int, size: int) -> bool:
+        """Say whether there is room for an object that turned out to be of this size; if not, it has none."""
+        with self._changed:
+            self.usual += (size - self.usual) // 4
+            fits = self._fits(number, size)
+            self._put(number, size if fits else 0)
+            return fits
+
+    def give_back(self, number: int) -> None:
+        """Have an object's room for others."""
+        with self._changed:
+            self._put(number, 0)
+            del self._taken[number]
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _fits(self, number: int, size: int) -> bool:
+        return self._total - self._taken[number] + size <= self._most or number == next(iter(self._taken))
+
+    def _put(self, number: int, size: int) -> None:
+        less = size < self._taken[number]
+        self._total += size - self._taken[number]
+        self._taken[number] = size
+        if less:
+            self._changed.notify_all()
+
+
+def _guard(on_error: OnError) -> Guard:
+    return Guard(on_error if isinstance(on_error, Retry) else Retry(ATTEMPTS, errors=Transient, then=on_error))
+
+
+def _client_options(options: dict[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:
+    """Return options of s3fs with a timeout, -1 for the usual one, and a region, "" for that of the environment."""
     if request_timeout_ms != -1 and request_timeout_ms <= 0:
         raise ValueError(f"request_timeout_ms must be milliseconds, or -1 for the usual, and is {request_timeout_ms}")
-    options: dict[str, Any] = {}
-    if request_timeout_ms != -1:
-        seconds = request_timeout_ms / 1000
-        options["config_kwargs"] = {"connect_timeout": seconds, "read_timeout": seconds}
+    connect, read = timeouts(options) if request_timeout_ms == -1 else (request_timeout_ms / 1000,) * 2
+    config = {"retries": {"mode": "standard", "total_max_attempts": 1}, **(options.get("config_kwargs") or {})}
+    options = {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
     if region:
-        options["client_kwargs"] = {"region_name": region}
+        options["client_kwargs"] = {**(options.get("client_kwargs") or {}), "region_name": region}
     return options

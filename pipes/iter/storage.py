@@ -9,17 +9,20 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..extras import require
+from ..stores import with_region
 from ..streams import checked_path, is_binary, stream_over
 from .files import Lister, Roots, files_in, matches
 from .transform import OneToOne
 
-__all__ = ["OF_TEXT", "FSSpecFileLister", "FSSpecFileOpener", "locate"]
+__all__ = ["OF_TEXT", "FSSpecFileLister", "FSSpecFileOpener", "locate", "locate_object", "opened"]
 
 _NEEDED = {
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
     **dict.fromkeys(("az", "abfs", "abfss", "adl"), ("adlfs", "azure")),
 }
 """What a protocol needs: a module, and the extra of this package that installs it."""
+
+_OF_S3 = ("s3://", "s3a://")
 
 OF_TEXT = ("encoding", "errors", "newline")
 
@@ -111,16 +114,26 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
 
     def _open(self, url: Any) -> tuple[str, IO[Any]]:
         url = checked_path(url)
-        if _is_local_path(url) and not self.options and not self.kwargs_for_open:
-            # What fsspec would do, at half the price.
-            return url, stream_over(open(url, "rb", buffering=0), url, None if is_binary(self.mode) else {})
-        file_system, path = locate(url, self.options)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
-        file = file_system.open(path, "rb", **arguments)
-        if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
-            file = io.BytesIO(file.getvalue())
-        return url, stream_over(file, url, None if is_binary(self.mode) else text, file_system)
+        return url, opened(url, self.options, None if is_binary(self.mode) else text, arguments)
+
+
+def opened(
+    url: str, options: Mapping[str, Any], text: Mapping[str, Any] | None, arguments: Mapping[str, Any]
+) -> IO[Any]:
+    """Return a stream of a file: of bytes, or of text, with arguments for TextIOWrapper.
+
+    `options` are those of the file system, `arguments` are for its way to open a file.
+    """
+    if _is_local_path(url) and not options and not arguments:
+        # What fsspec would do, at half the price.
+        return stream_over(open(url, "rb", buffering=0), url, text)
+    file_system, path = locate_object(url, options)
+    file = file_system.open(path, "rb", **arguments)
+    if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
+        file = io.BytesIO(file.getvalue())
+    return stream_over(file, url, text, file_system)
 
 
 def _is_local_path(url: str) -> bool:
@@ -131,6 +144,8 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it."""
     import fsspec  # type: ignore[import-untyped]  # here, since importing the package should not take so long
 
+    if url.startswith(_OF_S3):
+        options = with_region(options)
     try:
         file_system, path = fsspec.url_to_fs(url, **options)
     except ImportError:
@@ -140,6 +155,13 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
                 require(*_NEEDED[protocol])
         raise
     return file_system, path
+
+
+def locate_object(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the file system of a file's URL, and the path in it; ValueError where another file would be read."""
+    if url.startswith(_OF_S3) and url.endswith("/"):
+        raise ValueError("objects whose keys end in a slash cannot be read: s3fs would read another")
+    return locate(url, options)
 
 
 def _is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:
