@@ -203,13 +203,21 @@ class ZipArchiveLoader(ArchiveLoader):
         super().__init__(source, length, on_error)
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
-        archive = opened.enter_context(zipfile.ZipFile(seekable(stream, opened)))
+        archive = opened.enter_context(_opened_zip(seekable(stream, opened)))
         for entry in archive.infolist():
             if entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16):
                 continue
             if entry.flag_bits & _ENCRYPTED:
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
             yield Member(entry.filename, entry.file_size, partial(archive.open, entry))
+
+
+def _opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(stream)
+    except zipfile.BadZipFile as error:
+        failure = error.__context__ if isinstance(error.__context__, OSError) else error
+    raise failure  # zipfile takes a connection that fails for a file that is none
 
 
 class _Header(tarfile.TarInfo):
