@@ -58,7 +58,8 @@ class FileLock:
             taken = self._is_named(file)  # not so where its owner removed it between the two lines above
             if taken:
                 self.left_behind = os.fstat(file).st_size > 0
-                os.truncate(file, 0)
+                if self.left_behind:  # ext4 waits for the disk where a file is emptied, even one that is empty
+                    os.truncate(file, 0)
                 os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
                 self._file = file
         except BlockingIOError:

@@ -1,0 +1,247 @@
+"""Files that are kept in a folder by their URLs, within a bound, for all processes that use it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import math
+import os
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Event, Lock
+from typing import IO
+
+from .locks import FileLock
+
+__all__ = ["KeptFiles", "NotKept"]
+
+_PIECE = 2**20
+"""Bytes that are fetched at a time, and for which room is made together."""
+
+_REST = 60.0
+"""Seconds in which nothing is kept after the disk was found full: each try would fetch a part of a file for nothing."""
+
+_SHARE = 16
+"""Looking for what to evict looks at all files, so at least one of so many goes, as long as there are so many."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM = (*_FULL, errno.EFBIG)
+
+_PART = re.compile("[0-9a-f]{40}")
+_FOLDER = re.compile("[0-9a-f]{3}")
+_FILE = re.compile("[0-9a-f]{37}-[0-9a-f]{8}-[0-9]+")
+
+
+class NotKept(Exception):
+    """A file cannot be kept, for a reason that is not the file's source's: it can be read all the same."""
+
+
+class KeptFiles:
+    """Files by their URLs, in a folder that any number of processes share.
+
+    `abc/<rest of the URL's digest>-<checksum>-<size>` is a file that is whole. Its time of modification is that of its
+    last use. `fetching/` has those that are not whole yet, which the owner of the lock of that name writes. `total` has
+    a number that the bytes of both are never more than: it is raised before a file grows, and corrected when it would
+    pass the bound.
+    """
+
+    def __init__(
+        self, path: str, max_bytes: int, timeout: float, count: Callable[[str], None], given_up: Event
+    ) -> None:
+        self._path = path
+        self._fetching = os.path.join(path, "fetching")
+        self._total = os.path.join(path, "total")
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+        self._count = count
+        self._given_up = given_up
+        self._full_until = -math.inf
+        self._counting = Lock()
+
+    def begin(self) -> None:
+        """Remove what ended processes left, and what is more than the bound."""
+        with suppress(NotKept), self._noticing_a_full_disk():
+            os.makedirs(self._fetching, exist_ok=True)
+            self._remove_leftovers()
+            self._add(0)
+
+    def find(self, url: str, claimed: bool = False) -> io.FileIO | None:
+        """Return a file, open, if it is there and is whole; one that is not is removed by who has claimed it."""
+        folder, key = self._place(url)
+        with ExitStack() as closing:
+            try:
+                name = next(name for name in os.listdir(folder) if name.startswith(key))
+                path = os.path.join(folder, name)
+                file = closing.enter_context(open(path, "rb", buffering=0))
+            except (FileNotFoundError, StopIteration):  # it was never there, or has been evicted
+                return None
+            if key + _mark_of(self._pieces_of(file)) == name:
+                file.seek(0)
+                _note_use(file)
+                closing.pop_all()
+                return file
+        if claimed:
+            os.unlink(path)
+            self._count("corrupt")
+        return None
+
+    @contextmanager
+    def claimed(self, url: str) -> Iterator[None]:
+        """Let no other process or thread fetch the file of a URL meanwhile."""
+        if time.monotonic() < self._full_until:
+            raise NotKept("the disk was full a moment ago")
+        with self._noticing_a_full_disk():
+            os.makedirs(self._fetching, exist_ok=True)
+            with self._lock(self._part_of(url)):
+                yield
+
+    def keep(self, url: str, stream: IO[bytes], size: int | None) -> io.FileIO:
+        """Fetch a file, which is claimed, and return it, open; its size is known, or not."""
+        folder, key = self._place(url)
+        part = self._part_of(url)
+        try:
+            with open(part, "wb") as file:
+                if size is not None:  # what has no room is not even begun
+                    self._grow(file, 0, size)
+                mark = _mark_of(self._copying(stream, file, size))
+            os.makedirs(folder, exist_ok=True)
+            with ExitStack() as closing:
+                # Before it has its name: then it may be evicted at once.
+                kept = closing.enter_context(open(part, "rb", buffering=0))
+                _note_use(kept)
+                os.replace(part, os.path.join(folder, key + mark))
+                closing.pop_all()
+            return kept
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(part)
+
+    def _copying(self, stream: IO[bytes], file: IO[bytes], size: int | None) -> Iterator[bytes]:
+        """Yield a stream piece by piece, each when it was written to a file."""
+        copied = 0
+        for piece in self._pieces_of(stream):
+            if size is None:
+                self._grow(file, copied, copied + len(piece))
+            file.write(piece)
+            copied += len(piece)
+            yield piece
+        if size not in (None, copied):
+            raise ConnectionError(f"{size} bytes were announced, and {copied} came")
+
+    def _pieces_of(self, stream: IO[bytes] | io.FileIO) -> Iterator[bytes]:
+        while piece := stream.read(_PIECE):
+            if self._given_up.is_set():
+                raise InterruptedError("the pass was given up while a file was read")
+            yield piece
+
+    def _grow(self, file: IO[bytes], before: int, size: int) -> None:
+        self._add(size - before, lambda: file.truncate(size))  # so that whoever counts sees all that it may come to
+
+    def _add(self, more: int, add: Callable[[], object] = int) -> None:
+        """Note that there are more bytes, and add them; evict files where that is more than there may be."""
+        # Among threads a lock of their own, for which they need not ask time and again.
+        with self._counting, self._lock(self._total), open(self._total, "r+", opener=_opened_or_made) as file:
+            try:
+                there = int(file.read()) + more
+            except ValueError:  # it was made just now
+                there = -1
+            if not 0 <= there <= self._max_bytes:
+                there = self._room_made(more)
+            file.seek(0)
+            file.write(f"{there:020}")  # over what was there: ext4 waits for the disk where a file is emptied first
+            file.flush()
+            add()
+
+    def _room_made(self, more: int) -> int:
+        """Evict the files used least recently until there is room for more bytes; return how many there are then."""
+        self._remove_leftovers()
+        # These first: one that gets its name now is seen twice, and not never.
+        in_hand = sum(size for _, size, _ in self._files_in(self._fetching, _PART)) + more
+        if in_hand > self._max_bytes:
+            raise NotKept(f"with those that are being fetched it comes to {in_hand} bytes of {self._max_bytes}")
+        with os.scandir(self._path) as entries:
+            folders = [entry.path for entry in entries if _FOLDER.fullmatch(entry.name)]
+        kept = sorted(entry for folder in folders for entry in self._files_in(folder, _FILE))
+        there = in_hand + sum(size for _, size, _ in kept)
+        least = len(kept) // _SHARE if there > self._max_bytes else 0
+        for number, (_, size, path) in enumerate(kept):
+            if there <= self._max_bytes and number >= least:
+                break
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            there -= size
+            self._count("evictions")
+        return there
+
+    def _files_in(self, folder: str, names: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
+        """Yield when each file of a folder was used last, its size and its path."""
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # it may go at any time
+                    if names.fullmatch(entry.name):
+                        status = entry.stat()
+                        yield status.st_mtime_ns, status.st_size, entry.path
+
+    def _remove_leftovers(self) -> None:
+        """Remove what processes that have ended were fetching."""
+        names = os.listdir(self._fetching)
+        for part in {os.path.join(self._fetching, name.removesuffix(".lock")) for name in names}:
+            with (
+                suppress(TimeoutError, FileNotFoundError),
+                FileLock(f"{part}.lock", 0, self._given_up),  # which another has who is alive
+            ):
+                os.unlink(part)
+
+    @contextmanager
+    def _lock(self, path: str) -> Iterator[None]:
+        with ExitStack() as held:
+            try:
+                held.enter_context(FileLock(f"{path}.lock", self._timeout, self._given_up))
+            except TimeoutError as error:
+                raise NotKept(str(error)) from None
+            yield
+
+    @contextmanager
+    def _noticing_a_full_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            if error.errno in _FULL:
+                self._full_until = time.monotonic() + _REST
+            raise NotKept(str(error)) from None
+
+    def _place(self, url: str) -> tuple[str, str]:
+        """Return the folder of a file, and what its name begins with."""
+        key = _key_of(url)
+        return os.path.join(self._path, key[:3]), key[3:]
+
+    def _part_of(self, url: str) -> str:
+        return os.path.join(self._fetching, _key_of(url))
+
+
+def _key_of(url: str) -> str:
+    return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:40]
+
+
+def _mark_of(pieces: Iterator[bytes]) -> str:
+    """Return what the name of a file ends in: a checksum of its content, and its size."""
+    checksum = size = 0
+    for piece in pieces:
+        checksum = zlib.crc32(piece, checksum)
+        size += len(piece)
+    return f"-{checksum:08x}-{size}"
+
+
+def _opened_or_made(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o666)
+
+
+def _note_use(file: io.FileIO) -> None:
+    now = time.time_ns()  # the system's own idea of now may be some milliseconds old
+    os.utime(file.fileno(), ns=(now, now))
