@@ -6,12 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import IO, Any
 
 from ..registry import close
 from .digest import check_digest
 
-__all__ = ["appearing_whole", "save"]
+__all__ = ["appearing_whole", "save", "sent_whole"]
 
 _CHUNK = 2**20
 
@@ -60,6 +60,35 @@ def appearing_whole(path: str, part: str) -> Iterator[None]:
         with suppress(OSError):
             os.unlink(part)
         raise
+
+
+@contextmanager
+def sent_whole(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Close a file that is sent to an object store, which makes it appear, when all was written; or take it back.
+
+    As it is, fsspec would also send what there is of it when writing fails, or when the file is collected.
+    """
+    try:
+        yield file
+        file.close()
+    except BaseException as error:
+        _take_back(file, error)
+        raise
+
+
+def _take_back(file: Any, error: BaseException) -> None:
+    if not hasattr(file, "discard"):  # of a file system that shows what is written at once
+        with suppress(Exception):
+            file.close()
+        return
+    try:
+        file.discard()
+    except Exception as failure:
+        error.add_note(
+            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}"
+        )
+    with suppress(AttributeError):  # in memory, a file is not sent
+        file.closed = True
 
 
 def _write(content: Any, file: Any) -> None:

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -14,8 +15,11 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+import s3fs
+from botocore.exceptions import BotoCoreError
 
 import penstock as ps
+from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
@@ -318,3 +322,119 @@ def test_a_missing_bucket_is_an_error_and_not_made(s3_server: S3Server) -> None:
         save("save_by_fsspec", [("s3://nobucket/a.txt", "one")])
     assert "s3://nobucket/a.txt" in caught.value.__notes__[0]
     assert not (s3_server.root / "nobucket").exists()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> Path:
+    """The folder behind the bucket `saves`, which is empty."""
+    folder = s3_server.root / "saves"
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    return folder
+
+
+LARGE = np.random.default_rng(0).bytes(40_000_000)
+SOON = {"config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 5}}
+"""Options of a client that gives up soon."""
+
+
+def uploads_under_way() -> list[Any]:
+    """The multipart uploads of the bucket that were neither completed nor aborted."""
+    return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads("saves")  # type: ignore[no-any-return]
+
+
+def test_a_small_object_is_sent_at_once_and_a_large_one_in_parts(bucket: Path, fault_proxy: FaultProxy) -> None:
+    items = [("s3://saves/small", b"one"), ("s3://saves/none", b""), ("s3://saves/large", LARGE)]
+    save("save_by_fsspec", items, "wb")
+    assert files_in(bucket) == {"small": b"one", "none": b"", "large": LARGE}
+    sent = [request.partition("&")[0] for request in fault_proxy.requests() if request.startswith("PUT ")]
+    assert sent == ["PUT /saves/small", "PUT /saves/none", *(f"PUT /saves/large?partNumber={n}" for n in (1, 2, 3))]
+    assert uploads_under_way() == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("status", "PUT /saves/a?partNumber=2", status=500, code="InternalError"),
+        Fault("reset", "PUT /saves/a?partNumber=3", at=None),
+        Fault("status", "POST /saves/a?uploadId=", status=503),
+        Fault("status", "POST /saves/a?uploads", status=403, code="AccessDenied"),
+    ],
+    ids=["a part", "a connection", "the completion", "the beginning"],
+)
+def test_an_upload_that_fails_leaves_the_earlier_object_and_is_aborted(
+    bucket: Path, fault_proxy: FaultProxy, fault: Fault
+) -> None:
+    (bucket / "a").write_bytes(b"earlier")
+    fault_proxy.play(fault)
+    with pytest.raises((OSError, BotoCoreError)) as caught:
+        save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb", **SOON)
+    assert "s3://saves/a" in caught.value.__notes__[-1]
+    assert fault_proxy.played()[fault.kind] > 0
+    del caught
+    assert files_in(bucket) == {"a": b"earlier"}
+    assert uploads_under_way() == []
+
+
+def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(*(Fault("status", request, status=403, code="AccessDenied") for request in ("=2&", "DELETE ")))
+    with pytest.raises(PermissionError, match="takes space until the store drops it"):
+        save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb", **SOON)
+    assert not (bucket / "a").exists()
+    fault_proxy.play()
+    s3fs.S3FileSystem(skip_instance_cache=True).clear_multipart_uploads("saves")
+
+
+def test_an_upload_that_is_interrupted_is_aborted(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = s3fs.S3FileSystem.call_s3
+
+    def interrupted(self: Any, method: str, *args: Any, **arguments: Any) -> Any:
+        if method == "upload_part" and arguments["PartNumber"] == 2:
+            raise KeyboardInterrupt
+        return send(self, method, *args, **arguments)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb")
+    assert files_in(bucket) == {}
+    assert uploads_under_way() == []
+
+
+def test_what_is_skipped_for_a_fault_leaves_nothing_and_the_others_are_written(
+    bucket: Path, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(Fault("status", "PUT /saves/b", status=403, code="AccessDenied"))
+    items = [(f"s3://saves/{name}", name.encode()) for name in "abc"]
+    dp = IterableWrapper(items).save_by_fsspec("wb", on_error="skip")
+    assert list(dp) == ["s3://saves/a", "s3://saves/c"]
+    assert dp.stats()["save_by_fsspec"]["skipped"] == 1
+    assert files_in(bucket) == {"a": b"a", "c": b"c"}
+
+
+@pytest.mark.usefixtures("bucket")
+def test_no_more_than_some_parts_of_an_object_are_held_besides_it() -> None:
+    content = bytes(200_000_000)
+    source = IterableWrapper([("s3://saves/a", content)], deepcopy=False)
+    tracemalloc.start()
+    list(source.save_by_fsspec("wb"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80_000_000
+
+
+@pytest.mark.parametrize("compression", ["gzip", "xz", "infer"])
+def test_what_is_compressed_is_sent_when_it_is_whole_and_its_failure_is_told(
+    bucket: Path, fault_proxy: FaultProxy, compression: str
+) -> None:
+    url = "s3://saves/a.bz2"
+    arguments = {"kwargs_for_open": {"compression": compression}, **SOON}
+    assert save("save_by_fsspec", [(url, LARGE[:1000])], "wb", **arguments) == [url]
+    earlier = files_in(bucket)
+    decompressing = {"compression": "bz2" if compression == "infer" else compression}
+    with fsspec.open(str(bucket / "a.bz2"), "rb", **decompressing) as file:
+        assert file.read() == LARGE[:1000]
+    fault_proxy.play(Fault("status", "PUT /saves/a.bz2", status=403, code="AccessDenied"))
+    with pytest.raises(PermissionError):
+        save("save_by_fsspec", [(url, LARGE[:2000])], "wb", **arguments)
+    assert files_in(bucket) == earlier

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, ClassVar, TypeVar
 
-from ...registry import SHARDING_PRIORITIES, IterDataPipe, functional_datapipe
+from ...registry import SHARDING_PRIORITIES, IterDataPipe, functional_datapipe, walk
 from ..striding import Strided, strided
 
 T = TypeVar("T")
@@ -89,16 +89,32 @@ class ShardingFilter(Strided[T]):
         parts, part = self._part()
         return len(range(part, len(self.source), parts))
 
+    def shares(self) -> dict[int, tuple[int, int]]:
+        """Return, for each level that counts here, into how many parts it divides the stream, and which is read."""
+        return {group: share for group, share in self._groups.items() if self._counts(group)}
+
     def _part(self) -> tuple[int, int]:
-        parts, part = 1, 0
-        for group, (num_of_instances, instance_id) in sorted(self._groups.items(), reverse=True):
-            if self._counts(group):
-                part += parts * instance_id
-                parts *= num_of_instances
-        return parts, part
+        return _part_of(self.shares())
 
     def _counts(self, group: int) -> bool:
         return self.sharding_group_filter in (None, group)
+
+
+def part_read(chain: IterDataPipe[Any]) -> tuple[int, int]:
+    """Return into how many parts the sharding filters of a chain divide it, all together, and which of them is read."""
+    shares: dict[int, tuple[int, int]] = {}
+    for pipe in walk(chain):
+        if isinstance(pipe, ShardingFilter):
+            shares |= pipe.shares()
+    return _part_of(shares)
+
+
+def _part_of(shares: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    parts, part = 1, 0
+    for _, (number, place) in sorted(shares.items(), reverse=True):
+        part += parts * place
+        parts *= number
+    return parts, part
 
 
 @functional_datapipe("sharding_round_robin_dispatch")

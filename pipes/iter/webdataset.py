@@ -84,7 +84,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     def _read(self, item: tuple[str, Any]) -> tuple[str, str, Any]:
         """Return the key of a file's sample, that of the file in it, if any, and the file's data."""
         path, data = item
-        return *_split(path), data
+        return *key_and_suffix(path), data
 
 
 def _drop(item: object) -> None:
@@ -93,8 +93,8 @@ def _drop(item: object) -> None:
         close(part)
 
 
-def _split(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """A path up to the first dot of its last part, and the rest of it from the dot on; no rest where it has no key."""
+def key_and_suffix(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return a path up to the first dot of its last part, and the rest from the dot on; no rest where it has no key."""
     path = os.fspath(path).replace("\\", "/")  # a Windows path of an archive goes on with the path of a member
     folder, slash, name = path.rpartition("/")
     stem, dot, extension = name.partition(".")
