@@ -12,6 +12,7 @@ from pathlib import Path as _Path
 if not (_Path(__file__).parent / "registry").is_dir():
     __path__.append(str(_Path(__file__).parents[1]))
 
+from . import checkpoint
 from .pipes import iter, map
 from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, check_operator, functional_datapipe
 from .runner import (
@@ -36,6 +37,7 @@ __all__ = [
     "SequentialReadingService",
     "Skip",
     "check_operator",
+    "checkpoint",
     "functional_datapipe",
     "iter",
     "map",

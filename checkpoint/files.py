@@ -1,0 +1,78 @@
+"""The files of checkpoints: read by ranges, and written in pieces, as torch asks for neither."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+from ..pipes.iter.save import whole_file
+from ..pipes.iter.storage import opened
+from ..pipes.ranged import open_ranged
+from ..pipes.stores import speaks
+
+__all__ = ["reading", "writing"]
+
+_PART = 2**26
+"""Bytes that are sent at a time. S3 takes up to 10,000 parts of an object, and checkpoints may be large."""
+
+_PIECE = 2**22
+"""Bytes that a file is given at once, which it may copy."""
+
+
+def reading(url: str, options: Mapping[str, Any]) -> IO[bytes]:
+    """Open a file that can be read from anywhere, in an object store by ranges."""
+    return open_ranged(url, options) if speaks(url) else opened(url, options, None, {})
+
+
+@contextmanager
+def writing(url: str, options: Mapping[str, Any]) -> Iterator[IO[bytes]]:
+    """Open a file that appears, in the place of an earlier one, when it is whole, and not at all where that fails."""
+    with whole_file(url, "wb", options, block_size=_PART) as file:
+        pieces = _Pieces(file)
+        try:
+            yield pieces  # type: ignore[misc]  # as much of a file as torch.save needs
+        except BaseException:
+            if pieces.error is not None:
+                raise pieces.error from None  # torch goes on to write an end, and complains that it does not fit
+            raise
+        pieces.sync()
+
+
+class _Pieces(io.RawIOBase):
+    """Write to a file, a piece at a time: torch gives whole tensors, of which each file would hold a copy."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.error: BaseException | None = None
+        self._file = file
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.error is not None:
+            raise self.error
+        content = memoryview(data).cast("B")
+        try:
+            for start in range(0, len(content), _PIECE):
+                self._file.write(content[start : start + _PIECE])
+        except BaseException as error:
+            self.error = error
+            raise
+        self._written += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self._written
+
+    def sync(self) -> None:
+        """Wait until a local file is on the disk, so that it is there after a power failure, too."""
+        try:
+            descriptor = self._file.fileno()
+        except io.UnsupportedOperation:
+            return
+        self._file.flush()
+        os.fsync(descriptor)

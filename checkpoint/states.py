@@ -1,0 +1,159 @@
+"""States under their names, in a file that `torch.load` reads."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import IO, Any
+
+import torch
+
+from ..pipes.stores import Transient
+from ..pipes.streams import checked_path
+from .files import reading, writing
+
+__all__ = ["load", "save"]
+
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
+
+
+def save(url: str | os.PathLike[str], /, *, storage_options: Mapping[str, Any] | None = None, **objects: Any) -> None:
+    """Write the state of each object, under its name, to one file, which replaces an earlier one when it is whole.
+
+    `url` is a local path, or whatever fsspec speaks, such as `s3://bucket/run/last.pt`. An object with a `state_dict`
+    gives that; others are saved as they are: numbers, strings, tensors, and lists and dicts of these. The file is one
+    of `torch.save`, a dict of the names; it is sent while it is written, so that memory for some pieces of it is all
+    that is needed beside the states. Folders are made as needed, buckets are not. `storage_options` are those of the
+    file system, such as `profile`; without them credentials and endpoints come from the environment.
+
+    Raises TypeError for what could not be loaded with `weights_only=True`, with its place, before anything is written,
+    and OSError where the file cannot be written: what was there before is there still then.
+
+    >>> model = torch.nn.Linear(2, 1)
+    >>> save("memory://run/epoch-1.pt", model=model, losses=[0.5, 0.25])
+    >>> load("memory://run/epoch-1.pt")["losses"]
+    [0.5, 0.25]
+    """
+    place = checked_path(url)
+    if not objects:
+        raise TypeError("there is nothing to save: give objects by name, as in save(url, model=model, loader=loader)")
+    states = {name: each.state_dict() if hasattr(each, "state_dict") else each for name, each in objects.items()}
+    for name, state in states.items():
+        _check_loadable(state, name, ())
+    with writing(place, storage_options or {}) as file:
+        torch.save(states, file)
+
+
+def load(
+    url: str | os.PathLike[str],
+    /,
+    *,
+    map_location: Any = "cpu",
+    storage_options: Mapping[str, Any] | None = None,
+    **objects: Any,
+) -> dict[str, Any]:
+    """Return the states in a checkpoint by name, having put into each object given the state of its name.
+
+    Objects take theirs by `load_state_dict`; what has none, such as a number, is taken out of what is returned. Tensors
+    come to the CPU, from where `load_state_dict` copies them to the device of the object. `map_location` says where
+    else, as for `torch.load`: `None` is the device that they were saved from. Nothing but tensors and plain data is
+    loaded: `weights_only=True`. `storage_options` are as for `save`.
+
+    Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint or was cut, LookupError
+    for a name that it does not have, before anything is put into an object, UnpicklingError for one with more in it
+    than tensors and plain data, and what an object raises whose state does not fit.
+
+    >>> save("memory://run/model.pt", model=torch.nn.Linear(2, 1))
+    >>> model = torch.nn.Linear(2, 1)
+    >>> states = load("memory://run/model.pt", model=model)
+    >>> torch.equal(model.weight, states["model"]["weight"])
+    True
+    """
+    place = checked_path(url)
+    for name, each in objects.items():
+        if not hasattr(each, "load_state_dict"):
+            raise TypeError(
+                f"{name!r} has no load_state_dict, as it is of type {type(each).__name__}: take it from what load "
+                f"returns, as in load(url)[{name!r}]"
+            )
+    with reading(place, storage_options or {}) as file:
+        states = _read(file, place, map_location)
+    missing = [name for name in objects if name not in states]
+    if missing:
+        raise LookupError(
+            f"the checkpoint {place} has no {', '.join(map(repr, missing))}: it has {', '.join(map(repr, states))}"
+        )
+    for name, each in objects.items():
+        try:
+            each.load_state_dict(states[name])
+        except Exception as error:
+            error.add_note(f"when the state {name!r} of the checkpoint {place} was loaded")
+            raise
+    return states
+
+
+def _read(file: IO[bytes], url: str, map_location: Any) -> dict[str, Any]:
+    try:
+        states = _loaded(file, map_location)
+    except Transient:
+        raise
+    except Exception as error:
+        if flaw := _flaw(file):
+            raise ValueError(f"{url} {flaw}") from error
+        error.add_note(f"when the checkpoint {url} was read")
+        raise
+    if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
+        raise ValueError(f"{url} is not a checkpoint of states by name: it holds a {type(states).__name__}")
+    return states
+
+
+def _flaw(file: IO[bytes]) -> str:
+    """Say what is wrong with a file that could not be read, or nothing where it is one of torch's, and whole."""
+    file.seek(0)
+    begins_as_one = file.read(4) == b"PK\3\4"
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if any(name.endswith("/data.pkl") for name in archive.namelist()):
+                return ""
+    except zipfile.BadZipFile:
+        if begins_as_one:
+            return "was cut: it begins as a checkpoint does, and its end is missing"
+    return "is not a checkpoint: those are what save, or torch.save, writes"
+
+
+def _loaded(file: IO[bytes], map_location: Any) -> Any:
+    with torch.serialization.safe_globals([bytes]):  # which torch calls for b"", while others need no call
+        return torch.load(file, map_location=map_location, weights_only=True)
+
+
+def _check_loadable(value: Any, name: str, keys: tuple[Any, ...]) -> None:
+    """Raise TypeError where a value holds what would be saved, and not be loaded."""
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, torch.Tensor):
+        return
+    if kind in (dict, OrderedDict):
+        for key, each in value.items():
+            _check_loadable(key, name, (*keys, key))
+            _check_loadable(each, name, (*keys, key))
+    elif kind in (list, tuple, set):
+        for number, each in enumerate(value):
+            _check_loadable(each, name, (*keys, number))
+    else:
+        _check_by_trial(value, name + "".join(f"[{key!r}]" for key in keys))
+
+
+def _check_by_trial(value: Any, place: str) -> None:
+    trial = io.BytesIO()
+    try:
+        torch.save(value, trial)
+        trial.seek(0)
+        _loaded(trial, "cpu")
+    except Exception as error:
+        raise TypeError(
+            f"{place} is of type {type(value).__module__}.{type(value).__qualname__}, which could be saved, if at all, "
+            "but not loaded: give an object with state_dict, tensors, or plain data (of a NumPy array, "
+            "torch.from_numpy makes a tensor), or allow the type by torch.serialization.add_safe_globals"
+        ) from error
