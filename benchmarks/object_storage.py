@@ -1,0 +1,143 @@
+"""How fast objects come out of a store: `python -m benchmarks.object_storage`.
+
+One server, `rclone serve s3`, on this machine holds 2,000 objects of 110 KB, and 8 tars of 64 MB with as large files.
+It does not hash what it sends, since a store knows the hashes of its objects. Each contestant runs in a process of its
+own, once a round: an epoch that makes all warm, and one that counts. Memory is sampled in one round more, whose times
+do not count. CPU is that of the contestant, in all its processes; the server has the same processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import random
+import sys
+import tarfile
+import tempfile
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.s3 import serving_s3
+
+from .harness import environment, measured_apart, rounds_of, share, table, verdict
+from .object_storage_peers import BEST_RAW, CONNECTOR, OURS, OURS_OF_TAR, S3FS, TAR, WHOLE, measure
+
+SMALL, LARGE = 110_000, 64_000_000
+LEAST_OF_RAW, LEAST_OF_CONNECTOR, LEAST_OF_S3FS, LEAST_OF_RAW_FOR_TAR = 0.95, 2.5, 8.0, 0.9
+
+KINDS = {"small": WHOLE, "large": WHOLE, "tar": TAR}
+"""Who reads what: tars are the large objects, read member by member beside those who read them whole."""
+
+
+def lay_out(bucket: Path, small: int, large: int) -> None:
+    """Write the objects; all differ, and none can be compressed."""
+    noise = random.Random(0).randbytes(SMALL + small + large * LARGE // SMALL)
+    for folder in ("small", "large"):
+        (bucket / folder).mkdir(parents=True)
+    for number in range(small):
+        (bucket / "small" / f"{number:05}.jpg").write_bytes(noise[number : number + SMALL])
+    for number in range(large):
+        with tarfile.open(bucket / "large" / f"{number:02}.tar", "w") as tar:
+            for member in range(LARGE // SMALL):
+                header = tarfile.TarInfo(f"{member:05}.jpg")
+                header.size = SMALL
+                place = number * (LARGE // SMALL) + member
+                tar.addfile(header, io.BytesIO(noise[place : place + SMALL]))
+
+
+def urls_of(root: Path, kind: str) -> list[str]:
+    folder = root / "bench" / ("small" if kind == "small" else "large")
+    return [f"s3://bench/{folder.name}/{path.name}" for path in sorted(folder.iterdir())]
+
+
+def run(root: Path, kind: str, peer: str, peaks: list[float] | None = None) -> dict[str, Any]:
+    arguments = [sys.executable, "-m", "benchmarks.object_storage", "--measure", str(root), kind, peer]
+    return measured_apart(arguments, peaks)
+
+
+def compare(root: Path, kind: str, rounds: int) -> list[str]:
+    """Measure all contestants with one kind of objects, print the table and return the verdicts."""
+    peers, urls = [*KINDS[kind]], urls_of(root, kind)
+    peaks: dict[str, list[float]] = {peer: [] for peer in peers}
+    first = {peer: run(root, kind, peer, peaks[peer]) for peer in peers}
+    failed = {peer: result["error"] for peer, result in first.items() if "error" in result}
+    able = [peer for peer in peers if peer not in failed]
+    results = rounds_of({peer: partial(run, root, kind, peer) for peer in able}, rounds)
+    failed |= {peer: result["error"] for peer in able for result in results[peer] if "error" in result}
+    able = [peer for peer in able if peer not in failed]
+    # Members are less than the tars with their headers; what counts is how fast the objects were read.
+    size = sum((root / "bench" / url.removeprefix("s3://bench/")).stat().st_size for url in urls)
+    expected = {"small": {size}, "large": {size}, "tar": {size, len(urls) * (LARGE // SMALL) * SMALL}}
+    wrong = {peer for peer in able for result in results[peer] if result["bytes"] not in expected[kind]}
+    if wrong:
+        raise AssertionError(f"not all was read by {', '.join(sorted(wrong))}")
+    seconds = {peer: [result["seconds"] for result in results[peer]] for peer in able}
+    raw = min(BEST_RAW, key=lambda peer: median(seconds[peer]))
+    rows = [
+        [
+            peer,
+            f"{len(urls) / median(seconds[peer]):,.1f}",
+            f"{size / 1e6 / median(seconds[peer]):,.0f}",
+            f"{share(seconds[raw], seconds[peer]):.2f}",
+            f"{median(result['cpu'] for result in results[peer]) / size * 1e9:.2f}",
+            f"{peaks[peer][0]:,.0f}",
+        ]
+        for peer in able
+    ]
+    print(f"\n{kind}: {len(urls):,} objects, {size / 1e6:,.0f} MB, {rounds} rounds\n")
+    print(table(["", "objects/s", "MB/s", "share of raw", "CPU s per GB", "memory, MB"], rows))
+    for peer, error in failed.items():
+        print(f"{peer}: not measured: {error}")
+    return verdicts_on(kind, seconds, raw)
+
+
+def verdicts_on(kind: str, seconds: dict[str, list[float]], raw: str) -> list[str]:
+    def at_least(goal: float, ours: str, peer: str, unit: str) -> str:
+        reached = share(seconds[peer], seconds[ours])
+        return verdict(f"{kind}: {ours}: at least {goal} {unit} {peer}: {reached:.2f}", reached >= goal)
+
+    if kind == "tar":
+        ours = min(OURS_OF_TAR, key=lambda peer: median(seconds[peer]))
+        return [at_least(LEAST_OF_RAW_FOR_TAR, ours, raw, "of")]
+    verdicts = [at_least(LEAST_OF_RAW, OURS, raw, "of")]
+    if connectors := [peer for peer in CONNECTOR if peer in seconds]:
+        best = min(connectors, key=lambda peer: median(seconds[peer]))
+        verdicts.append(at_least(LEAST_OF_CONNECTOR, OURS, best, "×"))
+    if S3FS in seconds:
+        verdicts.append(at_least(LEAST_OF_S3FS, OURS, S3FS, "×"))
+    return verdicts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.object_storage", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--small", type=int, default=2000, help="how many objects of 110 KB")
+    parser.add_argument("--large", type=int, default=8, help="how many tars of 64 MB")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument(
+        "--measure", nargs=3, metavar=("ROOT", "KIND", "PEER"), help="measure this only, here; print JSON"
+    )
+    options = parser.parse_args()
+    if options.measure:
+        root, kind, peer = options.measure
+        print(json.dumps(measure(KINDS[kind][peer], urls_of(Path(root), kind))))
+        return
+    print(environment("penstock", "obstore", "s3torchconnector", "s3fs", "boto3", "torch"))
+    os.environ["RCLONE_ETAG_HASH"] = ""
+    with tempfile.TemporaryDirectory() as folder, serving_s3(Path(folder)) as server:
+        lay_out(server.root / "bench", options.small, options.large)
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            del os.environ[name]
+        os.environ["AWS_ENDPOINT_URL"] = server.endpoint
+        os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = server.key, server.secret
+        os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+        verdicts = [each for kind in options.kinds for each in compare(server.root, kind, options.rounds)]
+    print("\n" + "\n".join(verdicts))
+
+
+if __name__ == "__main__":
+    main()
