@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from fault_proxy import FaultProxy, passing_on
 from s3 import S3Server, serving_s3
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
@@ -44,3 +45,21 @@ def s3_server(s3_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator
     s3fs.S3FileSystem.clear_instance_cache()  # it may hold one that was made with another environment
     yield s3_process
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture(scope="session")
+def fault_process(s3_process: S3Server) -> Iterator[FaultProxy]:
+    """The proxy before the S3 server of this run of the tests; a test that is to reach it asks for `fault_proxy`."""
+    with passing_on(s3_process.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def fault_proxy(
+    s3_server: S3Server, fault_process: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FaultProxy]:
+    """A proxy before the S3 server, to which the environment leads; it plays no faults until it is told to."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", fault_process.endpoint)
+    fault_process.play()
+    yield fault_process
+    fault_process.accept()

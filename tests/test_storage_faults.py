@@ -1,0 +1,667 @@
+"""What becomes of reading from S3 when the network and the server fail: all of an object, or an error that names it.
+
+How many objects are read with one fault in twenty can be said by the environment: PENSTOCK_READS, 2,000 where it is not
+there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import resource
+import threading
+import time
+import traceback
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from fault_proxy import Fault, FaultProxy, passing_on
+from penstock import DataLoader2, MultiProcessingReadingService
+from penstock.pipes.iter import IterableWrapper
+from penstock.pipes.map import ObjectReader
+from penstock.pipes.ranged import open_ranged
+from penstock.registry import Guard
+from s3 import S3Server, serving_s3
+
+READS = int(os.environ.get("PENSTOCK_READS", "2000"))
+
+BUCKET = "faults"
+SIZE = 200_000
+PATIENCE = 30.0
+"""Seconds that a test waits at most for what is to happen."""
+
+SILENCE = 400
+"""Milliseconds that the server may be silent where it is to be found silent."""
+
+PASSING = {
+    "refused before the answer": Fault("reset", at=None),
+    "reset in the body": Fault("reset"),
+    "closed before the answer": Fault("cut", at=None),
+    "cut before the body": Fault("cut", at=0),
+    "cut in the body": Fault("cut"),
+    "silent before the answer": Fault("stall", at=None),
+    "silent in the body": Fault("stall"),
+    "500": Fault("status", status=500, code="InternalError"),
+    "502 without a word": Fault("status", status=502, code=""),
+    "503 SlowDown": Fault("status", status=503, code="SlowDown"),
+    "504": Fault("status", status=504, code=""),
+    "429": Fault("status", status=429, code="TooManyRequests"),
+    "400 RequestTimeout": Fault("status", status=400, code="RequestTimeout"),
+    "length too long": Fault("length", length=1000),
+    "length too long, then silent": Fault("length", length=1000, seconds=5),
+}
+"""Faults after which another attempt may go well."""
+
+LASTING = {
+    "403 AccessDenied": (Fault("status", status=403, code="AccessDenied"), PermissionError),
+    "401": (Fault("status", status=401, code="Unauthorized"), PermissionError),
+    "403 ExpiredToken": (Fault("status", status=403, code="ExpiredToken"), PermissionError),
+    "400 ExpiredToken": (Fault("status", status=400, code="ExpiredToken"), PermissionError),
+    "404": (Fault("status", status=404, code="NoSuchKey"), FileNotFoundError),
+    "400": (Fault("status", status=400, code="InvalidRequest"), OSError),
+    "301": (Fault("status", status=301, code="PermanentRedirect"), OSError),
+}
+"""Faults that another attempt would meet again, with the errors that they are."""
+
+passing_faults = pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+FEW = ["closed before the answer", "cut in the body", "silent in the body", "500", "503 SlowDown"]
+few_faults = pytest.mark.parametrize("fault", [PASSING[name] for name in FEW], ids=FEW)
+lasting_faults = pytest.mark.parametrize(("fault", "kind"), LASTING.values(), ids=LASTING)
+
+
+def url_of(key: str) -> str:
+    return f"s3://{BUCKET}/{key}"
+
+
+def content_of(key: str, size: int = SIZE) -> bytes:
+    """Bytes that no other key has, and of which no part is like another."""
+    return hashlib.shake_128(key.encode()).digest(size)
+
+
+def lay(server: S3Server, keys: Iterable[str], size: int = SIZE) -> None:
+    for key in keys:
+        path = server.root / BUCKET / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content_of(key, size))
+
+
+def pairs(keys: Iterable[str], size: int = SIZE) -> list[tuple[str, bytes]]:
+    return [(url_of(key), content_of(key, size)) for key in keys]
+
+
+@pytest.fixture
+def keys(s3_server: S3Server, request: pytest.FixtureRequest) -> list[str]:
+    """The keys of some objects that no other test reads."""
+    folder = hashlib.sha1(request.node.nodeid.encode()).hexdigest()
+    keys = [f"{folder}/{number:02}" for number in range(8)]
+    lay(s3_server, keys)
+    return keys
+
+
+def loading(keys: Sequence[str], **options: Any) -> ps.IterDataPipe[tuple[str, bytes]]:
+    source = IterableWrapper([url_of(key) for key in keys])
+    return source.load_files_by_s3(**options).read_from_stream()
+
+
+def retried(dp: Any, step: str = "load_files_by_s3") -> int:
+    count: int = dp.stats()[step]["retried"]
+    return count
+
+
+def words_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+# One fault and no more
+
+
+@passing_faults
+def test_after_a_fault_every_object_is_whole_and_the_other_attempt_is_counted(
+    fault: Fault, keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, times=1))
+    dp = loading(keys, request_timeout_ms=SILENCE)
+    assert list(dp) == pairs(keys)
+    assert fault_proxy.played() == {fault.kind: len(keys)}
+    assert retried(dp) == len(keys)
+
+
+@passing_faults
+def test_a_listing_goes_well_after_a_fault(fault: Fault, keys: list[str], fault_proxy: FaultProxy) -> None:
+    folder = keys[0].partition("/")[0]
+    fault_proxy.play(replace(fault, times=2))
+    dp = IterableWrapper([url_of(f"{folder}/")]).list_files_by_s3(request_timeout_ms=SILENCE)
+    assert list(dp) == [url_of(key) for key in keys]
+    assert fault_proxy.played() == {fault.kind: 2}
+    # Where a connection that was used before ends without an answer, aiohttp makes another attempt by itself.
+    assert retried(dp, "list_files_by_s3") in ((1, 2) if fault.at is None else (2,))
+
+
+def test_a_silence_that_is_no_longer_than_it_may_be_is_no_fault(keys: list[str], fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("stall", seconds=0.2))
+    dp = loading(keys, request_timeout_ms=5000)
+    assert list(dp) == pairs(keys)
+    assert fault_proxy.played() == {"stall": len(keys)}
+    assert retried(dp) == 0
+
+
+def test_a_server_that_refuses_connections_for_a_while_is_tried_until_it_does_not(
+    keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.refuse()
+    dp = loading(keys, on_error=ps.Retry(12, 0.02, errors=ConnectionError))
+
+    def accept_when_refused() -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not retried(dp) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        fault_proxy.accept()
+
+    later = threading.Thread(target=accept_when_refused)
+    later.start()
+    assert list(dp) == pairs(keys)
+    later.join()
+    assert retried(dp) > 0
+
+
+def test_with_one_answer_in_ten_that_says_slow_down_every_object_comes(
+    s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    keys = [f"slow/{number:03}" for number in range(300)]
+    lay(s3_server, keys, 500)
+    fault_proxy.play(Fault("status", rate=0.1), seed=1)
+    dp = loading(keys)
+    assert list(dp) == pairs(keys, 500)
+    assert retried(dp) == fault_proxy.played()["status"] > 10
+
+
+# Faults that stay
+
+
+@passing_faults
+def test_a_fault_that_stays_is_an_error_that_names_the_object_after_those_before_it(
+    fault: Fault, keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, match=f"GET /{BUCKET}/{keys[3]}"))
+    dp = loading(keys, request_timeout_ms=SILENCE, on_error=ps.Retry(2, 0, errors=OSError))
+    got: list[Any] = []
+    with pytest.raises((ConnectionError, TimeoutError)) as caught:
+        got.extend(dp)
+    assert got == pairs(keys[:3])
+    assert url_of(keys[3]) in words_of(caught.value)
+    assert fault_proxy.played() == {fault.kind: 3}
+    assert retried(dp) >= 2  # others may be under way
+
+
+def test_a_refused_connection_is_an_error_that_names_the_object(keys: list[str], fault_proxy: FaultProxy) -> None:
+    fault_proxy.refuse()
+    with pytest.raises(ConnectionError) as caught:
+        list(loading(keys[:1], on_error=ps.Retry(1, 0, errors=OSError)))
+    assert url_of(keys[0]) in words_of(caught.value)
+
+
+@passing_faults
+def test_an_object_that_is_not_to_be_had_can_be_skipped(fault: Fault, keys: list[str], fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(replace(fault, match=f"GET /{BUCKET}/{keys[3]}"))
+    dp = loading(keys, request_timeout_ms=SILENCE, on_error=ps.Retry(1, 0, errors=OSError, then="skip"))
+    assert list(dp) == pairs(keys[:3] + keys[4:])
+    counts = dp.stats()["load_files_by_s3"]
+    assert (counts["skipped"], counts["retried"]) == (1, 1)
+    assert url_of(keys[3]) in counts["last_errors"][0]
+
+
+def test_what_may_pass_is_tried_again_before_it_is_skipped(keys: list[str], fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("status", match=f"GET /{BUCKET}/{keys[3]}"))
+    dp = loading(keys, on_error="skip")
+    assert list(dp) == pairs(keys[:3] + keys[4:])
+    counts = dp.stats()["load_files_by_s3"]
+    assert (counts["skipped"], counts["retried"]) == (1, 5)
+
+
+@lasting_faults
+def test_what_will_not_pass_is_not_tried_again(
+    fault: Fault, kind: type[OSError], keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, match=f"GET /{BUCKET}/{keys[3]}"))
+    with pytest.raises(kind) as caught:
+        list(loading(keys))
+    assert not isinstance(caught.value, (ConnectionError, TimeoutError))
+    assert url_of(keys[3]) in words_of(caught.value)
+    assert fault_proxy.requests()[f"GET /{BUCKET}/{keys[3]}"] == 1
+
+
+@lasting_faults
+def test_a_listing_that_is_refused_is_an_error_that_names_the_prefix(
+    fault: Fault, kind: type[OSError], keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    prefix = url_of(keys[0].partition("/")[0])
+    fault_proxy.play(fault)
+    with pytest.raises(kind) as caught:
+        list(IterableWrapper([prefix]).list_files_by_s3())
+    assert not isinstance(caught.value, (ConnectionError, TimeoutError))
+    assert prefix in words_of(caught.value)
+    assert fault_proxy.played().total() == 1
+
+
+@pytest.mark.parametrize("method", ["list_files_by_s3", "load_files_by_s3"])
+def test_no_secret_is_told_when_credentials_have_expired(
+    method: str, keys: list[str], fault_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "the-token")
+    fault_proxy.play(Fault("status", status=400, code="ExpiredToken"))
+    with pytest.raises(PermissionError, match="ExpiredToken") as caught:
+        list(getattr(IterableWrapper([url_of(keys[0])]), method)())
+    assert "the-token" not in words_of(caught.value)
+    skipping = getattr(IterableWrapper([url_of(keys[0])]), method)(on_error="skip")
+    assert list(skipping) == []
+    assert "the-token" not in str(skipping.stats())
+
+
+def test_credentials_that_were_renewed_are_used_by_the_next_pass(
+    keys: list[str], fault_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, s3_server: S3Server
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-old-key")
+    dp = loading(keys)
+    with pytest.raises(PermissionError):
+        list(dp)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.key)
+    assert list(dp) == pairs(keys)
+
+
+def test_a_pass_that_is_given_up_while_the_server_is_silent_ends(keys: list[str], fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("stall", match=f"GET /{BUCKET}/{keys[1]}"))
+    running = iter(loading(keys, request_timeout_ms=SILENCE))
+    assert next(running) == pairs(keys)[0]
+    del running
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+# Objects that are unlike others
+
+
+def test_an_object_that_was_deleted_after_it_was_listed_is_an_error_that_can_be_skipped(
+    keys: list[str], s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    folder = keys[0].partition("/")[0]
+    listed = list(IterableWrapper([url_of(f"{folder}/")]).list_files_by_s3())
+    assert listed == [url_of(key) for key in keys]
+    (s3_server.root / BUCKET / keys[3]).unlink()
+    with pytest.raises(FileNotFoundError) as caught:
+        list(IterableWrapper(listed).load_files_by_s3())
+    assert url_of(keys[3]) in words_of(caught.value)
+    dp = loading(keys, on_error=ps.Skip(errors=FileNotFoundError))
+    assert list(dp) == pairs(keys[:3] + keys[4:])
+    assert dp.stats()["load_files_by_s3"]["skipped"] == 1
+    assert fault_proxy.requests()[f"GET /{BUCKET}/{keys[3]}"] == 2
+
+
+STRANGE = [
+    *("a b", "a%20b", "a+b", "a%2Bb", "a?b", "a%3Fb", "a#b", "a&b=c", "a;b", "a:b", "a@b", "a=b", "a,b", "a!b", "a*b"),
+    *("a'b", 'a"b', "a(b)", "a[b]", "a{b}", "a<b>", "a|b", "a^b", "a`b", "a~b", "a$b", "100%", "%", "%zz", "naïve"),
+    *("日本語/文字.bin", "🙂", " leading", "trailing.", "...", "a..b", "a.b/.c", "x" * 200),
+]
+
+
+def test_objects_with_strange_keys_are_listed_and_loaded(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
+    keys = sorted((f"strange/{key}" for key in STRANGE), key=str.encode)
+    lay(s3_server, keys, 100)
+    dp = IterableWrapper([url_of("strange/")]).list_files_by_s3()
+    assert list(dp) == [url_of(key) for key in keys]
+    assert list(dp.load_files_by_s3().read_from_stream()) == pairs(keys, 100)
+
+
+@pytest.mark.parametrize("key", STRANGE)
+def test_an_object_with_a_strange_key_is_named_by_it_when_it_fails(key: str, fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("status", status=403, code="AccessDenied"))
+    with pytest.raises(PermissionError) as caught:
+        list(loading([f"strange/{key}"]))
+    assert url_of(f"strange/{key}") in str(caught.value)
+
+
+def test_an_empty_object_is_one_with_no_bytes(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
+    keys = ["empty/a", "empty/b", "empty/c"]
+    lay(s3_server, keys, 100)
+    (s3_server.root / BUCKET / keys[1]).write_bytes(b"")
+    dp = loading(keys)
+    assert list(dp) == [pairs(keys, 100)[0], (url_of(keys[1]), b""), pairs(keys, 100)[2]]
+    [(_, stream)] = IterableWrapper([url_of(keys[1])]).load_files_by_s3()
+    assert (stream.seek(0, 2), stream.read(10), stream.seek(5), stream.read()) == (0, b"", 5, b"")
+
+
+# Many objects at once
+
+
+def mixed(rate: float) -> list[Fault]:
+    """Faults of many kinds that, together, befall a share of the requests."""
+    kinds = ["refused before the answer", "reset in the body", "closed before the answer", "cut in the body", "500"]
+    kinds += ["503 SlowDown", "429", "length too long"]
+    # Of each kind what makes them even, since one that is first is played.
+    return [replace(PASSING[kind], rate=rate / (len(kinds) - rate * place)) for place, kind in enumerate(kinds)]
+
+
+@pytest.mark.timeout(60 + READS / 50)
+def test_of_many_objects_with_one_fault_in_twenty_none_is_lost_none_twice_and_none_corrupt(
+    s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    keys = [f"many/{number // 2500}/{number // 50 % 50}/{number}" for number in range(READS)]
+    sizes = dict(zip(keys, random.Random(0).choices(range(100, 5000), k=READS), strict=True))
+    for key in keys:
+        lay(s3_server, [key], sizes[key])
+    fault_proxy.play(*mixed(0.05), seed=2)
+    dp = loading(keys)
+    for key, (url, content) in zip(keys, dp, strict=True):
+        assert url == url_of(key)
+        assert content == content_of(key, sizes[key])
+    faults = fault_proxy.played().total()
+    assert 0.03 * READS < faults < 0.08 * READS
+    assert retried(dp) == faults
+    assert fault_proxy.requests().total() == READS + faults
+
+
+def said(server: S3Server, proxy: FaultProxy) -> dict[str, Any]:
+    """The options for a server, for processes that begin with the environment of an earlier test."""
+    return {"endpoint_url": proxy.endpoint, "key": server.key, "secret": server.secret}
+
+
+def test_two_workers_read_every_object_once_and_count_their_attempts(
+    s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    keys = [f"workers/{number:03}" for number in range(200)]
+    lay(s3_server, keys, 3000)
+    fault_proxy.play(*mixed(0.2), seed=3)
+    source = IterableWrapper([url_of(key) for key in keys]).sharding_filter()
+    dp = source.load_files_by_s3(**said(s3_server, fault_proxy)).read_from_stream()
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
+        assert sorted(loader) == pairs(keys, 3000)
+        assert retried(loader) == fault_proxy.played().total() > 20
+
+
+def test_an_error_out_of_a_worker_names_the_object(
+    keys: list[str], s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(Fault("cut", match=f"GET /{BUCKET}/{keys[3]}"))
+    source = IterableWrapper([url_of(key) for key in keys]).sharding_filter()
+    retry = ps.Retry(1, 0, errors=OSError)
+    dp = source.load_files_by_s3(on_error=retry, **said(s3_server, fault_proxy)).read_from_stream()
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
+        with pytest.raises(ConnectionError) as caught:
+            list(loader)
+        assert url_of(keys[3]) in words_of(caught.value)
+
+
+# Ranges
+
+RANGED = 3_000_000
+
+
+@pytest.fixture
+def ranged(s3_server: S3Server, request: pytest.FixtureRequest) -> str:
+    """The key of an object that is read by ranges, which no other test reads."""
+    key = hashlib.sha1(request.node.nodeid.encode()).hexdigest()
+    lay(s3_server, [key], RANGED)
+    return key
+
+
+def options_for(milliseconds: int = SILENCE) -> dict[str, Any]:
+    return {"config_kwargs": {"connect_timeout": milliseconds / 1000, "read_timeout": milliseconds / 1000}}
+
+
+@passing_faults
+def test_an_object_read_by_ranges_is_whole_after_a_fault_in_each(
+    fault: Fault, ranged: str, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, times=1, match="bytes="))
+    counts = Guard("raise")
+    with open_ranged(url_of(ranged), options_for(), counted_by=counts) as stream:
+        assert stream.read() == content_of(ranged, RANGED)
+    assert counts.retried == fault_proxy.played().total() == len(fault_proxy.requests()) - 1 > 0
+
+
+@passing_faults
+def test_a_range_that_is_not_to_be_had_is_an_error_that_names_the_object(
+    fault: Fault, ranged: str, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, match="bytes="))
+    retry = ps.Retry(1, 0, errors=OSError)
+    with open_ranged(url_of(ranged), options_for(), retry=retry) as stream:
+        stream.seek(RANGED // 2)
+        with pytest.raises((ConnectionError, TimeoutError)) as caught:
+            stream.read(10)
+        assert url_of(ranged) in str(caught.value)
+        fault_proxy.play()
+        assert stream.tell() == RANGED // 2
+        assert stream.read() == content_of(ranged, RANGED)[RANGED // 2 :]
+
+
+def test_a_range_that_comes_short_is_asked_for_again(ranged: str, fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("length", length=-10, times=1, match="bytes="))
+    with open_ranged(url_of(ranged), {}) as stream:
+        assert stream.read() == content_of(ranged, RANGED)
+    fault_proxy.play(Fault("length", length=-10, match="bytes="))
+    with (
+        open_ranged(url_of(ranged), {}, retry=ps.Retry(1, 0, errors=OSError)) as stream,
+        pytest.raises(ConnectionError, match=url_of(ranged)),
+    ):
+        stream.read()
+
+
+@pytest.mark.parametrize("size", [RANGED, RANGED - 1000])
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error(
+    size: int, ranged: str, s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    with open_ranged(url_of(ranged), {}) as stream:
+        assert stream.read(10) == content_of(ranged, 10)
+        path = s3_server.root / BUCKET / ranged
+        path.write_bytes(content_of("another", size))
+        stream.seek(RANGED - 500_000)
+        with pytest.raises(OSError, match=url_of(ranged)):
+            stream.read(10)
+
+
+def test_an_object_that_is_deleted_while_it_is_read_is_an_error(
+    ranged: str, s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    with open_ranged(url_of(ranged), {}) as stream:
+        assert stream.read(10) == content_of(ranged, 10)
+        (s3_server.root / BUCKET / ranged).unlink()
+        stream.seek(RANGED - 500_000)
+        with pytest.raises(FileNotFoundError, match=url_of(ranged)):
+            stream.read(10)
+
+
+# By index
+
+
+def reading(keys: Sequence[str], on_error: Any = "raise") -> ObjectReader:
+    return ObjectReader([url_of(key) for key in keys], on_error=on_error, **options_for())
+
+
+@few_faults
+def test_objects_read_by_index_are_whole_after_a_fault_in_each(
+    fault: Fault, keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, times=1))
+    dp = reading(keys)
+    assert dp[2] == content_of(keys[2])
+    assert dp.__getitems__([*range(8)]) == [content_of(key) for key in keys]
+    assert fault_proxy.played() == {fault.kind: len(keys)}
+    assert dp.stats()["ObjectReader"]["retried"] == len(keys)
+
+
+@few_faults
+def test_an_object_that_cannot_be_read_by_index_is_an_error_that_names_it(
+    fault: Fault, keys: list[str], fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(replace(fault, match=f"GET /{BUCKET}/{keys[3]}"))
+    dp = reading(keys, ps.Retry(1, 0, errors=OSError))
+    for read in (lambda: dp[3], lambda: dp.__getitems__([*range(8)])):
+        with pytest.raises((ConnectionError, TimeoutError)) as caught:
+            read()
+        assert url_of(keys[3]) in words_of(caught.value)
+    assert fault_proxy.played() == {fault.kind: 4}
+
+
+def test_what_is_wrong_with_one_object_is_told_while_the_server_is_silent_on_others(
+    keys: list[str], s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    (s3_server.root / BUCKET / keys[3]).unlink()
+    fault_proxy.play(*(Fault("stall", match=f"GET /{BUCKET}/{key}") for key in keys if key != keys[3]))
+    with pytest.raises(FileNotFoundError) as caught:
+        reading(keys).__getitems__([*range(8)])
+    assert url_of(keys[3]) in words_of(caught.value)
+    # For those that are under way when it is known, no other attempt is made.
+    assert max(fault_proxy.requests().values()) == 1
+
+
+def test_strange_and_empty_objects_are_read_by_index(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
+    keys = [f"strange/{key}" for key in STRANGE]
+    lay(s3_server, keys, 100)
+    lay(s3_server, ["empty/b"], 0)
+    dp = reading([*keys, "empty/b"])
+    assert dp.__getitems__([*range(len(dp))]) == [*(content_of(key, 100) for key in keys), b""]
+
+
+def test_of_many_reads_by_index_none_is_lost_and_none_corrupt(s3_server: S3Server, fault_proxy: FaultProxy) -> None:
+    keys = [f"by index/{number:03}" for number in range(300)]
+    lay(s3_server, keys, 2000)
+    fault_proxy.play(*mixed(0.2), seed=4)
+    dp = reading(keys)
+    order = random.Random(4).sample(range(300), 300)
+    assert dp.__getitems__(order) == [content_of(keys[number], 2000) for number in order]
+    assert dp.stats()["ObjectReader"]["retried"] == fault_proxy.played().total() > 30
+
+
+# Objects that obstore cannot name, which fsspec reads
+
+ODD = "odd/a line\u2028and another"
+
+
+@few_faults
+def test_an_object_that_only_fsspec_can_name_is_whole_after_a_fault(
+    fault: Fault, s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    lay(s3_server, [ODD])
+    for read in (lambda: list(loading([ODD], request_timeout_ms=SILENCE)), lambda: [(url_of(ODD), reading([ODD])[0])]):
+        fault_proxy.play(replace(fault, times=1))
+        assert read() == pairs([ODD])
+        assert fault_proxy.played() == {fault.kind: 1}
+
+
+@few_faults
+def test_a_fault_that_stays_is_an_error_for_fsspec_too(
+    fault: Fault, s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    lay(s3_server, [ODD])
+    retry = ps.Retry(1, 0, errors=OSError)
+    for read in (
+        lambda: list(loading([ODD], request_timeout_ms=SILENCE, on_error=retry)),
+        lambda: reading([ODD], retry)[0],
+    ):
+        fault_proxy.play(fault)
+        with pytest.raises((ConnectionError, TimeoutError)) as caught:
+            read()
+        assert repr(url_of(ODD)) in words_of(caught.value)
+        assert fault_proxy.played()[fault.kind] <= 4  # two, and as many by aiohttp itself
+
+
+# Large ones
+
+GIB = 1 << 30
+LARGE = 5 * GIB
+MARKS = [0, 1 * GIB - 4, 3 * GIB + 12345, LARGE - 100]
+"""Where in the large object there are bytes other than zero: a hundred of each."""
+
+
+@pytest.fixture(scope="module")
+def large_objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server, FaultProxy]]:
+    """A server of objects that have 5 GiB and take next to no room, and the proxy before it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RCLONE_ETAG_HASH", "none")  # or it would read all of an object before it answers anything
+        with serving_s3(tmp_path_factory.mktemp("large")) as server, passing_on(server.endpoint) as proxy:
+            (server.root / BUCKET).mkdir()
+            with (server.root / BUCKET / "large").open("wb") as file:
+                for mark in MARKS:
+                    file.seek(mark)
+                    file.write(content_of(str(mark), 100))
+            with (server.root / BUCKET / "large.zip").open("wb") as file:
+                file.truncate(LARGE)  # the archive comes after what is not one, as in those that unpack themselves
+            with zipfile.ZipFile(server.root / BUCKET / "large.zip", "a") as archive:
+                for name in ("a", "b"):
+                    archive.writestr(name, content_of(name))
+            yield server, proxy
+
+
+@pytest.fixture
+def large_proxy(
+    large_objects: tuple[S3Server, FaultProxy], s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> FaultProxy:
+    """The proxy before the large objects, to which the environment leads."""
+    _, proxy = large_objects
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    proxy.play()
+    return proxy
+
+
+def bytes_asked_for(proxy: FaultProxy) -> int:
+    """How many bytes of ranges were asked for."""
+    total = 0
+    for request, count in proxy.requests().items():
+        if "bytes=" in request:
+            first, last = request.rpartition("bytes=")[2].split("-")
+            total += count * (int(last) - int(first) + 1)
+    return total
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_parts_of_an_object_of_5_gb_are_read_with_faults_and_without_holding_it(
+    large_proxy: FaultProxy,
+) -> None:
+    before = peak()
+    large_proxy.play(Fault("cut", times=1))
+    [(url, stream)] = IterableWrapper([url_of("large")]).load_files_by_s3()
+    assert url == url_of("large")
+    with stream:
+        assert stream.seek(0, 2) == LARGE
+        for mark in MARKS:
+            stream.seek(mark)
+            assert stream.read(100) == content_of(str(mark), 100)
+    assert large_proxy.played().total() > 0
+    assert bytes_asked_for(large_proxy) < GIB
+    assert peak() - before < GIB
+
+
+def test_the_beginning_of_an_object_of_5_gb_is_streamed_without_holding_it(
+    large_proxy: FaultProxy,
+) -> None:
+    before = peak()
+    read = 0
+    running = iter(IterableWrapper([url_of("large")]).load_files_by_s3().read_from_stream(chunk=1 << 20))
+    for _, piece in running:
+        assert piece[100:] == bytes(len(piece) - 100)
+        assert piece[:100] == (bytes(100) if read else content_of("0", 100))
+        read += len(piece)
+        if read >= 128 << 20:
+            break
+    del running
+    assert bytes_asked_for(large_proxy) < GIB
+    assert peak() - before < GIB
+
+
+def test_members_of_a_zip_file_of_5_gb_are_read_by_ranges_of_it(
+    large_proxy: FaultProxy,
+) -> None:
+    large_proxy.play(Fault("reset", times=1))
+    members = IterableWrapper([url_of("large.zip")]).load_files_by_s3().load_from_zip().read_from_stream()
+    assert [(name.rpartition("/")[2], content) for name, content in members] == [
+        (name, content_of(name)) for name in ("a", "b")
+    ]
+    assert bytes_asked_for(large_proxy) < GIB
