@@ -16,6 +16,7 @@ import penstock.pipes.iter.decompress
 import penstock.pipes.iter.device
 import penstock.pipes.iter.disk_cache
 import penstock.pipes.iter.fields
+import penstock.pipes.iter.file_cache
 import penstock.pipes.iter.files
 import penstock.pipes.iter.group
 import penstock.pipes.iter.hash
@@ -43,6 +44,7 @@ import penstock.pipes.iter.table
 import penstock.pipes.iter.tfrecord
 import penstock.pipes.iter.transform
 import penstock.pipes.iter.webdataset
+import penstock.pipes.iter.write_tar
 import penstock.pipes.map.cache
 import penstock.pipes.map.combine
 import penstock.pipes.map.convert
@@ -183,6 +185,60 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper(["aaaa", "b", "ccc", "dd"]).bucketbatch(2, sort_key=lambda bucket: sorted(bucket, key=len))
         >>> list(dp)
         [['b', 'dd'], ['ccc', 'aaaa']]
+        """
+        ...
+
+    def cache_files(
+        self: collections.abc.Iterable[str],
+        directory: str | os.PathLike[str],
+        max_bytes: int,
+        open: collections.abc.Callable[[str], typing.IO[bytes]] | None = None,
+        *,
+        concurrency: int = 8,
+        ordered: bool = True,
+        timeout: float = 300,
+        on_error: penstock.registry.OnError = 'raise',
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.file_cache.FileCacher:
+        """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
+
+        What is missing is opened and read whole by this operator, which so takes the place of one that opens: `urls
+        .cache_files("/fast/cache", 2 * 10**12).load_from_tar()`; what is found is read without a word to the server.
+        `directory` may be used by any number of programs, loaders and their workers at once: of those that want a file, one
+        fetches it, and the others wait for that one, `timeout` seconds at most, after which they read without the cache.
+
+        The files in `directory` never take more than `max_bytes`: those whose last use is longest ago are evicted. One that
+        somebody still reads stays readable, and takes its room until it is closed. Where an epoch reads more than there is
+        room for, shuffle the URLs: always in one order, each file would have gone just before its turn.
+
+        A file has a checksum, which is looked at before it comes out: one that is damaged or cut is fetched anew. It
+        appears when it is whole; what killed processes leave is removed when the next pass begins. Where the disk is full,
+        or a file is larger than there is room for, it is read without the cache, and the first time in a pass is logged as
+        a warning. `stats` has, besides what `on_error` counts, the `hits` and `misses`, which add up to the files, and how
+        many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
+
+        `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
+        many. Without it, files are opened by fsspec, for which further arguments are options, such as `anon=True`. Up to
+        `concurrency` files are fetched, or looked at, at once, by threads. They come in the order of the URLs, or with
+        `ordered=False` as they are ready. `on_error` is what becomes of a file that cannot be fetched; before it, where
+        it is not a `Retry` itself, lost connections and silent servers are tried again up to 5 times.
+
+        Files are known by their URLs alone: what changes at the server under a URL is not seen, and what has one URL at
+        two servers needs two directories. `on_disk_cache` is for data sets that are downloaded once: it keeps all files,
+        for good, under names of your choosing, checks them against digests that you know, and unpacks or converts them
+        between. Prefer this operator for data of which a disk holds a part, or which are only on their way to training.
+
+        Raises TypeError for an item that is no URL, and what opening and reading a file raises.
+
+        >>> import fsspec, tempfile
+        >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
+        >>> folder = tempfile.mkdtemp()
+        >>> dp = IterableWrapper(["memory://shelf/a.txt"]).cache_files(folder, max_bytes=10**9)
+        >>> [(url, stream.read()) for url, stream in dp]
+        [('memory://shelf/a.txt', b'one')]
+        >>> fsspec.filesystem("memory").rm("/shelf/a.txt")
+        >>> [(url, stream.read()) for url, stream in dp], dp.stats()["cache_files"]["hits"]
+        ([('memory://shelf/a.txt', b'one')], 1)
         """
         ...
 
@@ -821,6 +877,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         masks: str | collections.abc.Sequence[str] = '',
         *,
         on_error: penstock.registry.OnError = 'raise',
+        **kwargs: typing.Any,
     ) -> penstock.pipes.iter.s3.S3FileLister:
         """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
@@ -828,14 +885,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         depth, are included, those that stand for a folder (their keys end in a slash) are not. They come in the order of
         their keys, a page of the listing at a time. `masks` are shell patterns, of which an object's name must match one; a
         mask with a slash in it is matched against the whole URL. `length` is what `len` is to say; without it `len` raises
-        TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's;
-        both go before the environment, from which endpoint and credentials come. `on_error` is what becomes of a prefix
-        that cannot be listed.
+        TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's.
+        Further arguments are options of s3fs, such as `anon=True`, `endpoint_url` or `profile`; all these go before the
+        environment, from which endpoint, region and credentials come. `on_error` is what becomes of a prefix that cannot be
+        listed; a page is asked for up to five more times, unless a `Retry` says otherwise.
 
         `list_files_by_fsspec` lists one folder of S3, or of another store.
 
         Raises ValueError for a URL that is not of S3, FileNotFoundError for a bucket that there is not, and PermissionError
-        for one that may not be read. Resuming goes by position within a prefix, and so needs the same objects.
+        for one that may not be read, or where there are no credentials. Resuming goes by the last key of a page, and so
+        needs the same objects after that.
 
         >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
         >>> len(shards)
@@ -880,17 +939,30 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
+        concurrency: int = 32,
+        max_bytes: int = ...,
+        ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
+        **kwargs: typing.Any,
     ) -> penstock.pipes.iter.s3.S3FileLoader:
-        """Yield the URL and a stream of the bytes of each object, given its URL.
+        """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
 
-        It is `open_files_by_fsspec` for bytes, which is the one to prefer, with the parameters that this one had:
-        `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's; both go before
-        the environment, from which endpoint and credentials come. `buffer_size` and `multi_part_download` told a client
-        that there is no more how to download; they are accepted, and mean nothing. `on_error` is what becomes of an object
-        that cannot be opened.
+        Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, all else by fsspec, as
+        `open_files_by_fsspec` does. Those of up to 16 MB are in memory when their streams are handed out; larger ones are
+        read by ranges while they are used. `concurrency` is how many objects may be loading at a time, and `max_bytes` how
+        much memory those may take up that are loading or loaded and not handed out yet; only the oldest may take more. With
+        `ordered=False` they come as they are ready; then a state holds which these were, and going on gives the others.
 
-        Raises FileNotFoundError for an object that there is not, and PermissionError for one that may not be read.
+        `request_timeout_ms` is how many milliseconds the server may be silent, by default 20 seconds, and 5 until it is
+        connected; `region` is the bucket's. Further arguments are options, named as s3fs names them, such as `anon=True`,
+        `endpoint_url`, `key`, `secret` or `profile`. All these go before the environment, from which endpoint, region and
+        credentials come, as for s3fs. `buffer_size` and `multi_part_download` told a client that there is no more how to
+        download; they are accepted, and mean nothing. `on_error` is what becomes of an object that cannot be loaded; one
+        is tried again up to five times after an error that may pass, unless a `Retry` says otherwise.
+
+        Raises FileNotFoundError for an object that there is not, PermissionError for one that may not be read or where
+        there are no credentials, ConnectionError or TimeoutError where the server could not be reached, and RuntimeError in
+        a process that was forked from one that had loaded objects.
 
         >>> import fsspec
         >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -1840,12 +1912,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `save_to_disk`. `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further
         arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
         environment. Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`; in object
-        stores such as S3 an object appears when it was sent whole.
+        stores such as S3 an object appears, in the place of an earlier one, when it was sent whole, in parts of 16 MiB
+        where it is larger. An upload that fails is taken back.
 
         `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn` raises.
 
-        Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError where a file
-        cannot be written, and ImportError where the package for a protocol is missing.
+        Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError, or an error
+        of the file system's client such as botocore's for a connection, where a file cannot be written, and ImportError
+        where the package for a protocol is missing.
 
         >>> texts = IterableWrapper([("a.txt", b"one"), ("b.txt", b"two")])
         >>> dp = texts.save_by_fsspec("wb", filepath_fn=lambda name: f"memory://texts/{name}")
@@ -2231,6 +2305,55 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
         >>> list(dp)
         [{'__key__': 't.tar/1', '.txt': b'one', '.cls': b'1'}, {'__key__': 't.tar/2', '.txt': b'two'}]
+        """
+        ...
+
+    def write_tar(
+        self: collections.abc.Iterable[dict[str, typing.Any]],
+        url_template: str | os.PathLike[str],
+        samples_per_shard: int,
+        *,
+        on_error: penstock.registry.OnError = 'raise',
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.write_tar.TarWriter:
+        """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
+
+        A sample is a dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files,
+        with a dot before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are
+        written so that `routed_decode` reads them again:
+
+        - bytes and streams of bytes as they are; streams are closed;
+        - str as UTF-8;
+        - under `pt` and `pth`: tensors, and dicts and lists that hold some, by `torch.save`, on the CPU;
+        - under `npy`: NumPy arrays;
+        - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
+
+        `url_template` names the shards, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
+        shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB of which a few are in
+        memory; on a local disk and in object stores it appears, in the place of an earlier one, when it is whole. A pass
+        that ends has written an index, with `index` for the number, and `.json`: for each shard its `name`, `samples`,
+        `bytes` and `sha256`. Shards have the same bytes whenever they are written from the same samples.
+
+        Where several read parts of a stream, each writes shards of its own: of n parts, the first has numbers 0, n, 2 n, …,
+        its index is `…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
+        reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A chain that
+        goes on from a state writes none again that it had handed out.
+
+        `on_error` is what becomes of a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
+        cannot be sent, that is an error. Further arguments are options of the file system, such as `anon=True`; without
+        them credentials and endpoints come from the environment.
+
+        Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
+        without files, with a key that has a dot in its last part or is absolute, or with the key of the one before it; at
+        construction, where the stream is divided otherwise than by `sharding_filter`.
+
+        >>> samples = IterableWrapper([{"__key__": f"{number:03d}", "cls": number, "txt": "…"} for number in range(5)])
+        >>> dp = samples.write_tar("memory://shards/train-{shard:04d}.tar", samples_per_shard=2)
+        >>> [(url.rpartition("/")[2], number) for url, number in dp]
+        [('train-0000.tar', 2), ('train-0001.tar', 2), ('train-0002.tar', 1)]
+        >>> tars = IterableWrapper(["memory://shards/train-0002.tar"]).open_files_by_fsspec("rb").load_from_tar()
+        >>> list(tars.webdataset().routed_decode())
+        [{'__key__': 'memory://shards/train-0002.tar/004', '.cls': 4, '.txt': '…'}]
         """
         ...
 

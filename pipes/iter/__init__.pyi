@@ -33,6 +33,7 @@ from penstock.pipes.iter.fields import Dropper as Dropper
 from penstock.pipes.iter.fields import Flattener as Flattener
 from penstock.pipes.iter.fields import Rows2Columnar as Rows2Columnar
 from penstock.pipes.iter.fields import Slicer as Slicer
+from penstock.pipes.iter.file_cache import FileCacher as FileCacher
 from penstock.pipes.iter.files import FileLister as FileLister
 from penstock.pipes.iter.files import FileOpener as FileOpener
 from penstock.pipes.iter.files import StreamReader as StreamReader
@@ -94,3 +95,4 @@ from penstock.pipes.iter.transform import FlatMapper as FlatMapper
 from penstock.pipes.iter.transform import Mapper as Mapper
 from penstock.pipes.iter.transform import StreamMapper as StreamMapper
 from penstock.pipes.iter.webdataset import WebDataset as WebDataset
+from penstock.pipes.iter.write_tar import TarWriter as TarWriter
