@@ -218,19 +218,6 @@ _answer_whole: WeakValueDictionary[int, ObjectStore] = WeakValueDictionary()
 """The stores, by their `id`, of servers that do not answer as they should where a range is asked for."""
 
 
-class _Attempts(Guard):
-    """Attempts at an object's ranges, counted for the operator that opened it, too."""
-
-    def __init__(self, retry: Retry, counted_by: Guard | None) -> None:
-        super().__init__(retry)
-        self._counted_by = counted_by
-
-    def _count_retry(self, state: object) -> None:
-        super()._count_retry(state)
-        if self._counted_by is not None:
-            self._counted_by._count_retry(state)
-
-
 class _Ranges:
     """Fetch ranges of an object, which must stay the one that it was when it was opened.
 
@@ -353,5 +340,5 @@ def open_ranged(
     Raises what `store_of` and `asked` raise and, when it is read, OSError where the object is not the one any more that
     was opened.
     """
-    ranges = _Ranges(url, options, _Attempts(retry or Retry(5, errors=Transient), counted_by), meta, answer)
+    ranges = _Ranges(url, options, Guard(retry or Retry(5, errors=Transient), counted_by=counted_by), meta, answer)
     return io.BufferedReader(Ranged(ranges, ranges.size, url))

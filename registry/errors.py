@@ -105,9 +105,15 @@ class Guard:
 
     A function of one item is called through `wrap`, and `keep` says of each result, in order, whether it is handed out.
     One that gives many outputs for an item is called through `outputs`, which leaves out the rest of a failing item's.
+
+    What a part of the operator tries again, which may be given up alone, has a guard of its own, `counted_by` this one.
     """
 
-    def __init__(self, on_error: OnError, can_skip: bool = True, can_retry: bool = True) -> None:
+    _counted_by: Guard | None = None
+
+    def __init__(
+        self, on_error: OnError, can_skip: bool = True, can_retry: bool = True, counted_by: Guard | None = None
+    ) -> None:
         self._retry = on_error if isinstance(on_error, Retry) else None
         self._skip = _as_skip("on_error", on_error.then if isinstance(on_error, Retry) else on_error)
         if self._retry is not None and not can_retry:
@@ -117,6 +123,7 @@ class Guard:
             )
         if self._skip is not None and not can_skip:
             raise ValueError("on_error can be 'raise' or a Retry here: an index that has no item cannot be left out")
+        self._counted_by = counted_by
         self.begin()
 
     def begin(self, skipped: int = 0) -> None:
@@ -242,6 +249,8 @@ class Guard:
     def _count_retry(self, _: object) -> None:
         with self._counting:
             self.retried += 1
+        if self._counted_by is not None:
+            self._counted_by._count_retry(_)
 
 
 def _text_of(error: Exception) -> str:

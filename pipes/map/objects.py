@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ...registry import Guard, OnError, Retry, expect_whole, functional_datapipe, say_where
 from ..fetching import Fetching
 from ..iter.storage import locate
-from ..stores import Transient, in_plain_words, read_whole, speaks
+from ..stores import Transient, in_plain_words, read_whole, speaks, timeouts
 from ..streams import checked_path
-from ..threads import Outcome, Threads
+from ..threads import PATIENCE, Outcome, Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class ObjectReader(Fetching[bytes]):
         self.urls = urls
         self.max_workers = max_workers
         self.on_error = on_error
-        self.guard = Guard(Retry(5, errors=Transient) if on_error == "raise" else on_error, can_skip=False)
+        self.guard = Guard(self._retry(), can_skip=False)
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def __getitem__(self, index: Any) -> bytes:
@@ -71,7 +71,11 @@ class ObjectReader(Fetching[bytes]):
         urls = [*map(self._url, indices)]
         contents = [b""] * len(urls)
         arrivals: SimpleQueue[Outcome] = SimpleQueue()
-        threads = Threads(lambda: self._read, arrivals, min(self.max_workers, len(urls)), "penstock-objects")
+        # Of its own: where one object fails, no other attempt is made at the others, but at those of later calls.
+        guard = Guard(self._retry(), can_skip=False, counted_by=self.guard)
+        read = guard.wrap(self._attempt)
+        patience = sum(timeouts(self.options)) + PATIENCE  # nobody can end a read from a server that is silent
+        threads = Threads(lambda: read, arrivals, min(self.max_workers, len(urls)), "penstock-objects", patience)
         try:
             for place, url in enumerate(urls):
                 threads.submit(place, url)
@@ -83,8 +87,12 @@ class ObjectReader(Fetching[bytes]):
                     raise error
                 contents[number] = content
         finally:
+            guard.give_up()
             threads.stop()
         return contents
+
+    def _retry(self) -> OnError:
+        return Retry(5, errors=Transient) if self.on_error == "raise" else self.on_error
 
     def _url(self, index: Any) -> str:
         number = operator.index(index)
