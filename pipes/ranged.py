@@ -303,9 +303,12 @@ class _Ranges:
         return iter(result.stream(CHUNK))
 
     def _by_fsspec(self, start: int, end: int) -> bytes:
-        from .iter.storage import locate  # whose package uses this module
+        from .iter.storage import locate_for_one_attempt  # whose package uses this module
 
-        file_system, path = locate(self._url, self._options)
+        # It may also send the checksum of the whole with a part.
+        config = {**(self._options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
+        options = {**self._options, "config_kwargs": config} if self._url.startswith("s3") else self._options
+        file_system, path = locate_for_one_attempt(self._url, options)
         self._check(asked(self._url, self._head, self._store, self._key))  # fsspec does not tell what it reads
         content: bytes = asked(self._url, file_system.cat_file, path, start=start, end=end)
         if len(content) > end - start:

@@ -26,6 +26,7 @@ __all__ = [
     "asked",
     "check_process",
     "environment",
+    "for_one_attempt",
     "in_plain_words",
     "read_whole",
     "speaks",
@@ -210,6 +211,13 @@ def timeouts(options: Mapping[str, Any]) -> tuple[float, float]:
     """Return how many seconds options give to connect, and to be silent."""
     config = options.get("config_kwargs") or {}
     return config.get("connect_timeout", CONNECT_TIMEOUT), config.get("read_timeout", READ_TIMEOUT)
+
+
+def for_one_attempt(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by which botocore makes one attempt, within our timeouts: others are made where they count."""
+    connect, read = timeouts(options)
+    config = {"retries": {"mode": "standard", "total_max_attempts": 1}, **(options.get("config_kwargs") or {})}
+    return {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
 
 
 def with_region(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -241,7 +241,22 @@ class Guard:
             before_sleep=self._count_retry,
             reraise=True,
         )
-        return lambda item: attempts(function, item)
+        errors = self._retry.errors
+
+        def attempt(item: Any) -> R:
+            try:
+                return function(item)  # tenacity takes longer than many functions
+            except errors as error:
+                failures = [error]
+
+            def again(item: Any) -> R:
+                if failures:
+                    raise failures.pop()
+                return function(item)
+
+            return attempts(again, item)
+
+        return attempt
 
     def _wait(self, seconds: float) -> None:
         self._given_up.wait(seconds)

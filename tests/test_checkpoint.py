@@ -29,9 +29,7 @@ MIB = 2**20
 
 
 @pytest.fixture
-def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    # The server sends with a range the checksum of the whole, and does not say that it is a range.
-    monkeypatch.setenv("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
+def bucket(s3_server: S3Server) -> str:
     (s3_server.root / "bucket").mkdir(exist_ok=True)
     return "s3://bucket"
 

@@ -161,7 +161,7 @@ def test_workers_of_torchs_loader_read() -> None:
         shuffle=False,
         num_workers=2,
         collate_fn=list,
-        multiprocessing_context="forkserver",
+        multiprocessing_context="spawn",  # a fork server has the environment of the time when it was started
     )
     assert [content for batch in loader for content in batch] == [*CONTENTS.values()]
 

@@ -472,7 +472,8 @@ def test_in_a_process_forked_after_loading_there_is_an_error_and_no_hang(on_erro
 def test_a_process_started_afresh_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     dp = IterableWrapper(URLS).load_files_by_s3().read_from_stream()
     expected = list(dp)
-    fresh = DataLoader(dp, num_workers=1, batch_size=None, multiprocessing_context="forkserver", timeout=50)
+    # Not by a fork server, which has the environment of the time when it was started.
+    fresh = DataLoader(dp, num_workers=1, batch_size=None, multiprocessing_context="spawn", timeout=50)
     assert [tuple(item) for item in fresh] == expected
 
 

@@ -19,6 +19,7 @@ from ..stores import (
     asked,
     check_process,
     environment,
+    for_one_attempt,
     in_plain_words,
     speaks,
     store_of,
@@ -28,7 +29,7 @@ from ..streams import checked_path, stream_over
 from ..threads import PATIENCE, Interrupted, Outcome, Threads
 from .files import check_length, matches, promised
 from .parallel import WorksAhead
-from .storage import locate, locate_object, opened
+from .storage import check_key, locate_for_one_attempt, opened
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 
@@ -129,8 +130,7 @@ class S3FileLister(IterDataPipe[str]):
         bucket, _, key = path.partition("/")
         # Not obstore's listing, which has keys without their last slash, and so folders that it takes for objects, and
         # not s3fs's own ways to list, which hold all of a listing, and remember it.
-        s3, _ = locate(prefix, self.options)
-        s3.retries = 1  # others are made where they are counted
+        s3, _ = locate_for_one_attempt(prefix, self.options)
         page = in_plain_words(prefix, s3.call_s3, "list_objects_v2", Bucket=bucket, Prefix=key, **place)
         keys = [found["Key"] for found in page.get("Contents", ())]
         urls = [f"{protocol}://{bucket}/{key}" for key in keys if not key.endswith("/")]
@@ -260,8 +260,8 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             del result  # it waits for room without an answer that the server would have to wait with
 
     def _by_s3fs(self, url: str, number: int, room: _Room) -> IO[bytes]:
-        s3, path = locate_object(url, self.options)
-        s3.retries = 1  # others are made where they are counted
+        check_key(url)
+        s3, path = locate_for_one_attempt(url, self.options)
         size = in_plain_words(url, s3.info, path)["size"]
         if size > LARGE:
             return opened(url, self.options, None, {})
@@ -354,9 +354,11 @@ def _client_options(options: dict[str, Any], request_timeout_ms: int, region: st
     """Return options of s3fs with a timeout, -1 for the usual one, and a region, "" for that of the environment."""
     if request_timeout_ms != -1 and request_timeout_ms <= 0:
         raise ValueError(f"request_timeout_ms must be milliseconds, or -1 for the usual, and is {request_timeout_ms}")
-    connect, read = timeouts(options) if request_timeout_ms == -1 else (request_timeout_ms / 1000,) * 2
-    config = {"retries": {"mode": "standard", "total_max_attempts": 1}, **(options.get("config_kwargs") or {})}
-    options = {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
+    if request_timeout_ms != -1:
+        seconds = request_timeout_ms / 1000
+        config = {**(options.get("config_kwargs") or {}), "connect_timeout": seconds, "read_timeout": seconds}
+        options = {**options, "config_kwargs": config}
+    options = for_one_attempt(options)
     if region:
         options["client_kwargs"] = {**(options.get("client_kwargs") or {}), "region_name": region}
     return options

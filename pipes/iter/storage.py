@@ -9,12 +9,12 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..extras import require
-from ..stores import with_region
+from ..stores import for_one_attempt, with_region
 from ..streams import checked_path, is_binary, stream_over
 from .files import Lister, Roots, files_in, matches
 from .transform import OneToOne
 
-__all__ = ["OF_TEXT", "FSSpecFileLister", "FSSpecFileOpener", "locate", "locate_object", "opened"]
+__all__ = ["OF_TEXT", "FSSpecFileLister", "FSSpecFileOpener", "check_key", "locate", "locate_for_one_attempt", "opened"]
 
 _NEEDED = {
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
@@ -129,7 +129,8 @@ def opened(
     if _is_local_path(url) and not options and not arguments:
         # What fsspec would do, at half the price.
         return stream_over(open(url, "rb", buffering=0), url, text)
-    file_system, path = locate_object(url, options)
+    check_key(url)
+    file_system, path = locate(url, options)
     file = file_system.open(path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
         file = io.BytesIO(file.getvalue())
@@ -157,11 +158,19 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     return file_system, path
 
 
-def locate_object(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the file system of a file's URL, and the path in it; ValueError where another file would be read."""
+def check_key(url: str) -> None:
+    """Raise ValueError for the URL of an object in the place of which s3fs would read another."""
     if url.startswith(_OF_S3) and url.endswith("/"):
         raise ValueError("objects whose keys end in a slash cannot be read: s3fs would read another")
-    return locate(url, options)
+
+
+def locate_for_one_attempt(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return what `locate` does, for S3 with no attempts of its own: they are made where they are counted."""
+    if not url.startswith(_OF_S3):
+        return locate(url, options)
+    s3, path = locate(url, for_one_attempt(options))
+    s3.retries = 1
+    return s3, path
 
 
 def _is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, OnError, Retry, expect_whole, functional_datapipe, say_where
 from ..fetching import Fetching
-from ..iter.storage import locate
-from ..stores import Transient, in_plain_words, read_whole, speaks, timeouts
+from ..iter.storage import check_key, locate_for_one_attempt
+from ..stores import Transient, Untold, in_plain_words, read_whole, speaks, timeouts
 from ..streams import checked_path
 from ..threads import PATIENCE, Outcome, Threads
 
@@ -107,8 +108,10 @@ class ObjectReader(Fetching[bytes]):
 
     def _attempt(self, url: str) -> bytes:
         if speaks(url):
-            return read_whole(url, self.options)
-        file_system, path = locate(url, self.options)
+            with suppress(Untold):
+                return read_whole(url, self.options)
+        check_key(url)
+        file_system, path = locate_for_one_attempt(url, self.options)
         content: bytes = in_plain_words(url, file_system.cat_file, path)
         return content
 
