@@ -44,7 +44,8 @@ def held():
 @pytest.mark.parametrize("divide", DIVIDED.values(), ids=DIVIDED)
 def test_over_200_epochs_nothing_grows(divide):
     dp = divide(ps.iter.IterableWrapper(range(48)).shuffle()).map(abs).batch(4).map(batch)
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2, worker_prefetch_cnt=2)) as loader:
+    service = MultiProcessingReadingService(2, worker_prefetch_cnt=2, main_prefetch_cnt=2)
+    with DataLoader2(dp, reading_service=service) as loader:
         for epoch in range(200):
             for taken, _ in enumerate(loader):
                 if epoch % 4 == 3 and taken == 2:
@@ -56,7 +57,7 @@ def test_over_200_epochs_nothing_grows(divide):
     assert len(after) == len(before) >= 3
     for (bytes_before, *counts_before), (bytes_after, *counts_after) in zip(before, after, strict=True):
         assert bytes_after - bytes_before < 5 * 2**20
-        # A descriptor for each block, of which there are as many as items in flight.
+        # A descriptor for each block, of which there are as many as items in flight: those given up, and the next.
         assert all(now <= then + 10 for now, then in zip(counts_after, counts_before, strict=True))
 
 
