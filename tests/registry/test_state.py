@@ -6,7 +6,7 @@ import json
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -349,7 +349,22 @@ def test_snapshots_cost_about_their_share_of_the_time(monkeypatch: pytest.Monkey
     taken = Clock(monkeypatch).snapshots(items, seconds_per_item, seconds_per_snapshot)
     for number, after in enumerate(taken):  # none but the first, whose cost is not known, before it can be paid
         assert number * seconds_per_snapshot <= after * seconds_per_item * state.SNAPSHOT_SHARE
-    assert len(taken) * seconds_per_snapshot > items * seconds_per_item * state.SNAPSHOT_SHARE / 2
+    # Not much later than it can be paid either: that much is read again on resuming.
+    paid_after = seconds_per_snapshot / state.SNAPSHOT_SHARE / seconds_per_item
+    assert all(later - earlier <= 1.1 * paid_after for earlier, later in pairwise([0, *taken, items]))
+
+
+def test_items_that_become_slow_are_soon_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, pace, quick = Clock(monkeypatch), Pace(), 1
+    for _ in range(quick):  # some of the 0.5 ms that there are to be before the first snapshot
+        clock.now += 1e-5
+        assert not pace.due()
+    slow = 1
+    clock.now += 1.0
+    while not pace.due():
+        slow += 1
+        clock.now += 1.0
+    assert slow <= 2 * quick
 
 
 @pytest.mark.usefixtures("share")
