@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from ..registry import Guard, Retry
-from .stores import Transient, asked, store_of
+from .stores import asked, store_of, trying_again
 from .threads import Outcome, Threads
 
 if TYPE_CHECKING:
@@ -343,5 +343,5 @@ def open_ranged(
     Raises what `store_of` and `asked` raise and, when it is read, OSError where the object is not the one any more that
     was opened.
     """
-    ranges = _Ranges(url, options, Guard(retry or Retry(5, errors=Transient), counted_by=counted_by), meta, answer)
+    ranges = _Ranges(url, options, Guard(retry or trying_again("raise"), counted_by=counted_by), meta, answer)
     return io.BufferedReader(Ranged(ranges, ranges.size, url))

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from ..registry import Guard, OnError, Retry
+
 if TYPE_CHECKING:
     from obstore import GetResult
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -32,6 +34,7 @@ __all__ = [
     "speaks",
     "store_of",
     "timeouts",
+    "trying_again",
     "with_region",
 ]
 
@@ -42,6 +45,9 @@ Transient = (ConnectionError, TimeoutError)
 class Untold(OSError):
     """A server does not tell how large an object is, and then obstore does not read it."""
 
+
+_ATTEMPTS = 5
+"""How often what failed is tried again, where nothing else is said."""
 
 CONNECT_TIMEOUT = 5.0
 """Seconds that a connection may take to be made, where nothing else is said."""
@@ -96,6 +102,14 @@ _MOST = 256
 _stores: dict[tuple[Any, ...], ObjectStore] = {}
 _making = threading.Lock()
 _used = _forked = False
+
+
+def trying_again(on_error: OnError) -> Retry:
+    """Return an `on_error` by which what may pass is tried again; one that is a `Retry` says itself what that is."""
+    if isinstance(on_error, Retry):
+        return on_error
+    Guard(on_error)  # says what is wrong with it under the name that the user knows
+    return Retry(_ATTEMPTS, errors=Transient, then=on_error)
 
 
 def speaks(url: str) -> bool:

@@ -261,11 +261,11 @@ class Guard:
     def _wait(self, seconds: float) -> None:
         self._given_up.wait(seconds)
 
-    def _count_retry(self, _: object) -> None:
+    def _count_retry(self, attempts: object) -> None:
         with self._counting:
             self.retried += 1
         if self._counted_by is not None:
-            self._counted_by._count_retry(_)
+            self._counted_by._count_retry(attempts)
 
 
 def _text_of(error: Exception) -> str:

@@ -10,18 +10,15 @@ from functools import partial
 from threading import Event
 from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ..kept_files import KeptFiles, NotKept
-from ..stores import Transient
+from ..stores import trying_again
 from ..streams import checked_path, expect_bytes, stream_over
 from ..threads import Threads
 from .parallel import WorksAhead
 from .storage import locate
 
 __all__ = ["FileCacher"]
-
-_ATTEMPTS = 5
-"""How often a file is tried again, where `on_error` says nothing of that."""
 
 _COUNTS = ("hits", "misses", "evictions", "corrupt", "uncached")
 
@@ -32,9 +29,7 @@ class _CountingGuard(Guard):
     """A guard that has lost connections tried again, and whose stats tell what became of files, too."""
 
     def __init__(self, on_error: OnError) -> None:
-        super().__init__(on_error)
-        if not isinstance(on_error, Retry):
-            super().__init__(Retry(_ATTEMPTS, errors=Transient, then=on_error))
+        super().__init__(trying_again(on_error))
 
     def take_up(self) -> None:
         super().take_up()

@@ -14,7 +14,6 @@ from typing import IO, Any
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
 from ..ranged import open_ranged
 from ..stores import (
-    Transient,
     Untold,
     asked,
     check_process,
@@ -24,6 +23,7 @@ from ..stores import (
     speaks,
     store_of,
     timeouts,
+    trying_again,
 )
 from ..streams import checked_path, stream_over
 from ..threads import PATIENCE, Interrupted, Outcome, Threads
@@ -32,9 +32,6 @@ from .parallel import WorksAhead
 from .storage import check_key, locate_for_one_attempt, opened
 
 __all__ = ["S3FileLister", "S3FileLoader"]
-
-ATTEMPTS = 5
-"""How many more attempts are made after an error that may pass, where `on_error` does not say."""
 
 LARGE = 16 * 2**20
 """Bytes above which an object is read while it is used, and not before."""
@@ -90,7 +87,7 @@ class S3FileLister(IterDataPipe[str]):
         self.region = region
         self.masks = masks
         self.on_error = on_error
-        self.guard = _guard(on_error)
+        self.guard = Guard(trying_again(on_error))
 
     def reset(self) -> None:
         self._prefix: str | None = None
@@ -196,7 +193,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.max_bytes = max_bytes
         self.ordered = ordered
         self.on_error = on_error
-        self.guard = _guard(on_error)
+        self.guard = Guard(trying_again(on_error))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         room = _Room(self.max_bytes)
@@ -254,7 +251,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             if size > LARGE:
                 room.take(number, 0)
                 retry = self.on_error if isinstance(self.on_error, Retry) else None
-                return open_ranged(url, self.options, result.meta, retry=retry, counted_by=self.guard)
+                return open_ranged(url, self.options, result.meta, answer=result, retry=retry, counted_by=self.guard)
             if room.is_enough(number, size):
                 return stream_over(io.BytesIO(asked(url, result.bytes)), url, None)
             del result  # it waits for room without an answer that the server would have to wait with
@@ -344,10 +341,6 @@ class _Room:
         self._taken[number] = size
         if less:
             self._changed.notify_all()
-
-
-def _guard(on_error: OnError) -> Guard:
-    return Guard(on_error if isinstance(on_error, Retry) else Retry(ATTEMPTS, errors=Transient, then=on_error))
 
 
 def _client_options(options: dict[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from functools import cached_property
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from ...registry import Guard, OnError, Retry, expect_whole, functional_datapipe, say_where
+from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
 from ..fetching import Fetching
 from ..iter.storage import check_key, locate_for_one_attempt
-from ..stores import Transient, Untold, in_plain_words, read_whole, speaks, timeouts
+from ..stores import Untold, in_plain_words, read_whole, speaks, timeouts, trying_again
 from ..streams import checked_path
 from ..threads import PATIENCE, Outcome, Threads
 
@@ -58,7 +58,7 @@ class ObjectReader(Fetching[bytes]):
         self.urls = urls
         self.max_workers = max_workers
         self.on_error = on_error
-        self.guard = Guard(self._retry(), can_skip=False)
+        self.guard = Guard(trying_again(on_error), can_skip=False)
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def __getitem__(self, index: Any) -> bytes:
@@ -73,7 +73,7 @@ class ObjectReader(Fetching[bytes]):
         contents = [b""] * len(urls)
         arrivals: SimpleQueue[Outcome] = SimpleQueue()
         # Of its own: where one object fails, no other attempt is made at the others, but at those of later calls.
-        guard = Guard(self._retry(), can_skip=False, counted_by=self.guard)
+        guard = Guard(trying_again(self.on_error), can_skip=False, counted_by=self.guard)
         read = guard.wrap(self._attempt)
         patience = sum(timeouts(self.options)) + PATIENCE  # nobody can end a read from a server that is silent
         threads = Threads(lambda: read, arrivals, min(self.max_workers, len(urls)), "penstock-objects", patience)
@@ -91,9 +91,6 @@ class ObjectReader(Fetching[bytes]):
             guard.give_up()
             threads.stop()
         return contents
-
-    def _retry(self) -> OnError:
-        return Retry(5, errors=Transient) if self.on_error == "raise" else self.on_error
 
     def _url(self, index: Any) -> str:
         number = operator.index(index)
