@@ -104,7 +104,7 @@ class Generation:
         if self._error is not None:
             raise (
                 self._error
-                if isinstance(self._error, Exception)
+                if isinstance(self._error, (Exception, SystemExit))  # a process that is to end is, for all who read
                 else RuntimeError(f"the pass over the source of these branches ended in {self._error!r}")
             )
         if self.items is None or self.ended:

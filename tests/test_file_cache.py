@@ -298,7 +298,7 @@ def test_a_file_that_somebody_reads_stays_readable_when_it_is_evicted(tmp_path: 
 
 
 def test_a_pass_with_a_smaller_bound_begins_by_evicting(tmp_path: Path) -> None:
-    read(cached(tmp_path, "abcd"))
+    read(cached(tmp_path, "abcd", concurrency=1))
     dp = cached(tmp_path, ["d"], max_bytes=2, concurrency=1)
     next(iter(dp))
     assert len(files(tmp_path)) == 2
