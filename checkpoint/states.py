@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import torch
 
-from ..pipes.stores import Transient
+from ..pipes.store_errors import Transient
 from ..pipes.streams import checked_path
 from .files import reading, writing
 

@@ -22,7 +22,8 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes import ranged
 from penstock.pipes.iter import IterableWrapper
-from penstock.pipes.ranged import Ranged, open_ranged
+from penstock.pipes.object_ranges import open_ranged
+from penstock.pipes.ranged import Ranged
 from penstock.registry import Guard
 from s3 import S3Server
 

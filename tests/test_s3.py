@@ -18,7 +18,7 @@ from obstore.store import MemoryStore
 from torch.utils.data import DataLoader
 
 import penstock as ps
-from penstock.pipes import ranged
+from penstock.pipes import object_ranges, ranged
 from penstock.pipes.iter import IterableWrapper, S3FileLister
 from penstock.pipes.iter import s3 as loading
 from penstock.registry import Pace, check_operator
@@ -311,7 +311,7 @@ class Shelf:
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     made = Shelf()
     monkeypatch.setattr(loading, "store_of", made.store_of)
-    monkeypatch.setattr(ranged, "store_of", made.store_of)
+    monkeypatch.setattr(object_ranges, "store_of", made.store_of)
     return made
 
 

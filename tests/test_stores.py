@@ -19,10 +19,11 @@ import pytest
 import s3fs
 
 import penstock as ps
-from penstock.pipes import stores
+from penstock.pipes import store_clients, stores
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.iter.storage import locate
-from penstock.pipes.stores import Transient, read_whole, speaks, store_of
+from penstock.pipes.store_errors import Transient, in_plain_words
+from penstock.pipes.stores import read_whole, speaks, store_of
 
 TOKEN = "a-session-token"
 SECRET = "a-secret-of-the-environment"
@@ -225,7 +226,7 @@ def test_both_clients_take_the_keys_of_a_role_and_renew_them(
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"{server.url}/")
     else:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/container")
-    monkeypatch.setattr(stores, "_GOOD_FOR", timedelta(0))
+    monkeypatch.setattr(store_clients, "_GOOD_FOR", timedelta(0))
     for _ in range(2):
         assert read_whole("s3://bucket/a", {}) == b"/bucket/a"
     file_system, path = locate("s3://bucket/a", {})
@@ -442,7 +443,7 @@ def test_errors_of_s3fs_are_put_in_the_same_words(name: str, error: type[Excepti
     file_system, path = locate(f"s3://bucket/{name}", {"config_kwargs": {"retries": {"total_max_attempts": 1}}})
     file_system.retries = 1
     with pytest.raises(error, match=f"s3://bucket/{name}"):
-        stores.in_plain_words(f"s3://bucket/{name}", file_system.cat_file, path)
+        in_plain_words(f"s3://bucket/{name}", file_system.cat_file, path)
 
 
 def test_a_server_that_is_not_there_is_a_connection_error(keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,7 +502,7 @@ def test_a_url_is_told_without_what_signs_it(server: Recorder) -> None:
         raise FileNotFoundError("https://host/a?X-Amz-Signature=abc")
 
     with pytest.raises(FileNotFoundError) as caught:
-        stores.in_plain_words("https://user:pass@host/a?X-Amz-Signature=abc", fail)
+        in_plain_words("https://user:pass@host/a?X-Amz-Signature=abc", fail)
     assert str(caught.value) == "[Errno 2] there is no such object: 'https://…@host/a?…'"
 
 

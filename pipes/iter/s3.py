@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -12,21 +11,13 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
-from ..ranged import open_ranged
-from ..stores import (
-    Untold,
-    asked,
-    check_process,
-    environment,
-    for_one_attempt,
-    in_plain_words,
-    speaks,
-    store_of,
-    timeouts,
-    trying_again,
-)
+from ..object_ranges import open_ranged
+from ..room import Room
+from ..store_clients import environment, for_one_attempt, timeouts
+from ..store_errors import Untold, in_plain_words
+from ..stores import asked, check_process, speaks, store_of, trying_again
 from ..streams import checked_path, stream_over
-from ..threads import PATIENCE, Interrupted, Outcome, Threads
+from ..threads import PATIENCE, Outcome, Threads
 from .files import check_length, matches, promised
 from .parallel import WorksAhead
 from .storage import check_key, locate_for_one_attempt, opened
@@ -196,7 +187,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.guard = Guard(trying_again(on_error))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
-        room = _Room(self.max_bytes)
+        room = Room(self.max_bytes)
         results: Any = self._results(partial(_Loads, self, room), self.concurrency * LOADS_PER_PLACE)
         with closing(results):
             for number, url, stream in results:
@@ -207,7 +198,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         """Say whether obstore reads an object; what is to be said to a web server, it could not."""
         return isinstance(url, str) and speaks(url) and not (self.given_options and url.startswith("http"))
 
-    def _loading(self, room: _Room) -> Callable[[tuple[int, Any]], Any]:
+    def _loading(self, room: Room) -> Callable[[tuple[int, Any]], Any]:
         """Return a function of an item with its number, for one thread."""
         surroundings = environment()
         number = -1
@@ -231,7 +222,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 
         return load_numbered
 
-    def _stream(self, url: str, number: int, room: _Room, surroundings: tuple[str | None, ...]) -> IO[bytes]:
+    def _stream(self, url: str, number: int, room: Room, surroundings: tuple[str | None, ...]) -> IO[bytes]:
         import obstore
 
         if not self._is_for_obstore(url):
@@ -256,7 +247,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
                 return stream_over(io.BytesIO(asked(url, result.bytes)), url, None)
             del result  # it waits for room without an answer that the server would have to wait with
 
-    def _by_s3fs(self, url: str, number: int, room: _Room) -> IO[bytes]:
+    def _by_s3fs(self, url: str, number: int, room: Room) -> IO[bytes]:
         check_key(url)
         s3, path = locate_for_one_attempt(url, self.options)
         size = in_plain_words(url, s3.info, path)["size"]
@@ -269,7 +260,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 class _Loads:
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, room: _Room, arrivals: SimpleQueue[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, room: Room, arrivals: SimpleQueue[Outcome]) -> None:
         self._pipe = pipe
         self._room = room
         patience = sum(timeouts(pipe.options)) + PATIENCE  # nobody can end a read from a server that is silent
@@ -284,63 +275,6 @@ class _Loads:
     def stop(self) -> None:
         self._room.close()
         self._threads.stop()
-
-
-class _Room:
-    """The bytes of objects that may be in memory at a time; the oldest that is not handed out yet may always be."""
-
-    def __init__(self, most: int) -> None:
-        self.usual = 0
-        """How many bytes an object may well have."""
-        self._most = most
-        self._taken: dict[int, int] = {}  # by the numbers of the objects, the oldest first
-        self._total = 0
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def expect(self, number: int) -> None:
-        """Let an object be known, the next in order."""
-        with self._changed:
-            self._taken[number] = 0
-
-    def take(self, number: int, size: int) -> None:
-        """Wait until there is room for an object of this size."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._fits(number, size))
-            if self._closed:
-                raise Interrupted
-            self._put(number, size)
-
-    def is_enough(self, number: int, size: int) -> bool:
-        """Say whether there is room for an object that turned out to be of this size; if not, it has none."""
-        with self._changed:
-            self.usual += (size - self.usual) // 4
-            fits = self._fits(number, size)
-            self._put(number, size if fits else 0)
-            return fits
-
-    def give_back(self, number: int) -> None:
-        """Have an object's room for others."""
-        with self._changed:
-            self._put(number, 0)
-            del self._taken[number]
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Let nobody wait any more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def _fits(self, number: int, size: int) -> bool:
-        return self._total - self._taken[number] + size <= self._most or number == next(iter(self._taken))
-
-    def _put(self, number: int, size: int) -> None:
-        less = size < self._taken[number]
-        self._total += size - self._taken[number]
-        self._taken[number] = size
-        if less:
-            self._changed.notify_all()
 
 
 def _client_options(options: dict[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:

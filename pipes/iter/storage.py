@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..extras import require
-from ..stores import for_one_attempt, with_region
+from ..store_clients import for_one_attempt, with_region
 from ..streams import checked_path, is_binary, stream_over
 from .files import Lister, Roots, files_in, matches
 from .transform import OneToOne

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
 from ..fetching import Fetching
 from ..iter.storage import check_key, locate_for_one_attempt
-from ..stores import Untold, in_plain_words, read_whole, speaks, timeouts, trying_again
+from ..store_clients import timeouts
+from ..store_errors import Untold, in_plain_words
+from ..stores import read_whole, speaks, trying_again
 from ..streams import checked_path
 from ..threads import PATIENCE, Outcome, Threads
 

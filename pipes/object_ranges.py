@@ -1,0 +1,161 @@
+"""Objects of a store, read by ranges."""
+
+from __future__ import annotations
+
+import errno
+import io
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from ..registry import Guard, Retry
+from .ranged import Ranged
+from .stores import asked, store_of, trying_again
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult
+    from obstore.store import ObjectStore
+
+__all__ = ["open_ranged"]
+
+CHUNK = 2**20
+"""Bytes that are taken at a time, at least, out of an answer that is read on."""
+
+
+def _called(call: Callable[[], Any]) -> Any:
+    return call()
+
+
+_answer_whole: WeakValueDictionary[int, ObjectStore] = WeakValueDictionary()
+"""The stores, by their `id`, of servers that do not answer as they should where a range is asked for."""
+
+
+class _Ranges:
+    """Fetch ranges of an object, which must stay the one that it was when it was opened.
+
+    Some servers send a range, but say that it is the whole: obstore refuses that. Of these, an object that is read from
+    its start comes out of one answer, which is read on, and other ranges come by fsspec.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        options: Mapping[str, Any],
+        attempts: Guard,
+        meta: Mapping[str, Any] | None,
+        answer: GetResult | None,
+    ) -> None:
+        import obstore
+
+        self._url = url
+        self._options = options
+        self.give_up = attempts.give_up
+        retrying: Any = attempts.wrap(_called)  # nothing is skipped
+        self._retrying: Callable[[Callable[[], Any]], Any] = retrying
+        self._get, self._head = obstore.get, obstore.head
+        self._store, self._key = store_of(url, options)
+        self._meta: Mapping[str, Any] = meta or self._retrying(partial(asked, url, self._head, self._store, self._key))
+        self.size: int = self._meta["size"]
+        self._body = self._body_of(answer) if answer is not None and self.in_order else None
+        self._body_at = 0
+        self._reading_body = threading.Lock()
+
+    @property
+    def in_order(self) -> bool:
+        return _answer_whole.get(id(self._store)) is self._store
+
+    def __call__(self, start: int, end: int) -> Any:
+        return self._retrying(partial(self._attempt, start, end))
+
+    def _attempt(self, start: int, end: int) -> Any:
+        content = None if self.in_order else asked(self._url, self._range, start, end)
+        if content is None:
+            with self._reading_body:
+                if start == (self._body_at if self._body is not None else 0):
+                    return self._out_of_body()
+            content = self._by_fsspec(start, end)
+        if len(content) != end - start:
+            raise ConnectionError(errno.EIO, f"of {end - start} bytes there came {len(content)}", self._url)
+        return content
+
+    def _range(self, start: int, end: int) -> Any:
+        """Return a range, or None where the server does not send it in the way that is agreed on."""
+        from obstore.exceptions import GenericError, NotSupportedError, PreconditionError
+
+        options: GetOptions = {"range": (start, end)}
+        e_tag = self._meta["e_tag"]
+        if e_tag is not None and not e_tag.startswith("W/"):  # a weak one would match nothing
+            options["if_match"] = e_tag
+        try:
+            result = self._get(self._store, self._key, options=options)
+        except PreconditionError as error:
+            raise self._changed() from error
+        except (GenericError, NotSupportedError) as error:
+            if "NotPartial" not in str(error) and "RangeNotSupported" not in str(error):
+                raise
+            _answer_whole[id(self._store)] = self._store
+            return None
+        self._check(result.meta)
+        return result.bytes()
+
+    def _out_of_body(self) -> bytes:
+        """Return the next bytes of the one answer that has them all."""
+        body, self._body = self._body, None  # where this fails, it is not read on
+        if body is None:
+            body, self._body_at = self._body_of(asked(self._url, self._get, self._store, self._key)), 0
+        content = asked(self._url, next, body, b"")
+        if not content:
+            raise ConnectionError(errno.EIO, f"the answer ended after {self._body_at} of {self.size} bytes", self._url)
+        self._body_at += len(content)
+        self._body = body
+        return content
+
+    def _body_of(self, result: GetResult) -> Iterator[bytes]:
+        self._check(result.meta)
+        return iter(result.stream(CHUNK))
+
+    def _by_fsspec(self, start: int, end: int) -> bytes:
+        from .iter.storage import locate_for_one_attempt  # whose package uses this module
+
+        # It may also send the checksum of the whole with a part.
+        config = {**(self._options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
+        options = {**self._options, "config_kwargs": config} if self._url.startswith("s3") else self._options
+        file_system, path = locate_for_one_attempt(self._url, options)
+        self._check(asked(self._url, self._head, self._store, self._key))  # fsspec does not tell what it reads
+        content: bytes = asked(self._url, file_system.cat_file, path, start=start, end=end)
+        if len(content) > end - start:
+            raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
+        return content
+
+    def _check(self, now: Mapping[str, Any]) -> None:
+        """Raise where an object's size or version tell that it is another one now."""
+        of_version = "e_tag" if now["e_tag"] is not None and self._meta["e_tag"] is not None else "last_modified"
+        if now["size"] != self.size or now[of_version] != self._meta[of_version]:
+            raise self._changed()
+
+    def _changed(self) -> OSError:
+        return OSError(errno.ESTALE, "the object was replaced while it was read", self._url)
+
+
+def open_ranged(
+    url: str,
+    options: Mapping[str, Any],
+    meta: Mapping[str, Any] | None = None,
+    *,
+    answer: GetResult | None = None,
+    retry: Retry | None = None,
+    counted_by: Guard | None = None,
+) -> IO[bytes]:
+    """Return a stream of an object that is read by ranges.
+
+    `meta` is what obstore says of the object, where somebody has asked already, and `answer` what its `get` gave, which
+    is read on where the server knows no ranges. `retry` tells how often and after which errors a range is asked for
+    again, by default five times after those that may pass; `counted_by` counts that.
+
+    Raises what `store_of` and `asked` raise and, when it is read, OSError where the object is not the one any more that
+    was opened.
+    """
+    ranges = _Ranges(url, options, Guard(retry or trying_again("raise"), counted_by=counted_by), meta, answer)
+    return io.BufferedReader(Ranged(ranges, ranges.size, url))

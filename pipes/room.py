@@ -1,0 +1,66 @@
+"""A bound for what is in memory while many items are made ready at once."""
+
+from __future__ import annotations
+
+import threading
+
+from .threads import Interrupted
+
+__all__ = ["Room"]
+
+
+class Room:
+    """The bytes of objects that may be in memory at a time; the oldest that is not handed out yet may always be."""
+
+    def __init__(self, most: int) -> None:
+        self.usual = 0
+        """How many bytes an object may well have."""
+        self._most = most
+        self._taken: dict[int, int] = {}  # by the numbers of the objects, the oldest first
+        self._total = 0
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def expect(self, number: int) -> None:
+        """Let an object be known, the next in order."""
+        with self._changed:
+            self._taken[number] = 0
+
+    def take(self, number: int, size: int) -> None:
+        """Wait until there is room for an object of this size."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._fits(number, size))
+            if self._closed:
+                raise Interrupted
+            self._put(number, size)
+
+    def is_enough(self, number: int, size: int) -> bool:
+        """Say whether there is room for an object that turned out to be of this size; if not, it has none."""
+        with self._changed:
+            self.usual += (size - self.usual) // 4
+            fits = self._fits(number, size)
+            self._put(number, size if fits else 0)
+            return fits
+
+    def give_back(self, number: int) -> None:
+        """Have an object's room for others."""
+        with self._changed:
+            self._put(number, 0)
+            del self._taken[number]
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _fits(self, number: int, size: int) -> bool:
+        return self._total - self._taken[number] + size <= self._most or number == next(iter(self._taken))
+
+    def _put(self, number: int, size: int) -> None:
+        less = size < self._taken[number]
+        self._total += size - self._taken[number]
+        self._taken[number] = size
+        if less:
+            self._changed.notify_all()

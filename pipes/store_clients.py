@@ -1,0 +1,239 @@
+"""The clients with which obstore reads a store, configured as s3fs would be."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from .store_errors import NO_CREDENTIALS
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+__all__ = ["AMAZON", "AZURE", "GOOGLE", "WEB", "environment", "for_one_attempt", "new_store", "timeouts", "with_region"]
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds that a connection may take to be made, where nothing else is said."""
+
+READ_TIMEOUT = 20.0
+"""Seconds that a server may be silent, where nothing else is said."""
+
+_ANY_TIME = timedelta(days=365)
+"""For how long a body may be read, as long as the server is not silent: large objects take their time."""
+
+_GOOD_FOR = timedelta(minutes=6)
+"""How long credentials that are renewed are kept before they are asked for again; obstore subtracts five minutes."""
+
+
+_COMMON_OPTIONS = ("client_kwargs", "config_kwargs")
+
+_OPTIONS_OF_AMAZON = (
+    *("anon", "endpoint_url", "key", "secret", "token", "username", "password", "profile", "use_ssl"),
+    *("requester_pays", *_COMMON_OPTIONS),
+)
+_OPTIONS_OF_GOOGLE = {"anon": "skip_signature", "token": "service_account", "endpoint_url": "base_url"}
+_OPTIONS_OF_AZURE = {
+    **{name: name for name in ("account_name", "account_key", "client_id", "client_secret", "tenant_id")},
+    "anon": "skip_signature",
+    "sas_token": "sas_key",
+    "endpoint_url": "endpoint",
+}
+"""The options that are understood, as s3fs, gcsfs and adlfs name them, and what obstore calls them."""
+
+_ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
+"""Others are made where they are counted."""
+
+AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
+
+_ENVIRONMENT = (
+    *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),
+    *("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    *("AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CA_BUNDLE"),
+    *("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+    *(
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "STORAGE_EMULATOR_HOST",
+        "HOME",
+    ),
+)
+"""What a client depends on, so that one is not used any more when that has changed."""
+
+
+def environment() -> tuple[str | None, ...]:
+    """Return what of the environment a client depends on."""
+    return tuple(map(os.environ.get, _ENVIRONMENT))
+
+
+def timeouts(options: Mapping[str, Any]) -> tuple[float, float]:
+    """Return how many seconds options give to connect, and to be silent."""
+    config = options.get("config_kwargs") or {}
+    return config.get("connect_timeout", CONNECT_TIMEOUT), config.get("read_timeout", READ_TIMEOUT)
+
+
+def for_one_attempt(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by which botocore makes one attempt, within our timeouts: others are made where they count."""
+    connect, read = timeouts(options)
+    config = {"retries": {"mode": "standard", "total_max_attempts": 1}, **(options.get("config_kwargs") or {})}
+    return {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
+
+
+def with_region(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of s3fs with the region in AWS_REGION, which botocore does not know of, where they have none."""
+    region = os.environ.get("AWS_REGION")
+    given = options.get("client_kwargs") or {}
+    if not region or given.get("region_name") or (options.get("config_kwargs") or {}).get("region_name"):
+        return {**options}
+    return {**options, "client_kwargs": {**given, "region_name": region}}
+
+
+def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectStore:
+    """Return a client for a bucket, of which the options are named as s3fs, gcsfs and adlfs name them."""
+    from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore
+
+    if scheme == "file":
+        return LocalStore("/")
+    if scheme in AMAZON:
+        return _amazon_store(bucket, with_region(options))
+    if scheme in WEB:
+        endpoint = f"{scheme}://{bucket}"
+        return HTTPStore(endpoint, client_options=_client(endpoint, options), retry_config=_ONE_ATTEMPT)
+    config: Any
+    if scheme in GOOGLE:
+        config = _renamed(options, _OPTIONS_OF_GOOGLE)
+        if config.get("service_account") == "anon":  # as gcsfs has it
+            config = {**config, "service_account": None, "skip_signature": True}
+        endpoint = config.setdefault("base_url", os.environ.get("STORAGE_EMULATOR_HOST"))
+        config = {name: value for name, value in config.items() if value is not None}
+        client = _client(endpoint or "", options)
+        return GCSStore(bucket, config=config, client_options=client, retry_config=_ONE_ATTEMPT)
+    config = _renamed(options, _OPTIONS_OF_AZURE)
+    client = _client(config.get("endpoint", ""), options)
+    return AzureStore(bucket, config=config, client_options=client, retry_config=_ONE_ATTEMPT)
+
+
+def _client(endpoint: str, options: Mapping[str, Any]) -> ClientConfig:
+    """Return how a server is to be talked to."""
+    connect, read = timeouts(options)
+    client: ClientConfig = {
+        "allow_http": endpoint.startswith("http://"),
+        "connect_timeout": timedelta(seconds=connect),
+        "read_timeout": timedelta(seconds=read),
+        "timeout": _ANY_TIME,
+    }
+    if proxy := (options.get("config_kwargs") or {}).get("proxies", {}).get(urlsplit(endpoint).scheme):
+        client["proxy_url"] = proxy
+    return client
+
+
+def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return options under obstore's names."""
+    _check_names(options, (*names, *_COMMON_OPTIONS))
+    return {names[name]: value for name, value in options.items() if name in names}
+
+
+def _check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
+    if unknown := options.keys() - {*known}:
+        raise TypeError(
+            f"objects are not read with the option {', '.join(map(repr, sorted(unknown)))}, only with "
+            f"{', '.join(sorted(known))}; open_files_by_fsspec takes all that fsspec knows"
+        )
+
+
+def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
+    """Return a client that asks what botocore, and with it s3fs, would ask: where, with which keys, in which way."""
+    import botocore  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+    from botocore.session import Session  # type: ignore[import-untyped]
+    from obstore.store import S3Store
+
+    _check_names(options, _OPTIONS_OF_AMAZON)
+    settings, config = dict(options.get("client_kwargs") or {}), dict(options.get("config_kwargs") or {})
+    anonymous = options.get("anon", False) or config.get("signature_version") is botocore.UNSIGNED
+    session = Session(profile=options.get("profile"))
+    given = {
+        "aws_access_key_id": options.get("key") or options.get("username"),
+        "aws_secret_access_key": options.get("secret") or options.get("password"),
+        "aws_session_token": options.get("token"),
+    }
+    in_settings = {name: settings.pop(name, None) for name in given}
+    keys = [given[name] or in_settings[name] for name in given]
+    settings.setdefault("use_ssl", options.get("use_ssl", True))
+    if options.get("endpoint_url"):
+        settings["endpoint_url"] = options["endpoint_url"]
+    # It is asked for the place of an object only, for which it needs no keys.
+    placing = session.create_client(
+        "s3", config=Config(**{**config, "signature_version": botocore.UNSIGNED}), **settings
+    )
+    place = _place(placing, bucket, "key").removesuffix("/key")
+    by_path = place.endswith(f"/{bucket}")
+    endpoint = place.removesuffix(f"/{bucket}") if by_path else place
+    client = _client(endpoint, options)
+    trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
+    if trusted is False:
+        client["allow_invalid_certificates"] = True
+    elif isinstance(trusted, (str, os.PathLike)):
+        client["root_certificate"] = Path(trusted).read_bytes()
+    return S3Store(
+        bucket,
+        # All that obstore would look up in the environment by itself, and otherwise than botocore.
+        config={
+            "endpoint": endpoint,
+            "aws_endpoint_url_s3": endpoint,
+            "region": placing.meta.region_name,
+            "virtual_hosted_style_request": not by_path,
+            "skip_signature": anonymous,
+            "request_payer": bool(options.get("requester_pays")),
+            "s3_express": False,
+        },
+        client_options=client,
+        retry_config=_ONE_ATTEMPT,
+        # Keys in the configuration would be shown to whoever looks at the store.
+        credential_provider=None if anonymous else _provider(session, *keys),
+    )
+
+
+def _place(client: Any, bucket: str, key: str) -> str:
+    """Return the URL at which a client of botocore's would read an object; presigned ones may have another host."""
+    import urllib3
+    from botocore.awsrequest import AWSResponse  # type: ignore[import-untyped]
+
+    places: list[str] = []
+
+    def answer(request: Any, **_: Any) -> AWSResponse:
+        places.append(request.url)
+        return AWSResponse(request.url, 200, {}, urllib3.HTTPResponse(io.BytesIO()))  # in place of sending the request
+
+    client.meta.events.register("before-send.s3.HeadObject", answer)
+    client.head_object(Bucket=bucket, Key=key)
+    return places[0]
+
+
+def _provider(session: Any, key: str | None, secret: str | None, token: str | None) -> Callable[[], Any]:
+    """Return a function that gives credentials, for obstore; PermissionError where there are none."""
+    if (key is None) != (secret is None):
+        raise ValueError("key and secret are given together, or neither")
+    if key is not None:
+        session.set_credentials(key, secret, token)
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise PermissionError(errno.EACCES, NO_CREDENTIALS)
+    renewed = hasattr(credentials, "refresh_needed")
+
+    def provide() -> Any:
+        current = credentials.get_frozen_credentials()  # botocore renews them in time
+        return {
+            "access_key_id": current.access_key,
+            "secret_access_key": current.secret_key,
+            "token": current.token,
+            "expires_at": datetime.now(UTC) + _GOOD_FOR if renewed else None,
+        }
+
+    return provide

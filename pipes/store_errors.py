@@ -1,0 +1,123 @@
+"""The errors of obstore, s3fs and botocore, in plain words."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+__all__ = ["NO_CREDENTIALS", "ExpiredCredentials", "Transient", "Untold", "in_plain_words", "shown"]
+
+Transient = (ConnectionError, TimeoutError)
+"""The errors after which another attempt may go well: no connection, a cut answer, silence, a server in trouble."""
+
+
+class ExpiredCredentials(PermissionError):
+    """A server does not accept credentials any more, or not yet: whoever asks next should look for newer ones."""
+
+
+class Untold(OSError):
+    """A server does not tell how large an object is, and then obstore does not read it."""
+
+
+NO_CREDENTIALS = (
+    "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or pass key= and "
+    "secret=; for a bucket that anybody may read, pass anon=True"
+)
+_TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
+_PASSING = (408, 429, 500, 502, 503, 504)
+_KEYS_ARE_OLD = {"ExpiredToken", "InvalidAccessKeyId", "TokenRefreshRequired", "InvalidToken"}
+
+
+def in_plain_words(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return what a call of obstore's or s3fs's returns.
+
+    Raises, in place of their errors, FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another
+    OSError: with the URL, in few words, and without what might be a secret.
+    """
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        failure = _worded(error, shown(url))
+    raise failure  # outside of the handler, so that it does not bring the long one along
+
+
+def _worded(error: Exception, url: str) -> Exception:
+    """Return the error to raise for one of obstore's or s3fs's."""
+    from obstore.exceptions import BaseError
+
+    refusal = getattr(error, "response", getattr(error.__cause__, "response", None))  # of botocore
+    if isinstance(refusal, dict):
+        said = refusal.get("Error", {})
+        number = refusal.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return _refusal(number, said.get("Code", ""), said.get("Message", ""), url)
+    if type(error).__module__.startswith("botocore."):
+        return _of_botocore(error, url)
+    if isinstance(error, TimeoutError):
+        return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+    if type(error).__module__.startswith("aiohttp."):
+        return ConnectionError(errno.ECONNABORTED, "no connection, or an answer that was cut", url)
+    if not isinstance(error, (BaseError, FileNotFoundError)):
+        return error
+    text, _, details = str(error).partition("\n\nDebug source:")
+    if status := re.search(r"status code: (\d{3})", text):
+        code, message = (re.search(rf"<{tag}>([^<]*)</{tag}>", text) for tag in ("Code", "Message"))
+        return _refusal(int(status[1]), code[1] if code else "", message[1] if message else "", url)
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, "there is no such object", url)
+    _, of_credentials, why = text.partition("External AWS credential provider: ")
+    if of_credentials:
+        return PermissionError(errno.EACCES, f"no credentials: {why}", url)
+    if "MissingContentLength" in details:
+        return Untold(errno.ENOTSUP, "the server does not tell how large the object is", url)
+    if "without LOCATION" in text:
+        return _refusal(301, "", "", url)
+    if "TimedOut" in details or "timed out" in details:
+        return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+    if "HttpError" in details or "reqwest::Error" in details:
+        what = "no connection" if "kind: Connect" in details else "the answer was cut"
+        system = re.search(r'message: "([^"]*)"', details)
+        return ConnectionError(errno.ECONNABORTED, what + (f" ({system[1]})" if system else ""), url)
+    return OSError(errno.EIO, _without_queries(text), url)
+
+
+def _refusal(number: int, code: str, message: str, url: str) -> OSError:
+    """Return the error for an answer of a server with a status, and what else it said."""
+    said = " ".join(filter(None, [str(number or ""), code, f"({message})" if message else ""]))
+    if code == "NoSuchBucket" or number == 404:
+        what = "bucket" if code == "NoSuchBucket" else "object"
+        return FileNotFoundError(errno.ENOENT, f"there is no such {what}", url)
+    if code in _KEYS_ARE_OLD or number in (401, 403):
+        refused = ExpiredCredentials if code in _KEYS_ARE_OLD else PermissionError
+        return refused(errno.EACCES, f"the server refused: {said}", url)
+    if code in _TROUBLE or number in _PASSING:
+        return ConnectionError(errno.EIO, f"the server is in trouble: {said}", url)
+    if number in (301, 307, 308):
+        return OSError(errno.EREMOTE, "the bucket is in another region: pass region, or set AWS_REGION", url)
+    return OSError(errno.EIO, f"the server refused: {said}", url)
+
+
+def _of_botocore(error: Exception, url: str) -> Exception:
+    """Return the error for one of botocore's that is not a server's answer."""
+    from botocore import exceptions
+
+    if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
+        return PermissionError(errno.EACCES, NO_CREDENTIALS, url)
+    if isinstance(error, (exceptions.ReadTimeoutError, exceptions.ConnectTimeoutError)):
+        return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+    if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError)):
+        return ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
+    return error
+
+
+def _without_queries(text: str) -> str:
+    return re.sub(r"\?\S*", "?…", text)
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be a secret in it: a user's name, and a query, which may be a signature."""
+    return _without_queries(re.sub(r"://[^/@]*@", "://…@", url)) if url.startswith(("http:", "https:")) else url
