@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from ..pipes.iter.save import whole_file
 from ..pipes.iter.storage import opened
-from ..pipes.ranged import open_ranged
+from ..pipes.object_ranges import open_ranged
 from ..pipes.stores import speaks
 
 __all__ = ["reading", "writing"]

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from ..registry import Guard, OnError, Retry
 from .store_clients import AMAZON, AZURE, GOOGLE, WEB, environment, new_store
-from .store_errors import ExpiredCredentials, Transient, in_plain_words, shown
+from .store_errors import ExpiredCredentials, Transient, in_plain_words
 
 if TYPE_CHECKING:
     from obstore import GetResult
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["asked", "check_process", "read_whole", "speaks", "store_of", "trying_again"]
+__all__ = ["asked", "check_process", "is_lost", "read_whole", "speaks", "store_of", "trying_again"]
 
 _ATTEMPTS = 5
 """How often what failed is tried again, where nothing else is said."""
@@ -70,16 +70,14 @@ def _is_plain(key: str) -> bool:
 def store_of(
     url: str, options: Mapping[str, Any], surroundings: tuple[str | None, ...] | None = None
 ) -> tuple[ObjectStore, str]:
-    """Return the client for a URL, one for each bucket, and the key of the object.
+    """Return the client for a URL that obstore `speaks`, one for each bucket, and the key of the object.
 
     `options` are named as s3fs names them. Who reads many objects asks for the `environment()` once: it takes a while.
 
-    Raises ValueError for a URL that obstore does not speak, PermissionError where no credentials for S3 are to be
-    found, RuntimeError in a process that was forked from one that used a client.
+    Raises PermissionError where no credentials for S3 are to be found, RuntimeError in a process that was forked from
+    one that used a client.
     """
     global _used
-    if not speaks(url):
-        raise ValueError(f"obstore cannot read {shown(url)!r}: fsspec is for such a URL")
     check_process()
     scheme, _, place = url.partition("://")
     if scheme == "file":
@@ -102,8 +100,13 @@ def store_of(
     return store, key
 
 
+def is_lost() -> bool:
+    """Say whether this process was forked from one that used a client: what that does here never ends."""
+    return _forked
+
+
 def check_process() -> None:
-    """Raise RuntimeError in a process that was forked from one that used a client: what that does there never ends."""
+    """Raise RuntimeError in a process that is lost."""
     if _forked:
         raise RuntimeError(
             "this process was forked from one that had read from object storage, and its client does not survive that: "

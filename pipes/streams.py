@@ -17,6 +17,7 @@ except ImportError:  # Python can be built without it
 
 __all__ = [
     "ClosedWhenDropped",
+    "Loaded",
     "can_seek",
     "checked_path",
     "expect_bytes",
@@ -65,6 +66,14 @@ class ClosedWhenDropped(io.RawIOBase):
     def close(self) -> None:
         super().close()
         self._close_file()
+
+
+class Loaded(io.BytesIO):
+    """The bytes of a file, in memory; nothing is to be closed."""
+
+    def __init__(self, content: Any, name: str) -> None:
+        super().__init__(content)
+        self.name = name
 
 
 def stream_over(

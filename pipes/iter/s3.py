@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -15,8 +14,8 @@ from ..object_ranges import open_ranged
 from ..room import Room
 from ..store_clients import environment, for_one_attempt, timeouts
 from ..store_errors import Untold, in_plain_words
-from ..stores import asked, check_process, speaks, store_of, trying_again
-from ..streams import checked_path, stream_over
+from ..stores import asked, check_process, is_lost, speaks, store_of, trying_again
+from ..streams import Loaded, checked_path
 from ..threads import PATIENCE, Outcome, Threads
 from .files import check_length, matches, promised
 from .parallel import WorksAhead
@@ -244,7 +243,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
                 retry = self.on_error if isinstance(self.on_error, Retry) else None
                 return open_ranged(url, self.options, result.meta, answer=result, retry=retry, counted_by=self.guard)
             if room.is_enough(number, size):
-                return stream_over(io.BytesIO(asked(url, result.bytes)), url, None)
+                return Loaded(asked(url, result.bytes), url)
             del result  # it waits for room without an answer that the server would have to wait with
 
     def _by_s3fs(self, url: str, number: int, room: Room) -> IO[bytes]:
@@ -254,7 +253,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         if size > LARGE:
             return opened(url, self.options, None, {})
         room.take(number, size)
-        return stream_over(io.BytesIO(in_plain_words(url, s3.cat_file, path)), url, None)
+        return Loaded(in_plain_words(url, s3.cat_file, path), url)
 
 
 class _Loads:
@@ -267,7 +266,7 @@ class _Loads:
         self._threads = Threads(lambda: pipe._loading(room), arrivals, pipe.concurrency, "penstock-s3", patience)
 
     def submit(self, number: int, item: Any) -> None:
-        if self._pipe._is_for_obstore(item):
+        if is_lost() and self._pipe._is_for_obstore(item):
             check_process()  # here, since it is no item's failure
         self._room.expect(number)
         self._threads.submit(number, (number, item))
