@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..registry import Guard, Retry
-from .ranged import Ranged
+from .ranged import PART, Ranged
 from .stores import asked, store_of, trying_again
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 __all__ = ["open_ranged"]
-
-CHUNK = 2**20
-"""Bytes that are taken at a time, at least, out of an answer that is read on."""
 
 
 def _called(call: Callable[[], Any]) -> Any:
@@ -114,7 +111,7 @@ class _Ranges:
 
     def _body_of(self, result: GetResult) -> Iterator[bytes]:
         self._check(result.meta)
-        return iter(result.stream(CHUNK))
+        return iter(result.stream(PART))
 
     def _by_fsspec(self, start: int, end: int) -> bytes:
         from .iter.storage import locate_for_one_attempt  # whose package uses this module

@@ -103,7 +103,7 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
 
 def _of_botocore(error: Exception, url: str) -> Exception:
     """Return the error for one of botocore's that is not a server's answer."""
-    from botocore import exceptions
+    from botocore import exceptions  # type: ignore[import-untyped]
 
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         return PermissionError(errno.EACCES, NO_CREDENTIALS, url)
