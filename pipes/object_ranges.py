@@ -13,12 +13,16 @@ from weakref import WeakValueDictionary
 from ..registry import Guard, Retry
 from .ranged import PART, Ranged
 from .stores import asked, store_of, trying_again
+from .streams import Loaded
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
     from obstore.store import ObjectStore
 
-__all__ = ["open_ranged"]
+__all__ = ["LARGE", "open_object", "open_ranged"]
+
+LARGE = 16 * 2**20
+"""Bytes above which an object is read while it is used, and not before."""
 
 
 def _called(call: Callable[[], Any]) -> Any:
@@ -134,6 +138,20 @@ class _Ranges:
 
     def _changed(self) -> OSError:
         return OSError(errno.ESTALE, "the object was replaced while it was read", self._url)
+
+
+def open_object(
+    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
+) -> tuple[IO[bytes], int]:
+    """Return a stream of an object, with its size: in memory, or a large one as `open_ranged` gives it."""
+    import obstore
+
+    store, key = store_of(url, options)
+    result = asked(url, obstore.get, store, key)
+    size = result.meta["size"]
+    if size <= LARGE:
+        return Loaded(asked(url, result.bytes), url), size
+    return open_ranged(url, options, result.meta, answer=result, retry=retry, counted_by=counted_by), size
 
 
 def open_ranged(

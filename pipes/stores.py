@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["asked", "check_process", "is_lost", "read_whole", "speaks", "store_of", "trying_again"]
+__all__ = ["asked", "check_process", "is_lost", "read_whole", "speaks", "speaks_with", "store_of", "trying_again"]
 
 _ATTEMPTS = 5
 """How often what failed is tried again, where nothing else is said."""
@@ -61,6 +61,11 @@ def speaks(url: str) -> bool:
     if not re.fullmatch(r"[\w.-]+", bucket, re.ASCII) or bucket.endswith("--x-s3") or "?versionId=" in key:
         return False
     return _is_plain(key)
+
+
+def speaks_with(url: str, options: Mapping[str, Any]) -> bool:
+    """Say whether obstore can read the object of a URL with options, of which it knows none for a web server."""
+    return speaks(url) and not (options and url.startswith("http"))
 
 
 def _is_plain(key: str) -> bool:

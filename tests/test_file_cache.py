@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,10 +31,11 @@ from hypothesis import strategies as st
 import penstock as ps
 from http_server import CONTENT, serving_http
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
-from penstock.pipes import kept_files
+from penstock.pipes import kept_files, object_ranges
 from penstock.pipes.iter import file_cache
 from penstock.pipes.locks import FileLock
 from resuming import assert_resumes_everywhere
+from s3 import S3Server
 
 IterableWrapper = ps.iter.IterableWrapper
 
@@ -100,6 +102,22 @@ def bytes_in(folder: Path) -> int:
 
 
 # What comes out
+
+
+def test_objects_of_a_store_small_and_large_are_kept(
+    tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_ranges, "LARGE", 1000)
+    bucket = s3_server.root / "cached"
+    bucket.mkdir()
+    contents = {f"s3://cached/{size}": random.Random(size).randbytes(size) for size in (0, 1, 1000, 1001, 3_000_000)}
+    for url, content in contents.items():
+        (bucket / url.rpartition("/")[2]).write_bytes(content)
+    dp = IterableWrapper([*contents]).cache_files(tmp_path / "cache", LARGE)
+    assert dict(read(dp)) == contents
+    shutil.rmtree(bucket)
+    assert dict(read(dp)) == contents
+    assert counts(dp) == {"hits": 5}
 
 
 @pytest.mark.parametrize("options", [{}, {"concurrency": 1}, {"concurrency": 3}])
@@ -440,7 +458,7 @@ def test_on_error_is_for_what_cannot_be_fetched(tmp_path: Path) -> None:
         (lambda d: d.cache_files("x", 0), ValueError, "max_bytes must be at least 1"),
         (lambda d: d.cache_files("x", 1e9), TypeError, "max_bytes must be a whole number"),
         (lambda d: d.cache_files("x", 1, 5), TypeError, "open must be a function"),
-        (lambda d: d.cache_files("x", 1, Server(), anon=True), TypeError, "the options anon are for fsspec"),
+        (lambda d: d.cache_files("x", 1, Server(), anon=True), TypeError, "the options anon are for opening files"),
         (lambda d: d.cache_files("x", 1, concurrency=0), ValueError, "concurrency must be at least 1"),
         (lambda d: d.cache_files("x", 1, timeout=0), ValueError, "timeout must be seconds"),
         (lambda d: d.cache_files("x", 1, on_error=5), ValueError, "on_error must be"),

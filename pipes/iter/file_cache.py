@@ -6,13 +6,16 @@ import io
 import logging
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from threading import Event
 from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
 from ..kept_files import KeptFiles, NotKept
-from ..stores import trying_again
+from ..object_ranges import open_object
+from ..store_errors import Untold
+from ..stores import is_lost, speaks_with, trying_again
 from ..streams import checked_path, expect_bytes, stream_over
 from ..threads import Threads
 from .parallel import WorksAhead
@@ -80,10 +83,11 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
 
     `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
-    many. Without it, files are opened by fsspec, for which further arguments are options, such as `anon=True`. Up to
-    `concurrency` files are fetched, or looked at, at once, by threads. They come in the order of the URLs, or with
-    `ordered=False` as they are ready. `on_error` is what becomes of a file that cannot be fetched; before it, where
-    it is not a `Retry` itself, lost connections and silent servers are tried again up to 5 times.
+    many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
+    arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
+    threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` is what becomes
+    of a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
+    are tried again up to 5 times.
 
     Files are known by their URLs alone: what changes at the server under a URL is not seen, and what has one URL at
     two servers needs two directories. `on_disk_cache` is for data sets that are downloaded once: it keeps all files,
@@ -124,7 +128,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         if open is not None and not callable(open):
             raise TypeError(f"open must be a function from a URL to a stream of bytes, and is {open!r:.100}")
         if open is not None and kwargs:
-            raise TypeError(f"the options {', '.join(kwargs)} are for fsspec, and files are opened by open, not by it")
+            raise TypeError(f"the options {', '.join(kwargs)} are for opening files, which open does")
         if not timeout > 0:
             raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
         self.source = source
@@ -189,6 +193,10 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
                 raise TypeError(f"open must return a stream, and returned one of type {type(stream).__name__}")
             expect_bytes(stream)
             return stream, _size_of(stream)
+        if speaks_with(url, self.options) and not url.startswith("file:") and not is_lost():
+            with suppress(Untold):
+                retry = self.on_error if isinstance(self.on_error, Retry) else None
+                return open_object(url, self.options, retry=retry, counted_by=self.guard)
         file_system, path = locate(url, self.options)
         file = file_system.open(path, "rb")
         size = _size_of(file)

@@ -10,11 +10,11 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
-from ..object_ranges import open_ranged
+from ..object_ranges import LARGE, open_ranged
 from ..room import Room
 from ..store_clients import environment, for_one_attempt, timeouts
 from ..store_errors import Untold, in_plain_words
-from ..stores import asked, check_process, is_lost, speaks, store_of, trying_again
+from ..stores import asked, check_process, is_lost, speaks_with, store_of, trying_again
 from ..streams import Loaded, checked_path
 from ..threads import PATIENCE, Outcome, Threads
 from .files import check_length, matches, promised
@@ -22,9 +22,6 @@ from .parallel import WorksAhead
 from .storage import check_key, locate_for_one_attempt, opened
 
 __all__ = ["S3FileLister", "S3FileLoader"]
-
-LARGE = 16 * 2**20
-"""Bytes above which an object is read while it is used, and not before."""
 
 LOADS_PER_PLACE = 2
 """How many objects are loading or loaded for each that may be loading: the oldest may take longer than others."""
@@ -194,8 +191,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
                 yield url, stream
 
     def _is_for_obstore(self, url: object) -> bool:
-        """Say whether obstore reads an object; what is to be said to a web server, it could not."""
-        return isinstance(url, str) and speaks(url) and not (self.given_options and url.startswith("http"))
+        return isinstance(url, str) and speaks_with(url, self.given_options)
 
     def _loading(self, room: Room) -> Callable[[tuple[int, Any]], Any]:
         """Return a function of an item with its number, for one thread."""
