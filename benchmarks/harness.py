@@ -23,6 +23,7 @@ __all__ = [
     "cpu_seconds",
     "environment",
     "measured_apart",
+    "python_of_ray",
     "python_of_torchdata_09",
     "rounds_of",
     "share",
@@ -43,18 +44,30 @@ _SECONDS_AT_MOST = 120
 
 def python_of_torchdata_09() -> str:
     """Return a Python that has torchdata 0.9, the last with DataLoader2, in an environment made for it."""
-    if given := os.environ.get("PENSTOCK_TORCHDATA09_PYTHON"):
+    packages = ["torchdata==0.9.0", "torch", "numpy", "Pillow", "portalocker", "psutil"]
+    return _python_apart("PENSTOCK_TORCHDATA09_PYTHON", "torchdata-0.9", packages)
+
+
+def python_of_ray() -> str:
+    """Return a Python that has Ray Data and torch, in an environment made for it."""
+    return _python_apart(
+        "PENSTOCK_RAY_PYTHON", "ray", ["ray[data]==2.60.0", "pydantic", "torch", "numpy", "pyarrow", "psutil"]
+    )
+
+
+def _python_apart(variable: str, name: str, packages: list[str]) -> str:
+    """Return the Python that a variable of the environment names, or else one with packages, made for them."""
+    if given := os.environ.get(variable):
         return given
-    folder = CACHE / "torchdata-0.9"
-    python, complete = folder / "bin" / "python", folder / "complete with portalocker"
+    folder = CACHE / name
+    python, complete = folder / "bin" / "python", folder / f"complete with {len(packages)} packages"
     if not complete.exists():
-        print("making an environment with torchdata 0.9 …", file=sys.stderr)
+        print(f"making an environment with {packages[0]} …", file=sys.stderr)
         venv.create(folder, clear=True, with_pip=True)
         constraints = folder / "constraints.txt"
         pins = _CONSTRAINTS.read_text().splitlines(keepends=True)
         constraints.write_text("".join(pin for pin in pins if not pin.startswith("torchdata=")))
-        install = [python, "-m", "pip", "install", "-q", "-c", constraints]
-        subprocess.run([*install, "torchdata==0.9.0", "torch", "numpy", "Pillow", "portalocker", "psutil"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "-c", constraints, *packages], check=True)
         complete.touch()
     return str(python)
 

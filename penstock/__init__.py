@@ -14,6 +14,7 @@ if not (_Path(__file__).parent / "registry").is_dir():
 
 from . import checkpoint
 from .pipes import iter, map
+from .pipes.sources import read_csv, read_ipc, read_json, read_orc, read_parquet
 from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, check_operator, functional_datapipe
 from .runner import (
     DataLoader2,
@@ -41,4 +42,9 @@ __all__ = [
     "functional_datapipe",
     "iter",
     "map",
+    "read_csv",
+    "read_ipc",
+    "read_json",
+    "read_orc",
+    "read_parquet",
 ]

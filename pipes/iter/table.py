@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, expect_whole, functional_datapipe
+from ..column_files import expect_names
 from ..streams import checked_path
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
         expect_whole("dataframe_size", dataframe_size)
         if dtype_generator is not None and not callable(dtype_generator):
             raise TypeError(f"dtype_generator must be a function without arguments, and is {dtype_generator!r:.100}")
-        _expect_names(columns)
+        expect_names(columns)
         _schema(dtype, columns)  # raises where they do not fit together
         self.source = source
         self.dataframe_size = dataframe_size
@@ -110,7 +111,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        _expect_names(columns)
+        expect_names(columns)
         self._schema = _schema(dtype, columns)
         self._names = columns if self._schema is None else self._schema.names
         self.source = source
@@ -171,16 +172,6 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
             self._row_group += 1
             if self.guard.keep(table):
                 yield table
-
-
-def _expect_names(columns: Sequence[str] | None) -> None:
-    """Raise TypeError unless columns are a list of names, ValueError where one is there twice."""
-    if columns is None:
-        return
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
-    if len({*columns}) < len(columns):
-        raise ValueError(f"columns has a name twice: {columns!r:.100}")
 
 
 def _schema(dtype: pa.Schema | pa.DataType | None, columns: Sequence[str] | None) -> pa.Schema | None:

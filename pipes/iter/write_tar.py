@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import string
 import tarfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import chain, islice
-from typing import IO, Any
+from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...registry.sharding import sharding_points
 from ..encoding import encoded
 from ..members import inner_path
 from ..streams import checked_path
 from .decode import extension_extract_fn
-from .save import whole_file, write_in_parts
-from .shard import ShardingFilter, ShardingRoundRobinDispatcher, part_read
 from .webdataset import key_and_suffix
+from .write_shards import CountedFile, ShardWriter, check_division, check_template
 
 __all__ = ["TarWriter"]
 
 
 @functional_datapipe("write_tar")
-class TarWriter(IterDataPipe[tuple[str, int]]):
+class TarWriter(ShardWriter):
     """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
 
     A sample is a dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files,
@@ -67,8 +62,7 @@ class TarWriter(IterDataPipe[tuple[str, int]]):
     [{'__key__': 'memory://shards/train-0002.tar/004', '.cls': 4, '.txt': '…'}]
     """
 
-    holds_items = False
-    transient = ("_written",)
+    counted = "samples"
 
     def __init__(
         self,
@@ -79,9 +73,9 @@ class TarWriter(IterDataPipe[tuple[str, int]]):
         on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        _check_template(checked_path(url_template))
+        check_template(checked_path(url_template), ".tar")
         expect_whole("samples_per_shard", samples_per_shard)
-        _check_division(source)
+        check_division(source)
         self.source = source
         self.url_template = url_template
         self.samples_per_shard = samples_per_shard
@@ -89,41 +83,17 @@ class TarWriter(IterDataPipe[tuple[str, int]]):
         self.guard = Guard(on_error, can_retry=False)
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
-    def reset(self) -> None:
-        self._written: list[dict[str, Any]] = []
-
-    def get_state(self) -> dict[str, Any]:
-        return {"written": [*self._written]}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._written = [*state["written"]]
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        parts, part = part_read(self.source)
+    def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:
         with closing(self._samples()) as samples:
             for sample in samples:
-                url = self._url(part + parts * len(self._written))
-                told = self._write(url, chain((sample,), islice(samples, self.samples_per_shard - 1)))
-                self._written.append(told)
-                yield url, told["samples"]
-        index = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).removesuffix(".tar") + ".json"
-        with whole_file(index, "wb", self.options) as file:
-            file.write(json.dumps({"shards": self._written}, indent=1).encode())
+                yield chain((sample,), islice(samples, self.samples_per_shard - 1))
 
-    def _url(self, shard: int | _AsItIs) -> str:
-        return checked_path(self.url_template).format(shard=shard)
-
-    def _write(self, url: str, samples: Iterator[tuple[str, dict[str, bytes]]]) -> dict[str, Any]:
-        """Write a shard, and return what the index tells of it."""
-        try:
-            with whole_file(url, "wb", self.options) as file:
-                shard = _Shard(file)
-                for key, files in samples:
-                    shard.add(key, files)
-                return {"name": url.rpartition("/")[2], **shard.end()}
-        except Exception as error:
-            error.add_note(f"while writing {url}")
-            raise
+    def _fill(self, file: CountedFile, content: Iterator[tuple[str, dict[str, bytes]]]) -> int:
+        archive = _Archive(file)
+        for key, files in content:
+            archive.add(key, files)
+        archive.end()
+        return archive.samples
 
     def _samples(self) -> Generator[tuple[str, dict[str, bytes]], None, None]:
         written = self.guard.wrap(_as_files)
@@ -138,14 +108,13 @@ class TarWriter(IterDataPipe[tuple[str, int]]):
         return -(-len(self.source) // self.samples_per_shard)
 
 
-class _Shard:
+class _Archive:
     """An archive that is written. TarFile would remember all files that it was given, and copy each."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: CountedFile) -> None:
         self._file = file
-        self._samples = self._bytes = 0
-        self._digest = hashlib.sha256()
         self._last_key: str | None = None
+        self.samples = 0
 
     def add(self, key: str, files: Mapping[str, bytes]) -> None:
         if key == self._last_key:
@@ -153,57 +122,18 @@ class _Shard:
         for path, content in files.items():
             header = tarfile.TarInfo(path)  # of nobody's, and of no time
             header.size = len(content)
-            self._write(header.tobuf(tarfile.PAX_FORMAT, "utf-8"))
-            self._write(content)
+            self._file.write(header.tobuf(tarfile.PAX_FORMAT, "utf-8"))
+            self._file.write(content)
             self._fill(tarfile.BLOCKSIZE)
-        self._samples += 1
+        self.samples += 1
         self._last_key = key
 
-    def end(self) -> dict[str, Any]:
-        """Write the end mark, and return what was written."""
-        self._write(bytes(2 * tarfile.BLOCKSIZE))
+    def end(self) -> None:
+        self._file.write(bytes(2 * tarfile.BLOCKSIZE))
         self._fill(tarfile.RECORDSIZE)
-        return {"samples": self._samples, "bytes": self._bytes, "sha256": self._digest.hexdigest()}
-
-    def _write(self, content: bytes) -> None:
-        write_in_parts(self._file, content)
-        self._digest.update(content)
-        self._bytes += len(content)
 
     def _fill(self, size: int) -> None:
-        self._write(bytes(-self._bytes % size))
-
-
-class _AsItIs(str):
-    """What stands in the place of a shard's number, however that is formatted."""
-
-    def __format__(self, spec: str) -> str:
-        return self
-
-
-def _check_template(template: str) -> None:
-    try:
-        fields = [
-            (name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None
-        ]
-        numbered = fields == [("shard", None)] and template.format(shard=1) != template.format(shard=2)
-    except (ValueError, LookupError):
-        numbered = False
-    if not numbered or not template.endswith(".tar"):
-        raise ValueError(
-            "url_template must have the number of a shard once, as in 's3://bucket/train-{shard:06d}.tar', other "
-            f"braces doubled, and end in .tar, and is {template!r}"
-        )
-
-
-def _check_division(source: Any) -> None:
-    """Raise ValueError where a stream is divided in a way that does not tell which part is read."""
-    for point in sharding_points(source):
-        if not isinstance(point, ShardingFilter) or isinstance(point, ShardingRoundRobinDispatcher):
-            raise ValueError(
-                f"behind {type(point).__name__}, it is not known which part of a stream is read, and the parts would "
-                "overwrite each other's shards: divide the stream by sharding_filter"
-            )
+        self._file.write(bytes(-self._file.size % size))
 
 
 def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:

@@ -1,0 +1,223 @@
+"""Values of Arrow made into tensors: what becomes of each type, and errors that say of which value they tell."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["cast_values", "converted", "first_failing", "stays_list"]
+
+Where = Callable[[int], str]
+"""Says, in the words of an error, where the value of that number is."""
+
+
+def converted(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> Any:
+    """Return the values of an array as `tensor_of` does; `where` says of a value, by its number, where it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    kind, types = array.type, pa.types
+    if (types.is_floating(kind) or types.is_integer(kind)) and dtype is None and not array.null_count:
+        return torch.from_dlpack(array)  # type: ignore[attr-defined]  # soon, since most columns are of these
+    if isinstance(kind, pa.FixedShapeTensorType):
+        tensor = converted(array.storage, name, where, dtype).reshape(len(array), *kind.shape)
+        return tensor.permute(0, *(place + 1 for place in kind.permutation)) if kind.permutation else tensor
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name == "arrow.bool8":
+            return converted(array.cast(pa.bool_()), name, where, dtype)
+        return converted(array.storage, name, where, dtype)
+    if types.is_dictionary(kind):
+        return converted(array.dictionary_decode(), name, where, dtype)
+    if types.is_run_end_encoded(kind):
+        return converted(pc.run_end_decode(array), name, where, dtype)
+    if stays_list(kind):
+        if dtype is not None:
+            raise TypeError(f"column {name!r} is of type {kind}, which stays a list: leave it out of dtypes")
+        return _image_bytes(array, where) if types.is_struct(kind) else array.to_pylist()
+    if types.is_fixed_size_list(kind):
+        return _of_fixed_size_lists(array, name, where, dtype)
+    return _of_lists(array, name, where, dtype) if _is_list(kind) else _of_numbers(array, name, where, dtype)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    tests = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
+    return any(is_one(kind) for is_one in tests)
+
+
+def stays_list(kind: pa.DataType) -> bool:
+    """Say whether a column of a type becomes a list: of text, bytes, images, or lists of text or bytes."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return stays_list(kind.storage_type)
+    if types.is_struct(kind):
+        return sorted(field.name for field in kind) == ["bytes", "path"]
+    if types.is_fixed_size_list(kind) or _is_list(kind):
+        return stays_list(kind.value_type) and not types.is_struct(kind.value_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return stays_list(kind.value_type)
+    text = (types.is_string, types.is_large_string, types.is_string_view)
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(is_one(kind) for is_one in (*text, *binary))
+
+
+def _image_bytes(array: pa.Array, where: Where) -> list[bytes | None]:
+    import pyarrow.compute as pc
+
+    content, path = pc.struct_field(array, "bytes"), pc.struct_field(array, "path")
+    for row in pc.and_(content.is_null(), path.is_valid()).to_numpy(zero_copy_only=False).nonzero()[0].tolist()[:1]:
+        raise ValueError(
+            f"{where(row)} is an image without bytes, and its path is {path[row].as_py()!r}: read that first"
+        )
+    images: list[bytes | None] = content.to_pylist()
+    return images
+
+
+def _of_fixed_size_lists(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> torch.Tensor:
+    size = array.type.list_size
+    nulls = _nulls(array, where, dtype)
+    values = array.values.slice(array.offset * size, len(array) * size)
+    tensor = converted(values, name, _within(where, size), dtype)
+    tensor = tensor.reshape(len(array), size, *tensor.shape[1:])
+    return tensor if nulls is None else _with_nan(tensor.clone(), nulls)
+
+
+def _of_lists(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> torch.Tensor:
+    import pyarrow.compute as pc
+
+    _nulls(array, where, None)
+    lengths = pc.list_value_length(array).to_numpy()
+    size = int(lengths[0]) if len(lengths) else 0
+    for row in np.flatnonzero(lengths != size).tolist()[:1]:
+        raise ValueError(
+            f"{where(row)} is a list of {lengths[row]}, and {where(0)} one of {size}: a tensor is made of lists of one "
+            "length. Pad them, or leave the column out"
+        )
+    tensor = converted(array.flatten(), name, _within(where, size), dtype)
+    return tensor.reshape(len(array), size, *tensor.shape[1:])  # type: ignore[no-any-return]
+
+
+def _within(where: Where, size: int) -> Where:
+    return lambda number: f"{where(number // size)}, value {number % size}"
+
+
+def _nulls(array: pa.Array, where: Where, dtype: torch.dtype | None) -> np.ndarray | None:
+    """Which of the values are null; None where none is. Raise ValueError where one is that cannot become NaN."""
+    if not array.null_count:
+        return None
+    nulls: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
+    if dtype is None or not dtype.is_floating_point:
+        raise ValueError(
+            f"{where(int(nulls.argmax()))} is null, which no tensor has: fill it, filter it out, or, where it is "
+            "a number, give a float in dtypes, such as torch.float32, so that it becomes NaN"
+        )
+    return nulls
+
+
+def _with_nan(tensor: torch.Tensor, nulls: np.ndarray) -> torch.Tensor:
+    tensor[torch.from_numpy(nulls)] = torch.nan
+    return tensor
+
+
+def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> torch.Tensor:
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    kind = array.type
+    if types.is_decimal(kind):
+        if dtype is None:
+            raise TypeError(
+                f"column {name!r} is of type {kind}, which tensors do not have: give its dtype, such as torch.float64"
+            )
+        return _of_numbers(_from_decimals(array, where, dtype), name, where, dtype)
+    if types.is_integer(kind) or types.is_floating(kind):
+        plain = kind
+    elif types.is_temporal(kind) and kind.bit_width in (32, 64):
+        plain = pa.int32() if kind.bit_width == 32 else pa.int64()
+    elif types.is_boolean(kind):
+        plain = pa.uint8()
+    elif types.is_null(kind):
+        plain = pa.float32()
+    else:
+        raise TypeError(
+            f"column {name!r} is of type {kind}, of which no tensor is made: leave it out, or make columns of numbers "
+            "of it first, such as of the fields of a struct"
+        )
+    nulls = _nulls(array, where, dtype)
+    if types.is_boolean(kind) or types.is_null(kind):
+        array = array.cast(plain)
+    # As plain numbers and without nulls, so that their memory can be shared.
+    array = pa.Array.from_buffers(plain, len(array), [None, array.buffers()[1]], offset=array.offset)
+    if nulls is None:
+        values = torch.from_dlpack(array)  # type: ignore[attr-defined]
+    else:
+        values = torch.from_numpy(np.where(nulls, array.to_numpy().dtype.type(0), array.to_numpy()))
+    if types.is_boolean(kind):
+        values = values.view(torch.bool)
+    elif types.is_temporal(kind):
+        values = values.to(torch.int64)
+    values = values if dtype is None else cast_values(values, dtype, where)
+    return values if nulls is None else _with_nan(values, nulls)
+
+
+def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Array:
+    import pyarrow as pa
+
+    if dtype.is_floating_point or dtype.is_complex:
+        return array.cast(pa.float64())
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        row = first_failing(array, lambda part: part.cast(pa.int64()))
+        raise ValueError(f"{where(row)} is {array[row].as_py()}, which is no value of {dtype}: {error}") from None
+
+
+def first_failing(values: Any, attempt: Callable[[Any], object]) -> int:
+    """Return the number of the value at which something fails that succeeds with those before it."""
+
+    def fails(end: int) -> bool:
+        try:
+            attempt(values[:end])
+        except Exception:
+            return True
+        return False
+
+    return bisect_left(range(1, len(values)), True, key=fails)
+
+
+def cast_values(values: torch.Tensor, dtype: torch.dtype, where: Where) -> torch.Tensor:
+    """Return values as those of a dtype; raise ValueError for the first that it does not have."""
+    if values.dtype == dtype:
+        return values
+    cast = values.to(dtype)
+    for number in _unfit(values, cast).flatten().nonzero()[:1].flatten().tolist():
+        where = where if values.dim() == 1 else _within(where, values[0].numel())
+        raise ValueError(f"{where(number)} is {values.flatten()[number].item()}, which is no value of {dtype}")
+    return cast
+
+
+def _unfit(values: torch.Tensor, cast: torch.Tensor) -> torch.Tensor:
+    """Say of which values a cast has made others, and not only rounded them; empty where that cannot be."""
+    if cast.is_complex() or values.dtype == torch.bool:
+        return torch.empty(0)
+    if cast.is_floating_point():
+        return cast.isinf() & ~values.isinf() if cast.isinf().any() else torch.empty(0)
+    low, high = (0, 1) if cast.dtype == torch.bool else (torch.iinfo(cast.dtype).min, torch.iinfo(cast.dtype).max)
+    if values.is_floating_point():
+        numbers = values.double()
+        return ~((numbers >= low) & (numbers < high + 1.0) & (numbers == numbers.floor()))
+    of_values = torch.iinfo(values.dtype)
+    if low <= of_values.min and of_values.max <= high:
+        return torch.empty(0)
+    wholes = values.cpu().numpy()  # which, unlike tensors, can be compared with what their type does not have
+    return torch.from_numpy((wholes < low) | (wholes > high))

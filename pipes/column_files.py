@@ -1,0 +1,311 @@
+"""Files with columns behind paths and URLs: opened, and their parts read as tables of the columns that are wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from ..registry import Guard, Retry
+from .column_formats import FORMATS, ColumnFormat, ParquetFormat
+from .filters import fields_in, guarantee
+from .object_ranges import open_ranged
+from .ranged import Ranged
+from .stores import speaks_with
+from .streams import checked_path
+from .threads import Interrupted
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+__all__ = [
+    "ColumnFile",
+    "Origin",
+    "RowGroup",
+    "expect_names",
+    "first_difference",
+    "hive_values",
+    "known_values",
+    "origin_of",
+]
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+_IN_MEMORY = 32 * 2**20
+"""Bytes of a file of text that is not on disk from which on it is copied to disk, and not into memory."""
+
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a file of text is compressed, by how its name ends."""
+
+Partition = tuple[tuple[str, "int | str | None"], ...]
+"""The columns that all rows of a file have in common, each with its value, by the names of its folders."""
+
+
+class Origin(NamedTuple):
+    """A file, with the values that its folders give to columns; None of a type that `types` names."""
+
+    url: str
+    partition: Partition = ()
+    types: tuple[str, ...] = ()
+
+
+class RowGroup(NamedTuple):
+    """A row group of a Parquet file: its number and how many rows it has; the rest is as in an `Origin`."""
+
+    url: str
+    number: int
+    rows: int
+    partition: Partition = ()
+    types: tuple[str, ...] = ()
+
+
+def origin_of(item: object) -> Origin:
+    """Return what file an item is, or is of; TypeError where it is no path, URL, `Origin` or `RowGroup`."""
+    if isinstance(item, (Origin, RowGroup)):
+        return Origin(item.url, item.partition, item.types)
+    return Origin(checked_path(item))
+
+
+class ColumnFile:
+    """A file with columns, of which some are wanted, of rows that match a filter, as their types are in a schema.
+
+    Without `columns` all are wanted, without a schema in the types that the file has. `footer` is that of a Parquet
+    file, where it is known. While it is open, it is one `among` others, so that another thread can give them up.
+
+    Raises KeyError for a column that there is not, and what pyarrow raises for what is no such file.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        kind: str,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        target: pa.Schema | None = None,
+        footer: pq.FileMetaData | None = None,
+        options: Mapping[str, Any],
+        storage: Mapping[str, Any],
+        guard: Guard,
+        retry: Retry | None,
+        among: set[ColumnFile],
+    ) -> None:
+        import pyarrow as pa
+
+        self.origin = origin
+        self._among = among
+        self._streams: list[IO[bytes]] = []
+        self._copy: Callable[[], pa.NativeFile] | None = None
+        self._filter = filter
+        self._target = target
+        open_stream = partial(self._open_stream, kind, storage, guard, retry)
+        among.add(self)
+        try:
+            self.content: ColumnFormat = FORMATS[kind](open_stream, options, *([] if footer is None else [footer]))
+        except BaseException:
+            self._close_streams()
+            raise
+        try:
+            self._known = known_values(origin)
+            own = [field for field in self.content.schema if field.name not in self._known]
+            fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
+            self._available = pa.schema(fields, self.content.schema.metadata)
+            self.whole_schema = self._available if target is None else target
+            self._wanted = [*(self.whole_schema.names if columns is None else columns)]
+            if missing := [name for name in self._wanted if name not in self.whole_schema.names]:
+                has = self.whole_schema.names
+                raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {has}")
+            looked_at = [] if filter is None else fields_in(filter, self.whole_schema)
+            self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
+            own_names = {field.name for field in own}
+            # Where none is in the file, one is read all the same, to know how many rows there are.
+            self._to_read = [name for name in self._together if name in own_names] or self.content.schema.names[:1]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the tables."""
+        import pyarrow as pa
+
+        whole = self.whole_schema
+        return pa.schema([whole.field(name) for name in self._wanted], whole.metadata)
+
+    def parts(self, first: int) -> Iterable[int]:
+        """Return the numbers of the parts from one on that are to be read."""
+        numbers = self.content.parts(first)
+        if self._filter is None or not isinstance(self.content, ParquetFormat):
+            return numbers
+        matching = self.content.matching(self._filter, guarantee(self._known), self.whole_schema)
+        return [number for number in numbers if number in matching]
+
+    def row_groups(self) -> list[int]:
+        """Return how many rows each row group of a Parquet file has, whether they match or not."""
+        assert isinstance(self.content, ParquetFormat)
+        footer = self.content.footer
+        return [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+
+    def read(self, number: int) -> pa.Table | None:
+        """Return the rows of a part that match, or None where there is no such part."""
+        try:
+            table = self.content.read(number, self._to_read)
+            return None if table is None else self._finished(table)
+        except Exception as error:
+            error.add_note(f"in {self.content.part} {number} of the file")
+            raise
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.content.close()
+        self._close_streams()
+
+    def give_up(self) -> None:
+        """Let whoever waits for bytes of the file get an error instead; called by another thread."""
+        for stream in [*self._streams]:
+            # Not by closing it, which is for the thread that reads it: the threads of one may be just starting.
+            raw: Any = getattr(stream, "raw", None)
+            if isinstance(raw, Ranged):
+                if (fetch := getattr(raw, "_fetch", None)) is not None:
+                    fetch.give_up()
+                raw._arrivals.put((None, None, Interrupted()))
+
+    def _close_streams(self) -> None:
+        self._copy = None
+        while self._streams:
+            self._streams.pop().close()
+        self._among.discard(self)
+
+    def _open_stream(self, kind: str, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
+        """Return a stream of the file, as Arrow reads it; one of text is unpacked as its name says."""
+        import pyarrow as pa
+
+        from .iter.storage import _is_local_path, opened  # whose package uses this module
+
+        url, is_text = self.origin.url, kind in ("csv", "json")
+        if self._copy is not None:
+            stream = self._copy()
+        elif _is_local_path(url) and not storage:
+            # What is mapped is not copied, where the file has arrays as they are in memory.
+            stream = pa.memory_map(url) if kind == "ipc" else pa.OSFile(url)
+        else:
+            by_range = speaks_with(url, storage)
+            file = (
+                open_ranged(url, storage, retry=retry, counted_by=guard) if by_range else opened(url, storage, None, {})
+            )
+            self._streams.append(file)
+            if is_text:
+                self._copy = _copied(file)
+            stream = self._copy() if self._copy is not None else pa.PythonFile(file, mode="r")
+        codec = _CODECS.get(os.path.splitext(url)[1]) if is_text else None
+        return stream if codec is None else pa.CompressedInputStream(stream, codec)
+
+    def _finished(self, table: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        if self._target is not None or self._known:
+            arrays = {name: self._column(table, name) for name in self._together}
+            table = pa.Table.from_arrays([*arrays.values()], [*arrays])
+        if self._filter is not None:
+            table = table.filter(self._filter).combine_chunks()  # it would come in many small pieces
+        return table if table.column_names == self._wanted else table.select(self._wanted)
+
+    def _column(self, table: pa.Table, name: str) -> Any:
+        import pyarrow as pa
+
+        if name in self._known:
+            column = pa.repeat(self._known[name], table.num_rows)
+        elif name in table.column_names:
+            column = table[name]
+        else:
+            return pa.nulls(table.num_rows, self.whole_schema.field(name).type)
+        wanted = self.whole_schema.field(name).type
+        return column if column.type == wanted else _cast(column, wanted, name)
+
+
+def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(wanted)
+    except pa.ArrowException as error:
+        low, high = 0, len(column)  # the first row that fails is in between
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                column.slice(low, middle - low).cast(wanted)
+                low = middle
+            except pa.ArrowException:
+                high = middle
+        error.add_note(f"column {name!r} is {column.type}, and is to be {wanted}: that fails for row {low}")
+        raise
+
+
+def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
+    """Return what opens a copy of a file, in memory or in a temporary file.
+
+    Arrow reads text ahead in threads of its own. If those called Python, they would abort it where it ends meanwhile.
+    """
+    import pyarrow as pa
+
+    content = file.read(_IN_MEMORY)
+    if len(content) < _IN_MEMORY:
+        return partial(pa.BufferReader, content)
+    temporary = tempfile.NamedTemporaryFile()  # noqa: SIM115  it is gone when what is returned is
+    temporary.write(content)
+    del content
+    shutil.copyfileobj(file, temporary)
+    temporary.flush()
+    return lambda: pa.OSFile(temporary.name)
+
+
+def expect_names(columns: Sequence[str] | None) -> None:
+    """Raise TypeError unless columns are a list of names, ValueError where one is there twice."""
+    if columns is None:
+        return
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
+    if len({*columns}) < len(columns):
+        raise ValueError(f"columns has a name twice: {columns!r:.100}")
+
+
+def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:
+    """Return, in words, in what field a schema differs from the one that is expected."""
+    for field in expected:
+        if field.name not in schema.names:
+            return f"column {field.name!r} ({field.type}) is missing"
+        if not (here := schema.field(field.name)).equals(field):
+            return f"column {field.name!r} is {_described(here)}, and not {_described(field)}"
+    if more := [name for name in schema.names if name not in expected.names]:
+        return f"there is a column {more[0]!r} ({schema.field(more[0]).type}) more"
+    return f"the columns come in another order: {schema.names}, and not {expected.names}"
+
+
+def _described(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' not null'}"
+
+
+def hive_values(url: str) -> dict[str, str | None]:
+    """Return the values that the folders of a file give to columns, as text.
+
+    >>> hive_values("s3://b/sales/year=2024/kind=a%20b/0.parquet")
+    {'year': '2024', 'kind': 'a b'}
+    """
+    pairs = [folder.partition("=") for folder in url.replace(os.sep, "/").split("/")[:-1] if "=" in folder]
+    return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs}
+
+
+def known_values(origin: Origin) -> dict[str, pa.Scalar]:
+    """Return the values that all rows of a file have in common, by the names of the columns."""
+    import pyarrow as pa
+
+    types = {"int64": pa.int64(), "string": pa.string()}
+    return {
+        name: pa.scalar(value, types[kind]) for (name, value), kind in zip(origin.partition, origin.types, strict=True)
+    }

@@ -1,0 +1,91 @@
+"""What kinds of files can hold of the types of Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["expect_kinds", "has_elements", "is_tensor", "of_csv", "of_json", "repeating_in"]
+
+
+def expect_kinds(schema: pa.Schema, holds: Callable[[pa.DataType], bool], why: str) -> None:
+    """Raise TypeError, which names the column, for a type that files do not hold, and say why."""
+    for field in schema:
+        if not holds(field.type):
+            raise TypeError(f"the column {field.name!r} is {field.type}, and {why}")
+
+
+def has_elements(kind: pa.DataType) -> bool:
+    """Say whether Parquet can give back what has a type: not the tensors and lists of which all are to be empty."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_fixed_size_list(kind) and kind.list_size == 0:
+        return False
+    return all(has_elements(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def repeating_in(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the paths, in Parquet, of what is in a column and may repeat, and so is worth a dictionary.
+
+    Floats would take several times as long to write with one, and seldom less space.
+    """
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    if is_tensor(kind):
+        yield from repeating_in(path, kind.storage_type)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        yield from repeating_in(f"{path}.list.element", kind.value_type)
+    elif types.is_map(kind):
+        yield from repeating_in(f"{path}.key_value.key", kind.key_type)
+        yield from repeating_in(f"{path}.key_value.value", kind.item_type)
+    elif types.is_struct(kind):
+        for field in kind:
+            yield from repeating_in(f"{path}.{field.name}", field.type)
+    elif not types.is_floating(kind):
+        yield path
+
+
+def of_csv(kind: pa.DataType) -> bool:
+    """Say whether a field of a CSV file can hold what has a type."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return types.is_temporal(kind) or types.is_decimal(kind) or _is_plain(kind)
+
+
+def of_json(kind: pa.DataType) -> bool:
+    """Say whether JSON can hold what has a type; tensors as lists."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind) or is_tensor(kind):
+        kind = kind.value_type
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_struct(kind):
+        return all(of_json(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(_is_plain(kind))
+
+
+def is_tensor(kind: pa.DataType) -> bool:
+    """Say whether a type is Arrow's of tensors."""
+    import pyarrow as pa
+
+    return isinstance(kind, pa.FixedShapeTensorType)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    import pyarrow.types as types
+
+    tests = (
+        types.is_integer,
+        types.is_floating,
+        types.is_boolean,
+        types.is_string,
+        types.is_large_string,
+        types.is_null,
+    )
+    return any(bool(test(kind)) for test in tests)

@@ -1,0 +1,178 @@
+"""Column batches given another format: tensors, arrays, data frames, tables of Arrow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ..arrow_values import stays_list
+from ..batch_rows import as_batch
+from ..tensors import (
+    Dtypes,
+    batch_of,
+    batch_of_frame,
+    check_columns,
+    check_dtypes,
+    column_of,
+    names_of,
+    tensor_of,
+    tensors_of,
+)
+from .transform import OneToOne
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+
+@functional_datapipe("to_tensors")
+class TensorMaker(OneToOne[dict[str, Any]]):
+    """Yield each column batch as a dict of tensors by the names of its columns; text and bytes as lists.
+
+    A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, or a dict of tensors, arrays or lists of one length.
+    `columns` names those that are wanted, in their order. `dtypes` is a dtype for all columns of numbers, or a dict of
+    dtypes for some of the columns. The first dimension of each tensor are the rows. Of each type of Arrow's becomes:
+
+    - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
+    - booleans: `torch.bool`
+    - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type
+    - decimals: what `dtypes` says, and without it an error
+    - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
+      ragged are an error
+    - dictionaries: the values that they stand for
+    - text and bytes, and lists of these: lists of Python's, with None for null
+    - images, as bytes, or as Hugging Face's structs of `bytes` and `path`: a list of bytes, not decoded
+    - other structs, and maps: an error
+
+    A null among numbers is an error, unless `dtypes` gives a float: then it is NaN. So is a value that the dtype in
+    `dtypes` does not have: what is too large, and for integers fractions and NaN. Floats are rounded to shorter ones.
+
+    `on_error` is what becomes of a batch that fails.
+
+    Raises ValueError, which names the column and the row, for values of which no tensor is made, TypeError for types
+    of which none is, and KeyError for a column that a batch does not have.
+
+    >>> import pyarrow as pa, torch
+    >>> batch = pa.record_batch({"id": [1, 2], "pair": [[1, 2], [3, 4]], "text": ["a", None]})
+    >>> dp = IterableWrapper([batch]).to_tensors(dtypes={"pair": torch.int8})
+    >>> list(dp)
+    [{'id': tensor([1, 2]), 'pair': tensor([[1, 2],
+            [3, 4]], dtype=torch.int8), 'text': ['a', None]}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        dtypes: Dtypes | None = None,
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        check_columns(columns)
+        check_dtypes(dtypes)
+        self.source = source
+        self.columns = columns
+        self.dtypes = dtypes
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _function(self) -> Callable[[Any], dict[str, Any]]:
+        columns, dtypes = self.columns, self.dtypes
+        return lambda item: tensors_of(_batch(item), columns, dtypes)
+
+
+@functional_datapipe("with_format")
+class Formatter(OneToOne[Any]):
+    """Yield each column batch in a format: `"torch"`, `"numpy"`, `"pandas"` or `"arrow"`.
+
+    A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, a data frame of pandas, or a dict of tensors, arrays
+    or lists of one length. It becomes:
+
+    - `"torch"`: a dict of tensors and lists, by the rules of `to_tensors`
+    - `"numpy"`: a dict of arrays. Numbers, booleans, lists and tensors follow the rules of `to_tensors`. Timestamps,
+      dates and durations are NumPy's own, with NaT for null; text, bytes and what has no dtype are arrays of objects
+    - `"pandas"`: a `pandas.DataFrame`, as pyarrow makes it; a column of fixed-shape tensors is one of arrays
+    - `"arrow"`: a `pyarrow.RecordBatch`. A tensor or array of more than one dimension has the type of fixed-shape
+      tensors; a tensor that is on a device is copied to main memory
+
+    `on_error` is what becomes of a batch that fails.
+
+    Raises ValueError, which names the column and the row, for values that a format does not have, TypeError for types
+    that it does not have.
+
+    >>> import torch
+    >>> dp = IterableWrapper([{"id": torch.tensor([1, 2]), "text": ["a", "b"]}]).with_format("numpy")
+    >>> list(dp)
+    [{'id': array([1, 2]), 'text': array(['a', 'b'], dtype=object)}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        format: Literal["torch", "numpy", "pandas", "arrow"],
+        *,
+        on_error: OnError = "raise",
+    ) -> None:
+        if format not in _FORMATS:
+            raise ValueError(f"format must be one of {', '.join(map(repr, _FORMATS))}, and is {format!r}")
+        self.source = source
+        self.format = format
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _function(self) -> Callable[[Any], Any]:
+        convert = _FORMATS[self.format]
+        return lambda item: convert(_batch(item))
+
+
+def _batch(item: Any) -> Any:
+    """An item as a batch of Arrow or a dict."""
+    pandas = sys.modules.get("pandas")  # without which there are no data frames
+    return batch_of_frame(item) if pandas is not None and isinstance(item, pandas.DataFrame) else as_batch(item)
+
+
+def _as_arrow(batch: Any) -> pa.RecordBatch:
+    return batch_of(batch) if isinstance(batch, dict) else batch
+
+
+def _as_pandas(batch: Any) -> Any:
+    import pyarrow as pa
+
+    batch = _as_arrow(batch)
+    frame = batch.to_pandas()
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if isinstance(column.type, pa.FixedShapeTensorType):  # of which pyarrow makes flat lists
+            frame[name] = [*_as_array(column, name)]
+    return frame
+
+
+def _as_numpy(batch: Any) -> dict[str, np.ndarray]:
+    return {name: _as_array(column_of(batch, name), name) for name in names_of(batch)}
+
+
+def _as_array(column: Any, name: str) -> np.ndarray:
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    if not isinstance(column, torch.Tensor):
+        kind = column.type
+        if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
+            return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        records = (types.is_struct(kind) or types.is_map(kind)) and not stays_list(kind)
+        if records or types.is_decimal(kind) or types.is_time(kind) or types.is_interval(kind):
+            return np.fromiter(column.to_pylist(), object, len(column))
+    values = tensor_of(column, name)
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu().numpy()
+    return np.fromiter(values, object, len(values))
+
+
+_FORMATS: dict[str, Callable[[Any], Any]] = {
+    "torch": tensors_of,
+    "numpy": _as_numpy,
+    "pandas": _as_pandas,
+    "arrow": _as_arrow,
+}

@@ -1,0 +1,176 @@
+"""Items made into others by models, each of which is made once and used for many."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import torch
+
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ..loose_rows import RowGatherer, out_of_batch
+from ..threads import Outcome, Threads
+from .device import move
+from .parallel import ProcessPoolMapper
+from .rebatch import Rebatcher
+
+
+@functional_datapipe("map_pool")
+class ModelPoolMapper(ProcessPoolMapper):
+    """Yield what a model makes of each item, called in `workers` processes at once, in the order of the items.
+
+    `model` is a class whose instances can be called, or a function that returns what can be called, such as
+    `functools.partial(Predictor, "weights.pt")`. Each process calls it once, and what it made for one item after
+    another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled, which is
+    quicker where what is computed takes less time than the items' way to another process, as small models do; torch's
+    operations run in threads at once.
+
+    With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
+    items are RecordBatches or dicts of tensors, with such of that size, as `rebatch` makes them; where they are rows,
+    with lists of them. Rows that are dicts of tensors alone would be taken for batches: use `batch` before. Without it,
+    the model is called with the items as they are.
+
+    A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`, as is anything else that has an
+    attribute `inference_mode = True`; what comes out of threads then takes no part in gradients. With `device`, the
+    model is made with `device=` where it has such a parameter; a module that has none is moved there. Tensors in the
+    items are moved to the device before each call, and those in the results back to the CPU.
+
+    Up to `max_in_flight` items, by default two for each worker, are read ahead before the first result comes.
+    `on_error` is what becomes of an item for which the model raises. As with `processpool_map`, processes have one
+    thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
+
+    Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
+    device; RuntimeError, which says how and on which item, where a process ends.
+
+    >>> class Adder:
+    ...     def __init__(self, number=10):
+    ...         self.number = number
+    ...     def __call__(self, item):
+    ...         return item + self.number
+    >>> dp = IterableWrapper(range(4)).map_pool(Adder, workers=1)
+    >>> list(dp)
+    [10, 11, 12, 13]
+    >>> list(IterableWrapper(range(4)).map_pool(lambda: sum, workers=1, batch_size=3))
+    [3, 3]
+    """
+
+    transient = (*ProcessPoolMapper.transient, "_made")
+    _made: list[Callable[[Any], Any]] | None = None
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        model: Callable[..., Callable[[Any], Any]],
+        workers: int = 2,
+        batch_size: int | None = None,
+        device: str | int | torch.device | None = None,
+        max_in_flight: int | None = None,
+        *,
+        threads: bool = False,
+        on_error: OnError = "raise",
+    ) -> None:
+        expect_whole("workers", workers)
+        if max_in_flight is not None:
+            expect_whole("max_in_flight", max_in_flight)
+        where = None if device is None else torch.device(device)
+        _check_maker(model, where)
+        super().__init__(
+            source if batch_size is None else Rebatcher(RowGatherer(source, batch_size), batch_size),
+            partial(_Caller, model, where),
+            workers,
+            scheduled_tasks=max_in_flight or 2 * workers,
+            on_error=on_error,
+        )
+        self.model = model
+        self.workers = workers
+        self.device = where
+        self.max_in_flight = max_in_flight
+        self.threads = threads
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.threads:
+            return super().__iter__()
+        if self._made is None:
+            self._made = []
+        made, free = self._made, [*self._made]  # no thread of an earlier pass is left to use them
+
+        def in_thread() -> Callable[[Any], Any]:
+            try:
+                caller = free.pop()
+            except IndexError:
+                caller = self.fn()
+                made.append(caller)
+            return self.guard.wrap(caller)
+
+        def threads(arrivals: SimpleQueue[Outcome]) -> Threads:
+            return Threads(in_thread, arrivals, self.workers, "penstock-map-pool")
+
+        return self._results(threads, self.scheduled_tasks)
+
+
+class _Caller:
+    """A model, made where it is to be called."""
+
+    def __init__(self, make: Callable[..., Any], device: torch.device | None) -> None:
+        takes_device = device is not None and _takes_device(make)
+        model = make(device=device) if takes_device else make()
+        if not callable(model):
+            raise TypeError(f"a model is called with items, and what was made cannot be called: {model!r:.100}")
+        is_module = isinstance(model, torch.nn.Module)
+        if device is not None and not takes_device:
+            _expect_module(type(model), device)
+            model = model.to(device)
+        self._model = model.eval() if is_module else model
+        self._device = device
+        self._infers = is_module or getattr(model, "inference_mode", False) is True
+
+    def __call__(self, item: Any) -> Any:
+        mode: AbstractContextManager[Any] = torch.inference_mode() if self._infers else nullcontext()
+        item = out_of_batch(item)
+        with mode:
+            if self._device is None:
+                return self._model(item)
+            return move(self._model(move(item, self._device)), torch.device("cpu"))
+
+
+def _check_maker(model: Any, device: torch.device | None) -> None:
+    """Raise TypeError for a model that cannot be made without arguments, or is known to have no use for the device."""
+    if isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"model is a {type(model).__name__} that has been made, and each worker makes one of its own: give its "
+            "class, a functools.partial of it, or a function that loads it"
+        )
+    if not callable(model):
+        raise TypeError(f"model must be a class, or a function that makes what is called, and is {model!r:.100}")
+    takes_device = _takes_device(model)
+    try:
+        inspect.signature(model).bind(**({"device": device} if device is not None and takes_device else {}))
+    except TypeError as error:
+        raise TypeError(
+            f"model is made without arguments, and {model!r:.100} cannot be: {error}. Give them with "
+            "functools.partial; a function of items is for processpool_map and threadpool_map"
+        ) from None
+    except ValueError:  # of classes written in C nothing may be known
+        pass
+    made = model.func if isinstance(model, partial) else model
+    if device is not None and isinstance(made, type) and not takes_device:
+        _expect_module(made, device)
+
+
+def _takes_device(model: Callable[..., Any]) -> bool:
+    try:
+        return "device" in inspect.signature(model).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _expect_module(made: type, device: torch.device) -> None:
+    if not issubclass(made, torch.nn.Module):
+        raise TypeError(
+            f"device is {device}, and {made.__name__} is neither made with a parameter device, nor a torch.nn.Module, "
+            "which could be moved there"
+        )

@@ -1,0 +1,211 @@
+"""Files with columns, read as record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...registry import IterDataPipe, OnError, functional_datapipe
+from .column_reader import BATCH_SIZE, READ_AHEAD, ColumnReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+__all__ = ["CsvReader", "IpcReader", "JsonReader", "OrcReader", "ParquetReader"]
+
+
+@functional_datapipe("read_parquet")
+class ParquetReader(ColumnReader):
+    """Yield the record batches of each Parquet file, of at most `batch_size` rows: none has rows of two row groups.
+
+    Takes paths and URLs of whatever fsspec speaks, or what `list_row_groups` gives; objects of S3 and other stores are
+    read by ranges. `columns` names the columns that are read, by default all. `filter` says which rows come: a
+    `pyarrow.compute.Expression`, or text such as `"price > 3 and kind == 'a'"`; row groups are not read where the
+    statistics in a file's footer tell that none of their rows match. Up to `read_ahead` files, or row groups, are read
+    at once, each by a thread: as many row groups, and one more, may be in memory.
+
+    All files must have the same columns, of the same types. With `unify=True` columns that a file lacks are null in it,
+    and numbers have the widest of their types: for that, the footers of all files are read when a pass begins, unless
+    `unify` is the `pyarrow.Schema` that comes out. `schema()` tells it before.
+
+    `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` is what becomes of a file that
+    cannot be opened, and of a row group that cannot be read. A state tells which row group is read, and how many
+    batches of it went out; on resuming, those before it are not read.
+
+    Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, ValueError
+    for a file with other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file,
+    or for values that do not fit a type, and OSError for a damaged one.
+
+    >>> import os, tempfile
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+    >>> pq.write_table(pa.table({"id": range(5), "text": [*"abcde"]}), path, row_group_size=3)
+    >>> dp = IterableWrapper([path]).read_parquet(columns=["text"], filter="id > 0", batch_size=2)
+    >>> [batch.to_pydict() for batch in dp]
+    [{'text': ['b', 'c']}, {'text': ['d', 'e']}]
+    """
+
+    kind = "parquet"
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, {})
+
+
+@functional_datapipe("read_csv")
+class CsvReader(ColumnReader):
+    r"""Yield the record batches of each CSV file, of at most `batch_size` rows.
+
+    What all arguments mean, and what is raised, is as for `read_parquet`, with blocks of a file in place of its row
+    groups: by default a block is a megabyte. Further arguments are options of `pyarrow.csv`, of its `ReadOptions`,
+    `ParseOptions` and `ConvertOptions`, such as `delimiter=";"`, `column_names`, `column_types` or `block_size`.
+
+    The types are those of the values in the first block, unless `column_types` says otherwise. A file is read from its
+    start: on resuming, what comes before the place is read again, and what comes after a damaged row is left out. One
+    that is not on disk is copied before, into memory or, from 32 MB on, into a temporary file.
+
+    Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with more or fewer values than there are
+    columns, or one that is not of the type.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("id;text\n0;a\n1;b\n")
+    >>> dp = IterableWrapper([path]).read_csv(delimiter=";")
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [0, 1], 'text': ['a', 'b']}]
+    """
+
+    kind = "csv"
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+        **csv_options: Any,
+    ) -> None:
+        self.csv_options = csv_options
+        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, csv_options)
+
+
+@functional_datapipe("read_json")
+class JsonReader(ColumnReader):
+    r"""Yield the record batches of each file with an object of JSON in each line, of at most `batch_size` rows.
+
+    What all arguments mean, and what is raised, is as for `read_csv`. Further arguments are options of `pyarrow.json`,
+    of its `ReadOptions` and `ParseOptions`: `explicit_schema`, `newlines_in_values`, `unexpected_field_behavior` and
+    `block_size`.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.jsonl")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write('{"id": 0, "text": "a"}\n{"id": 1}\n')
+    >>> dp = IterableWrapper([path]).read_json()
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [0, 1], 'text': ['a', None]}]
+    """
+
+    kind = "json"
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+        **json_options: Any,
+    ) -> None:
+        self.json_options = json_options
+        super().__init__(
+            source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, json_options
+        )
+
+
+@functional_datapipe("read_ipc")
+class IpcReader(ColumnReader):
+    """Yield the record batches of each file of Arrow's own, as Feather is, cut to at most `batch_size` rows.
+
+    What all arguments mean, and what is raised, is as for `read_parquet`, with the record batches of a file in place of
+    its row groups. Both kinds are read, files and streams. What is not compressed is not copied: a local file is mapped
+    into memory, and must not be cut short while its batches are in use.
+
+    >>> import os, tempfile
+    >>> import pyarrow as pa, pyarrow.feather
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.arrow")
+    >>> pa.feather.write_feather(pa.table({"id": range(3)}), path)
+    >>> dp = IterableWrapper([path]).read_ipc(batch_size=2)
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [0, 1]}, {'id': [2]}]
+    """
+
+    kind = "ipc"
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, {})
+
+
+@functional_datapipe("read_orc")
+class OrcReader(ColumnReader):
+    """Yield the record batches of each ORC file, of at most `batch_size` rows: none has rows of two stripes.
+
+    What all arguments mean, and what is raised, is as for `read_parquet`, with stripes in place of row groups; of these
+    all are read, whatever the filter.
+
+    >>> import os, tempfile
+    >>> import pyarrow as pa, pyarrow.orc
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.orc")
+    >>> pa.orc.write_table(pa.table({"id": range(3)}), path)
+    >>> dp = IterableWrapper([path]).read_orc(batch_size=2)
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [0, 1]}, {'id': [2]}]
+    """
+
+    kind = "orc"
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, {})

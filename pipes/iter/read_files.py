@@ -1,0 +1,217 @@
+"""Files read whole, or line by line: images, text, arrays."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
+from ..store_errors import Untold
+from ..stores import read_whole, speaks_with, trying_again
+from ..streams import checked_path
+from ..tensors import batch_of
+from ..threads import Threads
+from .decode import ImageDecoder
+from .parallel import WorksAhead
+from .storage import opened
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+R = TypeVar("R")
+
+
+class WholeFileReader(WorksAhead[R]):
+    """Yield what each file holds, read and decoded by threads: the base of the operators that do."""
+
+    def _set_up(
+        self,
+        source: IterDataPipe[str],
+        include_paths: bool,
+        max_workers: int,
+        storage_options: Mapping[str, Any] | None,
+        on_error: OnError,
+    ) -> None:
+        expect_whole("max_workers", max_workers)
+        self.source = source
+        self.include_paths = include_paths
+        self.max_workers = max_workers
+        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.on_error = on_error
+        self.guard = Guard(trying_again(on_error))
+
+    def _decoded(self, path: str, content: bytes) -> R:
+        """Return what the bytes of a file are."""
+        raise NotImplementedError(f"{type(self).__name__} must define _decoded")
+
+    def __iter__(self) -> Iterator[R]:
+        name = f"penstock-{self.functional_name}"
+        return self._results(
+            lambda arrivals: Threads(lambda: self.guard.wrap(self._read), arrivals, self.max_workers, name),
+            room=2 * self.max_workers,
+        )
+
+    def _read(self, item: Any) -> R:
+        path = checked_path(item)
+        return self._decoded(path, _content(path, self.storage))
+
+
+@functional_datapipe("read_images")
+class ImageReader(WholeFileReader[dict[str, Any]]):
+    """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
+
+    An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` says what the channels are: `"L"`
+    for grey, `"RGB"` or `"RGBA"`. Takes paths, and URLs of whatever fsspec speaks, whatever their extensions are: what
+    a file is, Pillow sees by its content.
+
+    Up to `max_workers` threads read and decode; the order stays. `storage_options` are those of the file system, such
+    as `{"anon": True}`. `on_error` is what becomes of a file that cannot be read or is no image.
+
+    Raises FileNotFoundError for a file that there is not, OSError (or Pillow's subclass of it, UnidentifiedImageError)
+    for an image that is cut or corrupt, ValueError for one with more than 8 bits for each channel, and ImportError
+    where Pillow is not installed.
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> path = os.path.join(tempfile.mkdtemp(), "red.png")
+    >>> Image.new("RGB", (4, 2), "red").save(path)
+    >>> dp = IterableWrapper([path]).read_images()
+    >>> [row["image"].shape for row in dp]
+    [torch.Size([3, 2, 4])]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        include_paths: bool = False,
+        *,
+        mode: Literal["L", "RGB", "RGBA"] = "RGB",
+        max_workers: int = 8,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        if mode not in ("L", "RGB", "RGBA"):
+            raise ValueError(f"mode must be 'L', 'RGB' or 'RGBA', and is {mode!r}")
+        self._set_up(source, include_paths, max_workers, storage_options, on_error)
+        self.mode = mode
+        self._decoder = ImageDecoder(f"torch{mode.lower()}8")
+
+    def _decoded(self, path: str, content: bytes) -> dict[str, Any]:
+        row = {"image": self._decoder("png", content)}  # an extension by which it knows that this is an image
+        return {**row, "path": path} if self.include_paths else row
+
+
+@functional_datapipe("read_numpy")
+class NumpyReader(WholeFileReader["pa.RecordBatch"]):
+    """Yield a `pyarrow.RecordBatch` of each file of NumPy's, whose rows are the first dimension of its arrays.
+
+    A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
+    column of more than one dimension has Arrow's type of fixed-shape tensors, which `to_tensors` makes tensors without
+    a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks.
+
+    Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
+
+    Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's or is cut, for
+    arrays of objects, which are pickles and could run any code, and for an array without a dimension; TypeError for
+    arrays of complex numbers, which Arrow does not have.
+
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> path = os.path.join(tempfile.mkdtemp(), "squares.npy")
+    >>> np.save(path, np.arange(3) ** 2)
+    >>> dp = IterableWrapper([path]).read_numpy()
+    >>> [batch.to_pydict() for batch in dp]
+    [{'data': [0, 1, 4]}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        include_paths: bool = False,
+        *,
+        max_workers: int = 8,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        self._set_up(source, include_paths, max_workers, storage_options, on_error)
+
+    def _decoded(self, path: str, content: bytes) -> pa.RecordBatch:
+        if not content.startswith((b"\x93NUMPY", b"PK")):  # which NumPy would take for a pickle
+            raise ValueError(f"this is no file of NumPy's: it begins with {content[:6]!r}")
+        try:
+            loaded: Any = np.load(io.BytesIO(content), allow_pickle=False)
+            columns = {"data": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"the file is cut or damaged: {error}") from error
+        batch = batch_of(columns)
+        return batch_of({**columns, "path": [path] * batch.num_rows}) if self.include_paths else batch
+
+
+@functional_datapipe("read_text")
+class TextReader(IterDataPipe[dict[str, str]]):
+    r"""Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
+
+    Lines come without the characters that end them. Those that are empty, or have spaces only, are left out unless
+    `drop_empty_lines` is False. Takes paths, and URLs of whatever fsspec speaks; `storage_options` are those of the
+    file system. `on_error` is what becomes of a file that cannot be read: where it is left out, the lines before the
+    failure are not taken back.
+
+    Raises FileNotFoundError for a file that there is not, LookupError for an encoding that there is not, and
+    UnicodeDecodeError for a file that is not in the encoding.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "poem.txt")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("one\n\ntwo\n")
+    >>> dp = IterableWrapper([path]).read_text()
+    >>> list(dp)
+    [{'text': 'one'}, {'text': 'two'}]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[str],
+        include_paths: bool = False,
+        *,
+        encoding: str = "utf-8",
+        drop_empty_lines: bool = True,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        codecs.lookup(encoding)
+        self.source = source
+        self.include_paths = include_paths
+        self.encoding = encoding
+        self.drop_empty_lines = drop_empty_lines
+        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        rows_of = self.guard.outputs(self._rows)
+        for item in self.source:
+            yield from rows_of(item)
+            self.mark()
+
+    def _rows(self, item: Any) -> Iterator[dict[str, str]]:
+        path = checked_path(item)
+        beside = {"path": path} if self.include_paths else {}
+        with opened(path, self.storage, {"encoding": self.encoding, "newline": "\n"}, {}) as stream:
+            for line in stream:
+                if line.strip() or not self.drop_empty_lines:
+                    yield {"text": line.rstrip("\r\n"), **beside}
+
+
+def _content(url: str, options: Mapping[str, Any]) -> bytes:
+    if speaks_with(url, options):
+        with suppress(Untold):  # by obstore, and not by the rest that fsspec has
+            return read_whole(url, options)
+    with opened(url, options, None, {}) as stream:
+        content: bytes = stream.read()
+        return content

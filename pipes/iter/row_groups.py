@@ -1,0 +1,111 @@
+"""Row groups of Parquet files, as items that can be shuffled and shared out among readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ..column_files import ColumnFile, RowGroup, origin_of
+from ..drawing import Shuffling, in_random_order
+from ..filters import expression_of
+from .parts import ReadsParts
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+__all__ = ["RowGroupLister", "RowGroupShuffler"]
+
+_FOOTERS_AT_ONCE = 8
+"""Footers that are read at once, where nothing else is said."""
+
+
+@functional_datapipe("list_row_groups")
+class RowGroupLister(ReadsParts[RowGroup]):
+    """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
+
+    `read_parquet` takes them in place of paths, so that `.list_row_groups().shuffle().sharding_filter().read_parquet()`
+    shuffles and shares out row groups in place of files. Only the footers of the files are read, of
+    `read_ahead` files at once. Row groups of which the footer tells that no row matches the `filter` are left out.
+    `storage_options` and `on_error` are as for `read_parquet`.
+
+    Raises FileNotFoundError for a file that there is not, KeyError for a filter on a column that it does not have, and
+    `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file.
+
+    >>> import os, tempfile
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+    >>> pq.write_table(pa.table({"id": range(5)}), path, row_group_size=3)
+    >>> dp = IterableWrapper([path]).list_row_groups()
+    >>> [(group.number, group.rows) for group in dp]
+    [(0, 3), (1, 2)]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        filter: str | pc.Expression | None = None,
+        *,
+        read_ahead: int = _FOOTERS_AT_ONCE,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        expect_whole("read_ahead", read_ahead)
+        if filter is not None:
+            expression_of(filter)  # raises where it is none
+        self.source = source
+        self._filter = filter
+        self.read_ahead = read_ahead
+        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
+        if first == 0:
+            yield 0, self.guard.wrap(self._row_groups)(item)
+
+    def _items(self, item: Any, number: int, part: list[RowGroup]) -> Iterable[RowGroup]:
+        return part
+
+    def _row_groups(self, item: Any) -> list[RowGroup]:
+        origin = origin_of(item)
+        expression = None if self._filter is None else expression_of(self._filter)
+        retry = self.on_error if isinstance(self.on_error, Retry) else None
+        file = ColumnFile(
+            origin,
+            "parquet",
+            filter=expression,
+            options={},
+            storage=self.storage,
+            guard=self.guard,
+            retry=retry,
+            among=self._open_files,
+        )
+        with closing(file):
+            rows = file.row_groups()
+            return [RowGroup(origin.url, number, rows[number], *origin[1:]) for number in file.parts(0)]
+
+
+@functional_datapipe("shuffle_row_groups")
+class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
+    """Yield what `list_row_groups` does, of all files, in an order in which all orders are equally likely.
+
+    All row groups are listed before the first one is handed out, and again on resuming. The arguments are those of
+    `list_row_groups`. It belongs before a `sharding_filter`, so that all readers share one order.
+
+    >>> import os, tempfile
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+    >>> pq.write_table(pa.table({"id": range(6)}), path, row_group_size=2)
+    >>> dp = IterableWrapper([path]).shuffle_row_groups().set_seed(1)
+    >>> sorted(group.number for group in dp)
+    [0, 1, 2]
+    """
+
+    holds_items = True
+    transient = (*Shuffling.transient, *RowGroupLister.transient)
+
+    def __iter__(self) -> Iterator[RowGroup]:
+        row_groups = [*super().__iter__()]
+        yield from in_random_order(row_groups, self._draws()) if self._enabled else row_groups

@@ -1,0 +1,203 @@
+"""Columns written to files: Parquet, arrays of NumPy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ..column_kinds import expect_kinds, has_elements, repeating_in
+from ..column_writing import Arrays, arrays_of, expect_types, types_in
+from ..streams import checked_path
+from ..tensors import rows_in
+from .write_rows import RowWriter, TableWriter
+from .write_shards import CountedFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["NumpyWriter", "ParquetWriter"]
+
+_ROW_GROUP = 2**26
+"""Bytes in memory from which on rows are written as a row group."""
+
+
+@functional_datapipe("write_parquet")
+class ParquetWriter(TableWriter):
+    """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+
+    An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
+    a value for each row, or a single row, which is a dict. A dict whose values are tensors and arrays, and perhaps
+    lists, is a batch, and any other a row; `batched` says it where that is not so, as for rows that are all tensors.
+    Files have `rows_per_file` rows, the last what is left, however the batches are cut.
+
+    Tensors and arrays with more dimensions than that of the rows are Arrow's fixed-shape tensors, and are read back in
+    shape and dtype; those of rows as well, as lists where their shapes differ. Tensors on a device are copied to main
+    memory. All batches must have the same columns and types. Of rows, those of the first 256 decide, and integers go
+    among floats, and None anywhere.
+
+    `url_template` names the files, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
+    file, from 0. On a local disk and in object stores a file appears, in the place of an earlier one, when it is
+    whole. It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held
+    in memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have some 64 MiB in memory.
+    `compression` is what `pyarrow.parquet.ParquetWriter` takes.
+
+    A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
+    `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,
+    leaves it out, since it begins with `_`.
+
+    Where several read parts of a stream, each writes files of its own: of n parts, the first has numbers 0, n, 2 n, …,
+    its index is `_…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
+    reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
+    goes on from a state writes none again that it had handed out.
+
+    Further arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come
+    from the environment.
+
+    Raises TypeError for an item that is neither batch nor row, and for values that Arrow has no type for, ValueError
+    for columns or types that are not those of the batches before, both with the column; OSError, or an error of the
+    file system's client, where a file cannot be written; at construction ValueError, where the stream is divided
+    otherwise than by `sharding_filter`.
+
+    >>> import torch
+    >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
+    >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2)
+    >>> list(dp)
+    [('memory://columns/train-0000.parquet', 2), ('memory://columns/train-0001.parquet', 1)]
+    >>> import fsspec, pyarrow.parquet as pq
+    >>> with fsspec.open("memory://columns/train-0001.parquet") as file:
+    ...     pq.read_table(file).column("image").type.shape
+    [2, 2]
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        rows_per_group: int | None = None,
+        compression: str = "snappy",
+        batched: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, kwargs)
+        if rows_per_group is not None:
+            expect_whole("rows_per_group", rows_per_group)
+        self.rows_per_group = rows_per_group
+        self.compression = compression
+
+    def _expect_types(self, schema: pa.Schema) -> None:
+        expect_kinds(
+            schema, has_elements, "a tensor or list without elements cannot be read back from Parquet: leave it out"
+        )
+
+    def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        rows = 0
+        repeating = [path for field in self._known for path in repeating_in(field.name, field.type)]
+        with pq.ParquetWriter(file, self._known, compression=self.compression, use_dictionary=repeating) as writer:
+            for table, rows_of_each in _row_groups(content, self.rows_per_group):
+                writer.write_table(table, rows_of_each)
+                rows += table.num_rows
+        return rows
+
+
+@functional_datapipe("write_numpy")
+class NumpyWriter(RowWriter[Arrays]):
+    """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
+
+    Where `url_template` ends in `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it
+    is the array of `column`. Arrays have the rows as their first dimension, and the dtype of the tensors and arrays;
+    text is an array of `str`. They are written without pickle. What a file is to have is in memory until it is whole.
+
+    Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream and resuming are as for
+    `write_parquet`.
+
+    Raises KeyError for a `column` that there is not, TypeError, which names the column, for bytes, null and other
+    values that NumPy could only pickle or would cut short, and ValueError for rows whose shapes differ, and for columns
+    or dtypes that are not those before.
+
+    >>> import torch
+    >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
+    >>> dp = batches.write_numpy("memory://columns/train-{shard:04d}.npy", rows_per_file=2, column="image")
+    >>> list(dp)
+    [('memory://columns/train-0000.npy', 2), ('memory://columns/train-0001.npy', 1)]
+    >>> import fsspec, numpy as np
+    >>> with fsspec.open("memory://columns/train-0000.npy") as file:
+    ...     np.load(file).shape
+    (2, 2, 2)
+    """
+
+    rows_at_once = sys.maxsize
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        column: str | None = None,
+        batched: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, kwargs)
+        if checked_path(url_template).endswith(".npy") != (column is not None):
+            raise ValueError(
+                "an .npy file has one array, which column names, and an .npz file all: url_template is "
+                f"{url_template!r}, and column is {column!r:.100}"
+            )
+        self.column = column
+
+    def _made(self, batch: Any) -> Arrays:
+        return arrays_of(batch, self.column)
+
+    def _checked(self, piece: Arrays, of_rows: bool) -> Arrays:
+        types = types_in(piece)
+        if self._known is None:
+            self._known = types
+        expect_types(types, self._known)
+        return piece
+
+    def _index(self) -> dict[str, Any]:
+        return {"columns": self._known or {}, **super()._index()}
+
+    def _fill(self, file: CountedFile, content: Iterator[Arrays]) -> int:
+        pieces = [*content]
+        arrays = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        if self.column is not None:
+            np.lib.format.write_array(file, arrays[self.column], allow_pickle=False)
+        else:
+            with zipfile.ZipFile(cast("IO[bytes]", file), "w") as archive:
+                for name, array in arrays.items():
+                    # Of no time, so that the same arrays are the same bytes.
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, array, allow_pickle=False)
+        return rows_in(arrays)
+
+
+def _row_groups(tables: Iterator[pa.Table], rows_per_group: int | None) -> Iterator[tuple[pa.Table, int]]:
+    """Put tables together to such of one row group or several, and yield them with the number of rows of each group."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        size += table.nbytes
+        if size >= _ROW_GROUP if rows_per_group is None else rows >= rows_per_group:
+            rows_of_each = rows_per_group or max(rows * _ROW_GROUP // size, 1)
+            together = pa.concat_tables(held)
+            end = rows - rows % rows_of_each
+            yield together.slice(0, end), rows_of_each
+            rest = together.slice(end)
+            held, rows, size = [rest], rest.num_rows, rest.nbytes
+    if rows:
+        yield pa.concat_tables(held), rows

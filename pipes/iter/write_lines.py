@@ -1,0 +1,153 @@
+"""Columns written to files of lines: CSV, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...registry import IterDataPipe, functional_datapipe
+from ..column_kinds import expect_kinds, is_tensor, of_csv, of_json
+from ..tensors import tensor_of
+from .write_rows import TableWriter
+from .write_shards import CountedFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["CSVWriter", "JSONWriter"]
+
+
+@functional_datapipe("write_csv")
+class CSVWriter(TableWriter):
+    """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
+
+    It holds numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
+    `url_template` names, how files appear, the index, parts of a stream and resuming are as for `write_parquet`. Text
+    with line breaks in it is read back with `newlines_in_values=True`.
+
+    Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
+    what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
+    and what `write_parquet` raises.
+
+    >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": "b"}])
+    >>> dp = rows.write_csv("memory://columns/train-{shard:04d}.csv", rows_per_file=1000)
+    >>> list(dp)
+    [('memory://columns/train-0000.csv', 2)]
+    >>> import fsspec
+    >>> with fsspec.open("memory://columns/train-0000.csv", "rt") as file:
+    ...     print(file.read().rstrip())
+    "id","text"
+    0,"a"
+    1,"b"
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        batched: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, url_template, rows_per_file, (".csv",), batched, kwargs)
+
+    def _expect_types(self, schema: pa.Schema) -> None:
+        expect_kinds(schema, of_csv, "a field of CSV holds a number, text or a time: write_parquet has a place for it")
+
+    def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
+        import pyarrow.csv as csv  # type: ignore[import-untyped]
+
+        rows = 0
+        with csv.CSVWriter(file, self._known) as writer:
+            for table in content:
+                if table.num_columns == 1 and table.column(0).null_count:
+                    raise ValueError(
+                        f"the column {table.schema.names[0]!r} has null, and is the only one: the empty lines would be "
+                        "left out when the file is read; fill it in before"
+                    )
+                writer.write_table(table)
+                rows += table.num_rows
+        return rows
+
+
+@functional_datapipe("write_json")
+class JSONWriter(TableWriter):
+    """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
+
+    It holds numbers, text, booleans, lists and dicts of such, and null; tensors become lists, without their dtype.
+    Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream and resuming are as for
+    `write_parquet`. Names end in `.json` or `.jsonl`.
+
+    Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
+    that are infinite or not a number, and what `write_parquet` raises.
+
+    >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
+    >>> dp = rows.write_json("memory://columns/train-{shard:04d}.jsonl", rows_per_file=1000)
+    >>> list(dp)
+    [('memory://columns/train-0000.jsonl', 2)]
+    >>> import fsspec
+    >>> with fsspec.open("memory://columns/train-0000.jsonl", "rt") as file:
+    ...     print(file.read().rstrip())
+    {"id":0,"text":"a"}
+    {"id":1,"text":null}
+    """
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        batched: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, kwargs)
+
+    def _expect_types(self, schema: pa.Schema) -> None:
+        expect_kinds(
+            schema, of_json, "JSON holds numbers, text, booleans, and lists and dicts of these: convert it before"
+        )
+
+    def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
+        rows = 0
+        for table in content:
+            for start in range(0, table.num_rows, self.rows_at_once):
+                file.write(_lines(table.slice(start, self.rows_at_once)).encode())
+            rows += table.num_rows
+        return rows
+
+
+def _lines(table: pa.Table) -> str:
+    names = table.schema.names
+    columns = [_as_json(table.column(name), name) for name in names]
+    rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    try:
+        return "".join([f"{_to_json(row)}\n" for row in rows])
+    except ValueError:
+        wrong = next(name for name, values in zip(names, columns, strict=True) if not _is_json(values))
+        raise ValueError(f"the column {wrong!r} has floats that are infinite or not a number: JSON has none") from None
+
+
+def _as_json(column: pa.ChunkedArray, name: str) -> list[Any]:
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    kind = column.type
+    if is_tensor(kind):
+        return tensor_of(column, name).tolist()  # type: ignore[union-attr]
+    numbers = (types.is_integer(kind) or types.is_floating(kind)) and not column.null_count
+    values: list[Any] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is ten times as quick
+    return values
+
+
+# Short floats come, from older versions of pyarrow, as NumPy's own.
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float).encode
+
+
+def _is_json(value: object) -> bool:
+    try:
+        return bool(_to_json(value))
+    except ValueError:
+        return False

@@ -1,0 +1,144 @@
+"""`iter_torch_batches`: from a chain of columns or rows to a loader of batches of tensors, by one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ..pipes.batch_rows import as_batch
+from ..pipes.columns import check_function
+from ..pipes.iter.device import DeviceMover
+from ..pipes.iter.rebatch import Rebatcher, RowShuffler
+from ..pipes.iter.transform import OneToOne, _collate
+from ..pipes.loose_rows import RowGatherer, is_batch, out_of_batch
+from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
+from ..registry import IterDataPipe, MapDataPipe, expect_whole
+from .loader import DataLoader2, _readable
+from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
+
+__all__ = ["iter_torch_batches"]
+
+
+def iter_torch_batches(
+    dp: IterDataPipe[Any] | MapDataPipe[Any],
+    batch_size: int | None,
+    dtypes: Dtypes | None = None,
+    device: str | int | torch.device | None = None,
+    collate_fn: Callable[[Any], Any] | None = None,
+    local_shuffle_buffer_size: int | None = None,
+    drop_last: bool = False,
+    prefetch_batches: int = 2,
+    *,
+    num_workers: int = 0,
+) -> DataLoader2[Any]:
+    """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
+
+    The items of the chain may be of three kinds:
+
+    - RecordBatches and tables of Arrow: their columns become tensors as `to_tensors` makes them, with `dtypes`
+    - dicts of tensors, arrays and lists: batches as well, whatever their number of rows is
+    - all others, such as dicts that have numbers or text, and tuples: rows, which are stacked as `collate` does it
+
+    A dict of tensors alone is a batch; where such dicts are rows, say so: `iter_torch_batches(dp.batch(32).collate(),
+    None)`. With `batch_size=None`, the chain's items are the batches, which are made tensors and otherwise left alone;
+    then the loader's length is that of the chain. Of others the number of rows is not known before.
+
+    `local_shuffle_buffer_size` is the number of rows among which they are shuffled, anew in each epoch, by the loader's
+    seed. `collate_fn` is called with each batch in place of all conversions: a RecordBatch, a dict, or a list of rows.
+    `device` is where tensors are moved, from pinned memory, while the batch before is used; None leaves them.
+    `drop_last` drops the last batch where it is short.
+
+    `prefetch_batches` are read ahead by a thread, or by each of `num_workers` processes. Processes share the stream at
+    the chain's sharding points, as after `ps.read_parquet`; the last batch of each may be short. For what else a loader
+    can do, such as more shards than workers, give its chain to a `DataLoader2` of your own.
+
+    Raises TypeError or ValueError for wrong arguments, also for `dtypes` together with a `collate_fn`, and while it is
+    read what `to_tensors`, `rebatch` and `collate` raise.
+
+    >>> import penstock as ps
+    >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
+    >>> with iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}) as loader:
+    ...     list(loader)
+    [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
+    """
+    _check(batch_size, dtypes, collate_fn, drop_last)
+    if local_shuffle_buffer_size is not None:
+        expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
+    expect_whole("prefetch_batches", prefetch_batches, least=0)
+    expect_whole("num_workers", num_workers, least=0)
+    chain = _readable(dp)
+    if batch_size is not None:
+        chain = RowGatherer(chain, batch_size)
+    if collate_fn is None:  # before the rows are cut, which costs least with large tensors
+        chain = _ColumnsInTensors(chain, dtypes)
+    if local_shuffle_buffer_size is not None:
+        chain = RowShuffler(chain, local_shuffle_buffer_size)
+    if batch_size is not None:
+        chain = Rebatcher(chain, batch_size, drop_last)
+    chain = _Finisher(chain, collate_fn, dtypes)
+    if device is not None:
+        chain = DeviceMover(chain, device)
+    service: ReadingServiceInterface = (
+        MultiProcessingReadingService(
+            num_workers, worker_prefetch_cnt=prefetch_batches, main_prefetch_cnt=prefetch_batches
+        )
+        if num_workers
+        else InProcessReadingService(prefetch_batches)
+    )
+    return DataLoader2(chain, reading_service=service)
+
+
+def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool) -> None:
+    if batch_size is not None:
+        expect_whole("batch_size", batch_size)
+    elif drop_last:
+        raise ValueError("drop_last needs a batch_size: without one, batches are left as they are")
+    check_dtypes(dtypes)
+    if collate_fn is None:
+        return
+    check_function("collate_fn", collate_fn, None)
+    if dtypes is not None:
+        raise ValueError("dtypes and collate_fn do not go together: let collate_fn make the tensors of these dtypes")
+
+
+class _ColumnsInTensors(OneToOne[Any]):
+    """Yield batches of columns as dicts of tensors, and anything else, such as gathered rows, as it is."""
+
+    def __init__(self, source: IterDataPipe[Any], dtypes: Dtypes | None = None) -> None:
+        self.source = source
+        self.dtypes = dtypes
+
+    def _function(self) -> Callable[[Any], Any]:
+        return lambda item: tensors_of(as_batch(item), dtypes=self.dtypes) if is_batch(item) else item
+
+
+class _Finisher(OneToOne[Any]):
+    """Yield what the loader gives for each batch, and for rows that were gathered into one."""
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        collate_fn: Callable[[Any], Any] | None = None,
+        dtypes: Dtypes | None = None,
+    ) -> None:
+        self.source = source
+        self.collate_fn = collate_fn
+        self.dtypes = dtypes
+
+    def _function(self) -> Callable[[Any], Any]:
+        collate_fn = self.collate_fn
+        return self._collated if collate_fn is None else lambda batch: collate_fn(out_of_batch(batch))
+
+    def _collated(self, batch: Any) -> Any:
+        rows = out_of_batch(batch)
+        if rows is batch:
+            return batch
+        collated = _collate(rows)
+        if self.dtypes is None:
+            return collated
+        if not isinstance(collated, Mapping):
+            kind = type(rows[0]).__name__
+            raise TypeError(f"dtypes are those of columns, and the rows have none: they are of type {kind}")
+        return tensors_of(collated, dtypes=self.dtypes)

@@ -1,0 +1,173 @@
+"""to_tensors and with_format: what batches of each kind become, and what errors say."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+import penstock as ps
+from penstock import IterDataPipe
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere
+
+IMAGES = np.arange(16, dtype=np.uint8).reshape(2, 2, 4)
+
+
+def batch() -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "id": [1, 2],
+            "text": ["a", None],
+            "pair": [[1, 2], [3, 4]],
+            "image": pa.FixedShapeTensorArray.from_numpy_ndarray(IMAGES),
+        }
+    )
+
+
+def one(items: Any, *arguments: Any, **named: Any) -> Any:
+    [made] = IterableWrapper([items], deepcopy=False).with_format(*arguments, **named)
+    return made
+
+
+def same(made: torch.Tensor, expected: torch.Tensor) -> None:
+    assert made.dtype == expected.dtype
+    assert torch.equal(made, expected)
+
+
+@pytest.mark.parametrize(
+    "made_from",
+    [
+        batch(),
+        pa.Table.from_batches([batch().slice(0, 1), batch().slice(1, 1)]),
+        {"id": np.array([1, 2]), "text": ["a", None], "pair": torch.tensor([[1, 2], [3, 4]]), "image": IMAGES},
+        pd.DataFrame({"id": [1, 2], "text": ["a", None], "pair": [[1, 2], [3, 4]], "image": [*IMAGES]}),
+    ],
+    ids=["RecordBatch", "Table", "dict", "DataFrame"],
+)
+def test_batches_of_every_kind_become_tensors_and_come_back(made_from: Any) -> None:
+    made = one(made_from, "torch")
+    assert [*made] == ["id", "text", "pair", "image"]
+    same(made["id"], torch.tensor([1, 2]))
+    same(made["pair"], torch.tensor([[1, 2], [3, 4]]))
+    same(made["image"], torch.from_numpy(IMAGES))
+    assert made["text"] == ["a", None]
+    for format in ("arrow", "numpy", "pandas"):
+        again = one(one(made_from, format), "torch")
+        same(again["image"], made["image"])
+        same(again["pair"], made["pair"])
+        assert again["text"] == made["text"]
+
+
+def test_arrow_has_shapes_for_tensors_and_takes_what_comes_as_it_is() -> None:
+    made = one({"x": torch.ones(2, 3, dtype=torch.float16), "y": np.array([True, False]), "z": ["a", "b"]}, "arrow")
+    assert made.schema == pa.schema({"x": pa.fixed_shape_tensor(pa.float16(), (3,)), "y": pa.bool_(), "z": pa.string()})
+    given = batch()
+    assert one(given, "arrow") is given
+
+
+def test_numpy_has_times_of_its_own_and_objects_for_what_has_no_dtype() -> None:
+    made = one(
+        pa.record_batch(
+            {
+                "when": pa.array([datetime.datetime(2020, 1, 1), None], pa.timestamp("s")),
+                "day": pa.array([datetime.date(2020, 1, 1), None]),
+                "text": ["a", None],
+                "tags": [["a"], ["b"]],
+                "price": [Decimal("1.50"), None],
+                "record": [{"a": 1}, None],
+                "flag": [True, False],
+            }
+        ),
+        "numpy",
+    )
+    assert {name: str(array.dtype) for name, array in made.items()} == {
+        "when": "datetime64[s]", "day": "datetime64[D]", "text": "object", "tags": "object", "price": "object",
+        "record": "object", "flag": "bool",
+    }  # fmt: skip
+    assert np.isnat(made["when"]).tolist() == np.isnat(made["day"]).tolist() == [False, True]
+    assert made["price"].tolist() == [Decimal("1.50"), None]
+    assert (made["tags"].tolist(), made["record"].tolist()) == ([["a"], ["b"]], [{"a": 1}, None])
+
+
+def test_pandas_has_arrays_for_tensors() -> None:
+    frame = one(batch(), "pandas")
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["id"].tolist() == [1, 2]
+    assert frame["image"][1].tolist() == IMAGES[1].tolist()
+
+
+def test_tensors_share_the_memory_of_a_batch() -> None:
+    given = pa.record_batch({"x": np.arange(4.0)})
+    assert one(given, "torch")["x"].data_ptr() == given.column("x").buffers()[1].address
+    [made] = IterableWrapper([given], deepcopy=False).to_tensors()
+    assert made["x"].data_ptr() == given.column("x").buffers()[1].address
+
+
+def tensors_of(items: Any, **arguments: Any) -> Any:
+    [made] = IterableWrapper([items], deepcopy=False).to_tensors(**arguments)
+    return made
+
+
+def test_to_tensors_takes_some_columns_and_casts() -> None:
+    made = tensors_of(batch(), columns=["pair", "text"], dtypes={"pair": torch.float32})
+    assert [*made] == ["pair", "text"]
+    same(made["pair"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    every = tensors_of(batch(), dtypes=torch.float64)
+    assert {str(every[name].dtype) for name in ("id", "pair", "image")} == {"torch.float64"}
+    again = tensors_of({"x": torch.tensor([1, 2])}, dtypes=torch.int8)
+    same(again["x"], torch.tensor([1, 2], dtype=torch.int8))
+    with pytest.raises(ValueError, match="column 'x', row 1, value 2 is 300, which is no value of torch.uint8"):
+        tensors_of({"x": torch.tensor([[1, 2, 3], [4, 5, 300]])}, dtypes=torch.uint8)
+
+
+def test_errors_name_operator_batch_column_and_row() -> None:
+    with pytest.raises(ValueError, match="column 'id', row 1 is null") as raised:
+        tensors_of(pa.record_batch({"id": [1, None]}))
+    assert "raised in TensorMaker()" in raised.value.__notes__[0]
+    with pytest.raises(KeyError, match="no columns 'z': its columns are") as missing:
+        tensors_of(batch(), columns=["z"])
+    assert "raised in TensorMaker(['z'])" in missing.value.__notes__[0]
+    with pytest.raises(TypeError, match="column batches are needed"):
+        tensors_of([1, 2])
+    for format in ("torch", "numpy"):
+        with pytest.raises(ValueError, match="column 'x', row 1 is a list of 1"):
+            one(pa.record_batch({"x": [[1, 2], [3]]}), format)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"columns": "id"}, TypeError, "columns must be a list of names, and is 'id'"),
+        ({"columns": ["a", "a"]}, ValueError, "columns has a name twice"),
+        ({"dtypes": "float32"}, TypeError, "dtypes must be a torch.dtype, or a dict"),
+        ({"dtypes": {"a": float}}, TypeError, "dtypes must be a torch.dtype, or a dict"),
+    ],
+)
+def test_wrong_arguments_raise_at_once(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        IterableWrapper([]).to_tensors(**arguments)
+    with pytest.raises(ValueError, match="format must be one of 'torch', 'numpy', 'pandas', 'arrow', and is 'tf'"):
+        IterableWrapper([]).with_format("tf")  # type: ignore[arg-type]
+
+
+def test_a_batch_that_fails_can_be_left_out() -> None:
+    items = [pa.record_batch({"id": ids}) for ids in ([1], [2, None], [3])]
+    dp = IterableWrapper(items).to_tensors(on_error="skip")
+    assert [made["id"].tolist() for made in dp] == [[1], [3]]
+    assert dp.stats()["to_tensors"]["skipped"] == 1
+    assert [made["id"].tolist() for made in IterableWrapper(items).with_format("torch", on_error="skip")] == [[1], [3]]
+
+
+def test_formats_resume_and_hold_the_laws() -> None:
+    def make() -> IterDataPipe[Any]:
+        return IterableWrapper([batch(), batch()]).with_format("numpy").with_format("torch").to_tensors(["id"])
+
+    assert_resumes_everywhere(lambda: make().map(lambda made: made["id"].tolist()))
+    ps.check_operator(make)

@@ -1,0 +1,363 @@
+"""map_pool: models made once, called with items or batches, in order, resumed exactly; deaths and errors are named."""
+
+import functools
+import gc
+import json
+import os
+import signal
+import threading
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import penstock as ps
+from resuming import assert_resumes_everywhere
+
+pytestmark = pytest.mark.timeout(50)
+
+numbers = ps.iter.IterableWrapper
+either = pytest.mark.parametrize("threads", [False, True], ids=["processes", "threads"])
+
+
+class Scaler:
+    """Times a number; tells in a folder that it was made."""
+
+    def __init__(self, factor=10, folder=None):
+        self.factor = factor
+        if folder is not None:
+            (folder / f"{os.getpid()}-{threading.get_ident()}-{id(self)}").touch()
+
+    def __call__(self, item):
+        return item * self.factor
+
+
+class Seen:
+    """Says what it was called with, and how."""
+
+    def __call__(self, item):
+        return type(item).__name__, item, torch.is_inference_mode_enabled(), os.getpid()
+
+
+class SeenInInferenceMode(Seen):
+    inference_mode = True
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+        torch.nn.init.constant_(self.layer.weight, 1.0)
+        torch.nn.init.zeros_(self.layer.bias)
+
+    def forward(self, batch):
+        return {
+            "id": batch["id"],
+            "sum": self.layer(batch["x"])[:, 0],
+            "flags": (self.training, torch.is_inference_mode_enabled(), batch["x"].device.type),
+        }
+
+
+def tensors(first, rows):
+    return {"id": torch.arange(first, first + rows), "x": torch.ones(rows, 3)}
+
+
+@either
+def test_results_come_in_order_from_models_made_once_for_all_passes(threads, tmp_path):
+    dp = numbers(range(20)).map_pool(functools.partial(Scaler, 3, folder=tmp_path), threads=threads)
+    for _ in range(3):
+        assert list(dp) == [x * 3 for x in range(20)]
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2
+    assert {int(file.name.partition("-")[0]) == os.getpid() for file in tmp_path.iterdir()} == {threads}
+    assert len(dp) == 20
+
+
+@either
+def test_all_workers_work_at_once(threads, tmp_path):
+    class WaitsForTheOther:
+        def __call__(self, item):
+            (tmp_path / str(item)).touch()
+            for _ in range(10_000):
+                if (tmp_path / str(1 - item)).exists():
+                    return item
+                threading.Event().wait(0.001)
+            raise TimeoutError
+
+    assert list(numbers(range(2)).map_pool(WaitsForTheOther, threads=threads)) == [0, 1]
+
+
+def test_a_model_may_be_made_by_a_function_or_a_partial():
+    assert list(numbers([1, 2]).map_pool(lambda: Scaler(5).__call__, workers=1)) == [5, 10]
+    assert list(numbers([1, 2]).map_pool(functools.partial(Scaler, factor=7), workers=1)) == [7, 14]
+
+
+def test_no_more_items_are_pulled_than_may_be_in_flight():
+    pulled = []
+    source = numbers(range(100)).map(lambda x: pulled.append(x) or x)
+    for in_flight, options in ((4, {}), (3, {"max_in_flight": 3})):
+        pulled.clear()
+        running = iter(source.map_pool(Scaler, threads=True, **options))
+        next(running)
+        assert len(pulled) == in_flight
+        running.close()
+
+
+# batches
+
+
+@either
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(lambda n: n, id="number"),
+        pytest.param(lambda n: {"id": n, "x": np.zeros(3)}, id="dict with a number"),
+        pytest.param(lambda n: {"id": torch.tensor(n), "x": np.zeros(3)}, id="dict with a tensor of no dimension"),
+        pytest.param(lambda n: {"text": str(n), "tokens": [n]}, id="dict without tensors"),
+        pytest.param(lambda n: (torch.zeros(3), n), id="tuple"),
+    ],
+)
+def test_rows_come_to_the_model_in_lists_of_the_batch_size(threads, row):
+    seen = list(numbers([row(n) for n in range(5)]).map_pool(Seen, workers=1, batch_size=2, threads=threads))
+    assert [kind for kind, *_ in seen] == ["list"] * 3
+    rows = [each for _, batch, *_ in seen for each in batch]
+    assert repr(rows) == repr([row(n) for n in range(5)])
+    assert [len(batch) for _, batch, *_ in seen] == [2, 2, 1]
+
+
+@either
+def test_dicts_of_tensors_come_to_the_model_as_such_of_the_batch_size(threads):
+    source = numbers([tensors(0, 4), tensors(4, 1), tensors(5, 5)])
+    seen = [batch for _, batch, *_ in source.map_pool(Seen, workers=1, batch_size=3, threads=threads)]
+    assert [batch["id"].tolist() for batch in seen] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+    assert {tuple(batch["x"].shape[1:]) for batch in seen} == {(3,)}
+
+
+@either
+def test_record_batches_come_to_the_model_as_such_of_the_batch_size(threads):
+    source = numbers([pa.record_batch({"id": [*range(7)]}), pa.record_batch({"id": [7, 8]})])
+    seen = [*source.map_pool(Seen, workers=1, batch_size=4, threads=threads)]
+    assert [kind for kind, *_ in seen] == ["RecordBatch"] * 3
+    assert [batch["id"].to_pylist() for _, batch, *_ in seen] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+
+
+@pytest.mark.parametrize(
+    "item", [pa.record_batch({"id": [1, 2]}), tensors(0, 2), [1, 2]], ids=["arrow", "dict", "list"]
+)
+def test_without_a_batch_size_items_come_to_the_model_as_they_are(item):
+    ((kind, seen, *_),) = numbers([item]).map_pool(Seen, workers=1)
+    assert kind == type(item).__name__
+    assert repr(seen) == repr(item)
+
+
+def test_a_dict_of_tensors_that_is_no_batch_is_an_error_that_says_what_to_do():
+    row = {"image": torch.zeros(4, 4), "boxes": np.zeros((2, 4))}
+    with pytest.raises(ValueError, match=r"'image' has 4, 'boxes' has 2: if it is a row, gather rows before"):
+        list(numbers([row]).map_pool(Seen, batch_size=2, threads=True))
+    ((kind, *_),) = numbers([row, row]).batch(2).map_pool(Seen, threads=True)
+    assert kind == "DataChunk"
+
+
+# inference mode and devices
+
+
+@either
+def test_a_module_is_in_eval_mode_and_called_in_inference_mode(threads):
+    first, second = numbers([tensors(0, 2), tensors(2, 2)]).map_pool(Net, threads=threads)
+    assert first["flags"] == second["flags"] == (False, True, "cpu")
+    assert second["id"].tolist() == [2, 3]
+    assert second["sum"].tolist() == [3.0, 3.0]
+    assert not torch.is_inference_mode_enabled()
+
+
+@either
+def test_another_class_asks_for_inference_mode_by_an_attribute(threads):
+    for model, expected in ((Seen, False), (SeenInInferenceMode, True)):
+        ((_, _, inference, _),) = numbers([1]).map_pool(model, threads=threads)
+        assert inference is expected
+
+
+class OnDevice:
+    def __init__(self, device="nowhere"):
+        self.device = device
+
+    def __call__(self, item):
+        return str(self.device), item["x"].device.type
+
+
+@either
+def test_a_device_is_handed_to_what_has_a_parameter_of_that_name(threads):
+    items = numbers([tensors(0, 1)])
+    assert list(items.map_pool(OnDevice, device="cpu", threads=threads)) == [("cpu", "cpu")]
+    assert list(items.map_pool(OnDevice, threads=threads)) == [("nowhere", "cpu")]
+
+
+def test_a_module_and_the_tensors_that_it_gets_are_moved():
+    class Meta(torch.nn.Linear):
+        def forward(self, batch):
+            return self.weight.device.type, batch["x"].device.type, batch["name"]
+
+    items = numbers([{"x": torch.ones(1, 3), "name": "a"}])
+    make = functools.partial(torch.nn.Sequential, Meta(3, 2))
+    assert list(items.map_pool(make, device="meta", threads=True)) == [("meta", "meta", "a")]
+
+
+def test_tensors_in_the_results_are_brought_back_from_the_device():
+    with pytest.raises(NotImplementedError, match="meta tensor"):  # which has nothing that could be brought
+        list(numbers([torch.ones(1, 3)]).map_pool(lambda: torch.nn.Linear(3, 2), device="meta", threads=True))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="moving a model to an accelerator needs CUDA")
+@either
+def test_a_module_computes_on_the_accelerator_and_results_come_back(threads):
+    source = numbers([tensors(n * 4, 4) for n in range(5)])
+    for number, result in enumerate(source.map_pool(Net, device="cuda", threads=threads)):
+        assert result["flags"] == (False, True, "cuda")
+        assert result["sum"].device.type == result["id"].device.type == "cpu"
+        assert result["id"].tolist() == [*range(number * 4, number * 4 + 4)]
+
+
+# errors
+
+
+class NeedsArguments:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def __call__(self, item):
+        return item
+
+
+class NotCallable:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"model": 3}, TypeError, "model must be a class, or a function that makes what is called, and is 3"),
+        ({"model": NeedsArguments}, TypeError, r"made without arguments.*Give them with functools.partial"),
+        ({"model": lambda item: item}, TypeError, "a function of items is for processpool_map"),
+        ({"model": torch.nn.Identity()}, TypeError, "model is a Identity that has been made"),
+        ({"model": Scaler, "device": "cpu"}, TypeError, "Scaler is neither made with a parameter device"),
+        ({"model": functools.partial(Scaler, 3), "device": "cpu"}, TypeError, "Scaler is neither made with"),
+        ({"model": Scaler, "device": "nonsense"}, RuntimeError, "nonsense"),
+        ({"model": Scaler, "workers": 0}, ValueError, "workers must be at least 1"),
+        ({"model": Scaler, "max_in_flight": 0}, ValueError, "max_in_flight must be at least 1"),
+        ({"model": Scaler, "batch_size": 0}, ValueError, "must be at least 1"),
+    ],
+)
+def test_wrong_arguments_raise_at_construction(arguments, error, message):
+    with pytest.raises(error, match=message):
+        numbers([1]).map_pool(**arguments)
+
+
+@either
+@pytest.mark.parametrize(
+    ("make", "device", "message"),
+    [
+        (lambda: NotCallable(), None, "what was made cannot be called: .*NotCallable"),
+        (lambda: Scaler(), "cpu", "Scaler is neither made with a parameter device"),
+    ],
+)
+def test_what_a_function_makes_and_cannot_be_used_is_an_error_of_no_item(threads, make, device, message):
+    with pytest.raises(TypeError, match=message) as caught:
+        list(numbers([1]).map_pool(make, device=device, threads=threads))
+    assert caught.value.__notes__[0].endswith("before it was ready for items")
+
+
+class FailsAt:
+    def __init__(self, wrong, how):
+        self.wrong, self.how = wrong, how
+
+    def __call__(self, item):
+        if item == self.wrong:
+            self.how()
+        return item
+
+
+def raises():
+    raise ValueError("a bad row")
+
+
+@either
+def test_an_error_comes_in_its_turn_and_names_the_item(threads):
+    dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), threads=threads)
+    running = iter(dp)
+    assert list(islice(running, 3)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="a bad row") as caught:
+        next(running)
+    assert "ModelPoolMapper(" in caught.value.__notes__[0]
+    assert caught.value.__notes__[0].endswith(", on 3")
+
+
+@either
+def test_items_that_fail_are_skipped_and_counted(threads):
+    dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), threads=threads, on_error="skip")
+    assert list(dp) == [0, 1, 2, 4, 5]
+    assert dp.stats()["map_pool"]["skipped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("die", "how"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
+        (lambda: os._exit(7), "ended with exit code 7"),
+    ],
+    ids=["killed", "exits"],
+)
+def test_the_death_of_a_worker_says_how_and_on_which_item(die, how):
+    dp = numbers(range(9)).map_pool(functools.partial(FailsAt, 4, die))
+    for _ in range(2):  # the pass after it begins with a new process
+        running = iter(dp)
+        assert list(islice(running, 4)) == [0, 1, 2, 3]
+        with pytest.raises(RuntimeError, match=how) as caught:
+            next(running)
+        assert caught.value.__notes__[0].endswith(", on 4")
+
+
+# resuming, and under a loader
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_resuming_is_exact_in_threads(batch_size):
+    assert_resumes_everywhere(
+        lambda: numbers(range(9)).shuffle().set_seed(1).map_pool(Scaler, batch_size=batch_size, threads=True), passes=2
+    )
+
+
+def test_resuming_is_exact_in_processes():
+    def make():
+        return numbers([tensors(n * 3, 3) for n in range(4)]).map_pool(Net, workers=1, batch_size=2)
+
+    stopped, resumed = make(), make()
+    running = iter(stopped)
+    begun = [next(running)["id"].tolist() for _ in range(3)]
+    resumed.load_state_dict(json.loads(json.dumps(stopped.state_dict())))
+    rest = [[batch["id"].tolist() for batch in going_on] for going_on in (running, resumed)]
+    assert begun + rest[0] == begun + rest[1] == [[n, n + 1] for n in range(0, 12, 2)]
+
+
+def test_in_the_workers_of_a_loader_each_has_its_own():
+    dp = numbers(range(8)).sharding_filter().map_pool(Seen, workers=1, threads=True)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        seen = list(loader)
+    assert [item for _, item, *_ in seen] == list(range(8))
+    assert len({process for *_, process in seen}) == 2
+
+
+def test_models_of_threads_are_gone_with_their_pipe_and_do_not_travel():
+    made = []
+
+    class Noted(Scaler):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    dp = numbers(range(3)).map_pool(Noted, workers=1, threads=True)
+    assert list(dp) == [0, 10, 20]
+    assert "_made" not in dp.__getstate__()
+    del dp
+    gc.collect()
+    assert len(gc.get_referrers(made[0])) == 1  # the list above

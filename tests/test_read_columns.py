@@ -1,0 +1,653 @@
+"""Files with columns, read as record batches: projected, filtered, resumed, and their faults named."""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.pipes.column_files import ColumnFile, RowGroup
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere, passed_on
+from s3 import S3Server
+
+KINDS = ["parquet", "csv", "json", "ipc", "orc"]
+SMALL_BLOCKS = {"csv": {"block_size": 64}, "json": {"block_size": 64}}
+
+
+def table(rows: int = 10, start: int = 0, **more: Any) -> pa.Table:
+    ids = range(start, start + rows)
+    return pa.table({"id": [*ids], "price": [n / 2 for n in ids], "kind": ["ab"[n % 2] for n in ids], **more})
+
+
+def write(path: Path, content: pa.Table, part: int = 4) -> str:
+    """Write a file of the kind that its name says, with so many rows in each of its parts."""
+    kind = path.suffix.removeprefix(".")
+    if kind == "parquet":
+        pq.write_table(content, path, row_group_size=part)
+    elif kind == "csv":
+        pa.csv.write_csv(content, path)
+    elif kind == "json":
+        path.write_text("".join(json.dumps(row) + "\n" for row in content.to_pylist()))
+    elif kind == "ipc":
+        with pa.ipc.new_file(path, content.schema) as writer:
+            writer.write_table(content, max_chunksize=part)
+    else:
+        pa.orc.write_table(content, path)
+    return str(path)
+
+
+def reader(kind: str, paths: list[Any], *args: Any, **arguments: Any) -> Any:
+    return getattr(IterableWrapper(paths), f"read_{kind}")(*args, **SMALL_BLOCKS.get(kind, {}), **arguments)
+
+
+def rows(batches: Any) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+# What comes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_rows_come_in_order_in_batches_of_at_most_the_size(tmp_path: Path, kind: str) -> None:
+    paths = [write(tmp_path / f"{n}.{kind}", table(10, n * 10)) for n in range(3)]
+    dp = reader(kind, paths, batch_size=3)
+    batches = list(dp)
+    assert {type(batch) for batch in batches} == {pa.RecordBatch}
+    assert rows(batches) == table(30).to_pylist()
+    assert max(batch.num_rows for batch in batches) == (2 if kind == "json" else 3)  # of which blocks are small
+    assert dp.schema() == batches[0].schema == table().schema
+    with pytest.raises(TypeError):
+        len(dp)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_come_in_the_order_in_which_they_are_named(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"a.{kind}", table())
+    dp = reader(kind, [path], ["kind", "id"], filter="price < 2")
+    assert rows(dp) == table().select(["kind", "id"]).slice(0, 4).to_pylist()
+    assert list(rows(dp)[0]) == ["kind", "id"]
+    assert dp.schema().names == ["kind", "id"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("filter", ["kind == 'a' and id > 3", (pc.field("kind") == "a") & (pc.field("id") > 3)])
+def test_only_the_rows_that_match_come_in_full_batches(tmp_path: Path, kind: str, filter: Any) -> None:
+    paths = [write(tmp_path / f"{n}.{kind}", table(100, n * 100), 100) for n in range(2)]
+    dp = getattr(IterableWrapper(paths), f"read_{kind}")(filter=filter, batch_size=20)
+    batches = list(dp)
+    assert rows(batches) == [row for row in table(200).to_pylist() if row["kind"] == "a" and row["id"] > 3]
+    assert [batch.num_rows for batch in batches] == [20, 20, 8, 20, 20, 10]
+
+
+def test_a_reader_with_an_expression_travels_and_shows_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table())
+    dp = reader("parquet", [path], filter=pc.field("id") > 7)
+    assert repr(dp).endswith(".read_parquet(filter=<pyarrow.compute.Expression (id > 7)>)")
+    for copy in (pickle.loads(pickle.dumps(dp)), cloudpickle.loads(cloudpickle.dumps(dp))):
+        assert rows(copy) == rows(dp) == table().slice(8).to_pylist()
+
+
+def test_nothing_of_the_secrets_of_a_store_is_shown() -> None:
+    dp = IterableWrapper(["s3://bucket/a.parquet"]).read_parquet(storage_options={"secret": "hidden"})
+    assert "hidden" not in repr(dp)
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
+def test_text_is_unpacked_as_its_name_says(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.csv.{ending}"
+    with pa.CompressedOutputStream(
+        pa.OSFile(str(path), "wb"), {"gz": "gzip", "zst": "zstd"}.get(ending, ending)
+    ) as file:
+        file.write(b"id\n0\n1\n")
+    assert rows(reader("csv", [str(path)])) == [{"id": 0}, {"id": 1}]
+
+
+def test_options_of_text_formats_are_those_of_pyarrow(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# 2024\n0;1,5\n1;2,5\n")
+    dp = IterableWrapper([str(tmp_path / "a.csv")]).read_csv(
+        delimiter=";", decimal_point=",", skip_rows=1, column_names=["id", "price"], column_types={"id": pa.int8()}
+    )
+    assert dp.schema() == pa.schema([("id", pa.int8()), ("price", pa.float64())])
+    assert rows(dp) == [{"id": 0, "price": 1.5}, {"id": 1, "price": 2.5}]
+    (tmp_path / "a.json").write_text('{"id": 0, "more": 1}\n')
+    explicit = pa.schema([("id", pa.int8())])
+    json_dp = IterableWrapper([str(tmp_path / "a.json")]).read_json(
+        explicit_schema=explicit, unexpected_field_behavior="ignore"
+    )
+    assert rows(json_dp) == [{"id": 0}]
+    with pytest.raises(TypeError, match="there is no option 'sep': the options are .*delimiter"):
+        IterableWrapper([]).read_csv(sep=";")
+
+
+def test_streams_of_arrow_are_read_as_files_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrows"
+    with pa.ipc.new_stream(path, table().schema) as writer:
+        writer.write_table(table(), max_chunksize=3)
+
+    def make() -> Any:
+        return reader("ipc", [str(path)], ["kind"], batch_size=2)
+
+    assert rows(make()) == table().select(["kind"]).to_pylist()
+    assert_resumes_everywhere(make)
+
+
+def test_a_local_ipc_file_is_not_copied(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipc"
+    write(path, pa.table({"x": np.zeros(2**20), "y": np.ones(2**20)}), 2**20)
+    for columns in (None, ["y"]):
+        before = pa.total_allocated_bytes()
+        [batch] = reader("ipc", [str(path)], columns, batch_size=2**20)
+        assert batch["y"][-1].as_py() == 1
+        assert pa.total_allocated_bytes() - before < 2**20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_without_rows_gives_nothing(tmp_path: Path, kind: str) -> None:
+    if kind == "json":
+        pytest.skip("a JSON file without rows says nothing of columns")
+    empty, full = write(tmp_path / f"0.{kind}", table(0).cast(table().schema)), write(tmp_path / f"1.{kind}", table(3))
+    assert rows(reader(kind, [empty, full])) == table(3).to_pylist()
+
+
+# How little is read
+
+
+@pytest.fixture
+def parts_read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The parts that were read: the name of the file and the number."""
+    read: list[tuple[str, int]] = []
+    right = ColumnFile.read
+
+    def counted(self: ColumnFile, number: int) -> Any:
+        read.append((Path(self.origin.url).stem, number))
+        return right(self, number)
+
+    monkeypatch.setattr(ColumnFile, "read", counted)
+    return read
+
+
+def test_row_groups_that_cannot_match_are_not_read(tmp_path: Path, parts_read: list[tuple[str, int]]) -> None:
+    paths = [write(tmp_path / f"{n}.parquet", table(10, n * 10), 2) for n in range(2)]
+    assert [row["id"] for row in rows(reader("parquet", paths, filter="4 <= id < 7 or id == 19"))] == [4, 5, 6, 19]
+    assert sorted(parts_read) == [("0", 2), ("0", 3), ("1", 4)]
+
+
+def test_other_columns_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    right = pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "read_row_group",
+        lambda self, number, columns: (asked.append(columns), right(self, number, columns))[1],
+    )
+    path = write(tmp_path / "a.parquet", table())
+    list(reader("parquet", [path], ["kind"], filter="id > 5"))
+    assert asked
+    assert all(columns == ["kind", "id"] for columns in asked)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "ipc"])
+def test_on_resuming_whole_parts_are_passed_over(tmp_path: Path, kind: str, parts_read: list[tuple[str, int]]) -> None:
+    paths = [write(tmp_path / f"{n}.{kind}", table(20, n * 20), 4) for n in range(3)]
+
+    def make() -> Any:
+        return reader(kind, paths, batch_size=2, read_ahead=1)
+
+    dp = make()
+    iterator = iter(dp)
+    for _ in range(17):  # 8 full parts, and one batch of the next
+        next(iterator)
+    state = passed_on(dp)
+    rest = rows(iterator)
+    parts_read.clear()
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert rows(resumed) == rest == table(60).slice(34).to_pylist()
+    assert parts_read == [("1", 3), ("1", 4), *(("2", number) for number in range(5))]
+
+
+def test_no_more_is_read_ahead_than_is_said(tmp_path: Path, parts_read: list[tuple[str, int]]) -> None:
+    paths = [write(tmp_path / f"{n}.parquet", table(20), 2) for n in range(9)]
+    iterator: Any = iter(reader("parquet", paths, read_ahead=3))
+    next(iterator)
+    idle = threading.Event()
+    for _ in range(50):  # what is read ahead is read soon
+        idle.wait(0.01)
+    assert sorted(parts_read) == [("0", 0), ("0", 1), ("1", 0), ("2", 0)]
+    iterator.close()
+
+
+def test_memory_holds_some_row_groups_and_not_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with pq.ParquetWriter(path, pa.schema([("x", pa.int64())]), compression="none", use_dictionary=False) as writer:
+        for _ in range(20):
+            writer.write_table(pa.table({"x": np.random.default_rng(0).integers(2**60, size=2**17)}))  # 1 MiB
+    most, before = 0, pa.total_allocated_bytes()
+    for batch in reader("parquet", [str(path)], batch_size=2**15):
+        del batch
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 8 * 2**20
+
+
+# Resuming
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("filter", [None, "kind == 'a' and id != 4"])
+def test_a_pass_resumes_after_any_batch(tmp_path: Path, kind: str, filter: Any) -> None:
+    paths = [write(tmp_path / f"{n}.{kind}", table(9, n * 9), 4) for n in range(3)]
+    assert_resumes_everywhere(lambda: reader(kind, paths, filter=filter, batch_size=2), passes=2)
+
+
+def test_a_state_is_small_and_plain(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table(10_000), 10_000)
+    dp = reader("parquet", [path], batch_size=10)
+    iterator = iter(dp)
+    for _ in range(500):
+        next(iterator)
+    state = json.dumps(dp.state_dict())
+    assert '"given": 500' in state
+    assert len(state) < 500
+
+
+def test_shards_share_out_what_is_read_and_resume(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n}.parquet", table(10, n * 10), 4) for n in range(5)]
+
+    def loader(workers: int) -> Any:
+        dp = IterableWrapper(paths).sharding_filter().read_parquet(batch_size=3)
+        service = ps.MultiProcessingReadingService(workers) if workers else ps.InProcessReadingService()
+        return ps.DataLoader2(dp, reading_service=service)
+
+    with loader(2) as reading:
+        iterator = iter(reading)
+        first = rows(next(iterator) for _ in range(7))
+        state = reading.state_dict()
+        assert sorted(row["id"] for row in first + rows(iterator)) == [*range(50)]
+    with loader(1) as resumed:
+        resumed.load_state_dict(state)
+        assert sorted(row["id"] for row in first + rows(resumed)) == [*range(50)]
+
+
+# Differing files
+
+
+def test_a_file_with_another_type_is_an_error_that_names_it_and_the_column(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.parquet", table()), write(tmp_path / "b.parquet", table(price=["x"] * 10))
+    with pytest.raises(ValueError, match=r"column 'price' is string, and not double, as in '.*a\.parquet'") as caught:
+        list(reader("parquet", [first, second]))
+    assert caught.value.__notes__ == [
+        f"penstock: raised in ParquetReader(), on {second!r}",
+    ]
+    assert rows(reader("parquet", [first, second], ["id"])) == table().select(["id"]).to_pylist() * 2
+    dp = reader("parquet", [first, second, first], on_error="skip")
+    assert rows(dp) == table().to_pylist() * 2
+    assert dp.stats()["read_parquet"]["skipped"] == 3  # each of its row groups
+
+
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [
+        (table().drop_columns(["price"]), r"column 'price' \(double\) is missing"),
+        (table(more=[1] * 10), r"there is a column 'more' \(int64\) more"),
+        (table().select(["kind", "price", "id"]), r"come in another order: \['kind', 'price', 'id'\], and not \['id'"),
+    ],
+)
+def test_each_difference_of_columns_is_said(tmp_path: Path, second: pa.Table, text: str) -> None:
+    paths = [write(tmp_path / "a.parquet", table()), write(tmp_path / "b.parquet", second)]
+    with pytest.raises(ValueError, match=text):
+        list(reader("parquet", paths))
+
+
+DIFFERING = [
+    pa.table({"id": pa.array([0, 1], pa.int32()), "price": [1, 2]}),
+    pa.table({"price": [1.5], "id": pa.array([2], pa.int64()), "kind": ["a"]}),
+]
+
+
+def test_unified_files_have_all_columns_and_the_widest_types(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n}.parquet", each) for n, each in enumerate(DIFFERING)]
+    dp = reader("parquet", paths, unify=True)
+    unified = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("kind", pa.string())])
+    assert dp.schema() == unified
+    batches = list(dp)
+    assert [batch.schema for batch in batches] == [unified] * 2
+    assert rows(batches) == [
+        {"id": 0, "price": 1.0, "kind": None},
+        {"id": 1, "price": 2.0, "kind": None},
+        {"id": 2, "price": 1.5, "kind": "a"},
+    ]
+    assert rows(reader("parquet", paths, ["kind"], filter="price > 1 and kind is None", unify=True)) == [{"kind": None}]
+    assert rows(reader("parquet", paths, unify=unified)) == rows(batches)
+    assert_resumes_everywhere(lambda: reader("parquet", paths, unify=True, batch_size=1), passes=2)
+
+
+def test_unified_shards_have_one_schema(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n}.parquet", each) for n, each in enumerate(DIFFERING)]
+    schemas = []
+    for shard in range(2):
+        dp = IterableWrapper(paths).sharding_filter().read_parquet(unify=True)
+        dp.source.apply_sharding(2, shard)
+        schemas += [dp.schema(), *(batch.schema for batch in dp)]
+    assert len(schemas) == 4
+    assert schemas == schemas[:1] * 4
+
+
+def test_types_that_cannot_be_unified_are_an_error(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{n}.parquet", pa.table({"x": x})) for n, x in enumerate([[1], ["a"]])]
+    with pytest.raises(pa.ArrowTypeError, match="Field x has incompatible types: int64 vs string"):
+        list(reader("parquet", paths, unify=True))
+
+
+def test_a_value_that_does_not_fit_its_type_is_named_by_column_and_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", pa.table({"x": [1, 2, 3, 4, 5, 300, 6, 400]}), 4)
+    dp = reader("parquet", [path], unify=pa.schema([("x", pa.int8())]))
+    iterator = iter(dp)
+    assert next(iterator)["x"].to_pylist() == [1, 2, 3, 4]
+    with pytest.raises(pa.ArrowInvalid, match="300 not in range") as caught:
+        next(iterator)
+    assert caught.value.__notes__[:2] == [
+        "column 'x' is int64, and is to be int8: that fails for row 1",
+        "in row group 1 of the file",
+    ]
+    assert f"on {path!r}" in caught.value.__notes__[2]
+
+
+def test_the_schema_is_told_in_the_middle_of_a_pass_which_goes_on(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table())
+    dp = reader("parquet", [path], batch_size=2)
+    iterator = iter(dp)
+    first = next(iterator)
+    assert dp.schema() == table().schema
+    assert rows([first, *iterator]) == table().to_pylist()
+    with pytest.raises(ValueError, match="there is no file, and so no schema"):
+        reader("parquet", []).schema()
+
+
+# Faults
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_not_there_or_not_what_its_name_says_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    with pytest.raises(FileNotFoundError) as missing:
+        list(reader(kind, [str(path)]))
+    assert f"on {str(path)!r}" in missing.value.__notes__[-1]
+    path.write_bytes(b'\x00\xff"{' * 100)
+    with pytest.raises(OSError if kind == "orc" else pa.ArrowInvalid) as caught:
+        list(reader(kind, [str(path)]))
+    assert f"on {str(path)!r}" in caught.value.__notes__[-1]
+    good = write(tmp_path / f"good.{kind}", table(3))
+    dp = reader(kind, [str(path), good], on_error="skip")
+    assert rows(dp) == table(3).to_pylist()
+    assert dp.stats()[f"read_{kind}"]["skipped"] == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_there_is_not_is_named(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"a.{kind}", table())
+    with pytest.raises(KeyError, match=r"the file has no column 'cost': its columns are \['id', 'price', 'kind'\]"):
+        list(reader(kind, [path], ["id", "cost"]))
+    with pytest.raises(KeyError, match=r"the filter looks at a column 'cost', and there are \['id', 'price', 'kind'\]"):
+        list(reader(kind, [path], ["id"], filter="cost > 3"))
+
+
+def damaged(path: Path) -> str:
+    """A file of three row groups, of the second of which a column cannot be read from its second page on."""
+    pq.write_table(
+        table(6000), path, row_group_size=2000, data_page_size=1000, use_dictionary=False, write_batch_size=100
+    )
+    content = bytearray(path.read_bytes())
+    column = pq.read_metadata(path).row_group(1).column(1)
+    start = column.data_page_offset + column.total_compressed_size // 2
+    content[start : start + 400] = b"\xff" * 400
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_a_damaged_page_is_named_by_row_group_column_and_row(tmp_path: Path) -> None:
+    path = damaged(tmp_path / "a.parquet")
+    with pytest.raises(OSError) as caught:  # noqa: PT011  the text is pyarrow's
+        list(reader("parquet", [path]))
+    column, group, item = caught.value.__notes__
+    assert column.startswith("column 'price' cannot be read, from row ")
+    assert 500 < int(column.split()[7]) <= 1000
+    assert group == "in row group 1 of the file"
+    assert f"on {path!r}" in item
+    assert len(rows(reader("parquet", [path], ["id", "kind"]))) == 6000
+
+
+def test_a_row_group_that_cannot_be_read_can_be_left_out(tmp_path: Path) -> None:
+    path = damaged(tmp_path / "a.parquet")
+    dp = reader("parquet", [path, path], batch_size=2000, on_error="skip")
+    assert [batch["id"][0].as_py() for batch in dp] == [0, 4000] * 2
+    assert dp.stats()["read_parquet"]["skipped"] == 2
+    assert dp.stats()["read_parquet"]["last_errors"][0].endswith(f"on ({path!r}, 1)")
+    assert_resumes_everywhere(lambda: reader("parquet", [path, path], batch_size=1000, on_error="skip"), passes=1)
+
+
+def test_a_damaged_row_of_text_is_named_and_what_follows_it_can_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(100)) + "x\n" + "5\n" * 100)
+    path = str(tmp_path / "a.csv")
+    with pytest.raises(pa.ArrowInvalid, match="Row #102: CSV conversion error to int64: invalid value 'x'") as caught:
+        list(reader("csv", [path]))
+    assert caught.value.__notes__[0].startswith("in block ")
+    dp = reader("csv", [path, path], on_error="skip")
+    ids = [row["id"] for row in rows(dp)]
+    assert ids == [*range(len(ids) // 2)] * 2
+    assert 50 < len(ids) // 2 <= 100
+    assert dp.stats()["read_csv"]["skipped"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_opening_and_reading_are_tried_again(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / f"a.{kind}", table())
+    failures = {"__init__": 2, "read": 3}
+
+    def failing(name: str) -> Any:
+        right = getattr(ColumnFile, name)
+
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if failures[name]:
+                failures[name] -= 1
+                raise OSError("not now")
+            return right(self, *args, **kwargs)
+
+        return method
+
+    for name in failures:
+        monkeypatch.setattr(ColumnFile, name, failing(name))
+    dp = reader(kind, [path], on_error=ps.Retry(3, backoff=0))
+    assert rows(dp) == table().to_pylist()
+    assert dp.stats()[f"read_{kind}"]["retried"] == 5
+
+
+def test_text_that_failed_once_is_read_on_from_where_it_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.csv", table(200))
+    failures = [5]
+    right = pa.csv.open_csv
+
+    def breaking(*args: Any) -> Iterator[Any]:
+        stream = right(*args)
+
+        class Batches:
+            schema = stream.schema
+
+            def __iter__(self) -> Iterator[Any]:
+                for number, batch in enumerate(stream):
+                    if number in failures:
+                        failures.remove(number)
+                        raise OSError("the connection is gone")
+                    yield batch
+
+            def close(self) -> None:
+                stream.close()
+
+        return Batches()  # type: ignore[return-value]
+
+    monkeypatch.setattr(pa.csv, "open_csv", breaking)
+    dp = reader("csv", [path], on_error=ps.Retry(1, backoff=0))
+    assert rows(dp) == table(200).to_pylist()
+    assert dp.stats()["read_csv"]["retried"] == 1
+
+
+def test_an_error_of_the_source_comes_after_the_files_before_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table(2))
+
+    def paths() -> Iterator[str]:
+        yield path
+        raise OSError("the listing broke off")
+
+    dp = ps.iter.IterableWrapper(paths(), deepcopy=False).read_parquet()
+    iterator = iter(dp)
+    assert next(iterator).num_rows == 2
+    with pytest.raises(OSError, match="broke off"):
+        next(iterator)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"columns": "id"}, TypeError, "columns must be a list of names"),
+        ({"columns": ["id", "id"]}, ValueError, "columns has a name twice"),
+        ({"filter": "id >"}, ValueError, "cannot be read"),
+        ({"batch_size": 0}, ValueError, "batch_size"),
+        ({"read_ahead": 0}, ValueError, "read_ahead"),
+        ({"on_error": "ignore"}, ValueError, "on_error"),
+        ({"unify": "yes"}, TypeError, "unify must be True, False or a pyarrow.Schema"),
+    ],
+)
+def test_wrong_arguments_raise_at_once(arguments: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        IterableWrapper([]).read_parquet(**arguments)
+
+
+def test_what_is_no_path_and_row_groups_of_no_parquet_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="a path must be a string or os.PathLike, and is of type int"):
+        list(reader("parquet", [3]))
+    path = write(tmp_path / "a.csv", table())
+    with pytest.raises(TypeError, match="Parquet files have row groups"):
+        list(reader("csv", [RowGroup(path, 0, 4)]))
+
+
+# Threads and files
+
+
+def test_threads_and_files_end_with_the_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[ColumnFile] = []
+    closed: list[ColumnFile] = []
+    make, close = ColumnFile.__init__, ColumnFile.close
+    monkeypatch.setattr(ColumnFile, "__init__", lambda self, *a, **k: (opened.append(self), make(self, *a, **k))[1])
+    monkeypatch.setattr(ColumnFile, "close", lambda self: (closed.append(self), close(self))[1])
+    paths = [write(tmp_path / f"{n}.parquet", table(20), 4) for n in range(5)]
+    before = threading.active_count()
+    dp = reader("parquet", paths, read_ahead=3)
+    iterator: Any = iter(dp)
+    next(iterator)
+    assert threading.active_count() > before
+    iterator.close()
+    assert threading.active_count() == before
+    assert len(opened) == len(closed) >= 1
+    list(dp)
+    assert threading.active_count() == before
+    assert {*map(id, opened)} == {*map(id, closed)}
+    iterator = iter(dp)
+    next(iterator)
+    del iterator, dp
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_a_program_that_ends_in_the_middle_of_passes_ends_quietly(tmp_path: Path, s3_server: S3Server) -> None:
+    bucket = s3_server.root / "columns-end"
+    bucket.mkdir()
+    for kind in KINDS:
+        write(bucket / f"a.{kind}", table(20_000), 1000)
+    code = f"""
+import penstock as ps
+for place in ({str(bucket)!r}, "s3://columns-end"):
+    for kind in {KINDS!r}:
+        dp = getattr(ps.iter.IterableWrapper([f"{{place}}/a.{{kind}}"] * 5), f"read_{{kind}}")(batch_size=10)
+        globals()[f"{{place}} {{kind}}"] = iter(dp)
+        next(globals()[f"{{place}} {{kind}}"])
+print("end")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (done.stdout, done.stderr, done.returncode) == ("end\n", "", 0)
+
+
+# Other places
+
+
+def test_files_in_memory_and_by_url_are_read(tmp_path: Path) -> None:
+    import fsspec
+
+    path = write(tmp_path / "a.parquet", table())
+    fsspec.filesystem("memory").pipe("/columns/a.parquet", Path(path).read_bytes())
+    for url in ("memory://columns/a.parquet", f"file://{path}"):
+        assert rows(reader("parquet", [url], ["id"], filter="id > 3")) == [{"id": n} for n in range(4, 10)]
+    with pytest.raises(FileNotFoundError):
+        list(reader("parquet", ["memory://columns/none.parquet"]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_objects_of_s3_are_read(tmp_path: Path, s3_server: S3Server, kind: str) -> None:
+    bucket = s3_server.root / f"columns-{kind}"
+    bucket.mkdir()
+    for n in range(2):
+        write(bucket / f"{n}.{kind}", table(100, n * 100), 40)
+    urls = [f"s3://{bucket.name}/{n}.{kind}" for n in range(2)]
+
+    def make(**more: Any) -> Any:
+        return reader(kind, urls, ["kind", "id"], filter="id > 20", batch_size=30, **more)
+
+    assert rows(make()) == table(200).select(["kind", "id"]).slice(21).to_pylist()
+    dp = make()
+    iterator = iter(dp)
+    first = [next(iterator), next(iterator)]
+    resumed = make()
+    resumed.load_state_dict(passed_on(dp))
+    del iterator
+    assert rows([*first, *resumed]) == rows(make())
+    with pytest.raises(FileNotFoundError, match="there is no such object"):
+        list(reader(kind, [f"s3://{bucket.name}/none"]))
+
+
+def test_of_an_object_only_the_columns_and_row_groups_wanted_are_fetched(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.pipes import object_ranges
+
+    bucket = s3_server.root / "columns-little"
+    bucket.mkdir()
+    random = np.random.default_rng(0)
+    wide = pa.table({f"x{n}": random.standard_normal(2**18) for n in range(16)} | {"id": range(2**18)})
+    pq.write_table(wide, bucket / "a.parquet", row_group_size=2**16, compression="none")
+    fetched: list[int] = []
+    right = object_ranges._Ranges.__call__
+    monkeypatch.setattr(
+        object_ranges._Ranges,
+        "__call__",
+        lambda self, start, end: (fetched.append(end - start), right(self, start, end))[1],
+    )
+    url = f"s3://{bucket.name}/a.parquet"
+    [batch] = reader("parquet", [url], ["x3"], filter=f"id >= {3 * 2**16}")
+    assert batch.num_rows == 2**16
+    assert sum(fetched) < 6 * 2**20 < (bucket / "a.parquet").stat().st_size // 5

@@ -1,0 +1,164 @@
+"""read_images, read_text and read_numpy: what files become, on disk and in S3, and what errors say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import penstock as ps
+from penstock import IterDataPipe
+from penstock.pipes.iter import IterableWrapper
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere
+from s3 import S3Server
+
+
+def paths(*files: Path) -> IterDataPipe[str]:
+    return IterableWrapper([str(file) for file in files])
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> list[Path]:
+    files = [tmp_path / name for name in ("red.png", "grey.jpg", "without_extension")]
+    Image.new("RGB", (4, 2), (255, 0, 0)).save(files[0])
+    Image.new("L", (3, 5), 128).save(files[1])
+    Image.new("RGBA", (2, 2), (0, 0, 255, 64)).save(files[2], "png")
+    return files
+
+
+def test_images_are_bytes_with_the_channels_first(images: list[Path]) -> None:
+    red, grey, blue = [row["image"] for row in paths(*images).read_images()]
+    assert {image.dtype for image in (red, grey, blue)} == {torch.uint8}
+    assert (red.shape, grey.shape, blue.shape) == ((3, 2, 4), (3, 5, 3), (3, 2, 2))
+    assert red[:, 0, 0].tolist() == [255, 0, 0]
+    assert len(paths(*images).read_images()) == 3
+
+
+def test_the_path_comes_beside_the_image_and_the_mode_says_what_the_channels_are(images: list[Path]) -> None:
+    rows = list(paths(*images).read_images(include_paths=True, mode="RGBA", max_workers=2))
+    assert [row["path"] for row in rows] == [str(path) for path in images]
+    assert [*rows[0]] == ["image", "path"]
+    assert rows[2]["image"][:, 0, 0].tolist() == [0, 0, 255, 64]
+    [grey] = paths(images[0]).read_images(mode="L")
+    assert grey["image"].shape == (1, 2, 4)
+    with pytest.raises(ValueError, match="mode must be 'L', 'RGB' or 'RGBA', and is 'BGR'"):
+        paths().read_images(mode="BGR")  # type: ignore[arg-type]
+
+
+def test_files_that_are_no_images_name_their_path_or_are_left_out(images: list[Path], tmp_path: Path) -> None:
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(images[0].read_bytes()[:50])
+    (tmp_path / "text.png").write_text("no image")
+    for name, error in (("cut.png", OSError), ("text.png", OSError), ("none.png", FileNotFoundError)):
+        with pytest.raises(error) as raised:
+            list(paths(images[0], tmp_path / name).read_images())
+        assert f"raised in ImageReader(), on '{tmp_path / name}'" in raised.value.__notes__[-1]
+    dp = paths(cut, images[0], tmp_path / "none.png").read_images(on_error="skip")
+    assert [row["image"].shape for row in dp] == [(3, 2, 4)]
+    assert dp.stats()["read_images"]["skipped"] == 2
+
+
+def test_text_is_a_row_for_each_line(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_bytes("one\r\n\n \ntwo ä".encode())
+    second.write_bytes(b"three\n")
+    assert [row["text"] for row in paths(first, second).read_text()] == ["one", "two ä", "three"]
+    assert [row["text"] for row in paths(first).read_text(drop_empty_lines=False)] == ["one", "", " ", "two ä"]
+    assert list(paths(second).read_text(include_paths=True)) == [{"text": "three", "path": str(second)}]
+    first.write_bytes("ä".encode("latin-1"))
+    assert list(paths(first).read_text(encoding="latin-1")) == [{"text": "ä"}]
+    with pytest.raises(UnicodeDecodeError) as raised:
+        list(paths(second, first).read_text())
+    assert str(first) in raised.value.__notes__[0]
+    assert list(paths(first, second).read_text(on_error="skip")) == [{"text": "three"}]
+    with pytest.raises(LookupError, match="unknown encoding"):
+        paths(first).read_text(encoding="utf-7-and-a-half")
+
+
+def test_resuming_text_reads_none_of_the_files_before(tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.txt" for number in range(3)]
+    for file in files:
+        file.write_text(f"{file.stem}\n{file.stem}\n")
+    with mock.patch.object(Pace, "step", 1):
+        dp = paths(*files).read_text()
+        iterator = iter(dp)
+        assert [next(iterator)["text"] for _ in range(3)] == ["0", "0", "1"]
+    files[0].write_text("changed\n" * 9)
+    resumed = paths(*files).read_text()
+    resumed.load_state_dict(dp.state_dict())
+    assert [row["text"] for row in resumed] == ["1", "2", "2"]
+
+
+def test_arrays_are_batches_of_their_rows(tmp_path: Path) -> None:
+    one, several = tmp_path / "one.npy", tmp_path / "several.npz"
+    np.save(one, np.arange(6, dtype=np.int16).reshape(3, 2))
+    np.savez(several, x=np.ones(2), y=np.ones((2, 2), bool))
+    [batch] = paths(one).read_numpy().to_tensors()
+    assert torch.equal(batch["data"], torch.arange(6, dtype=torch.int16).reshape(3, 2))
+    [batch] = paths(several).read_numpy(include_paths=True).to_tensors()
+    assert ([*batch], batch["y"].dtype, batch["path"]) == (["x", "y", "path"], torch.bool, [str(several)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("text.npy", "this is no file of NumPy's: it begins with b'no arr'"),
+        ("empty.npy", "this is no file of NumPy's"),
+        ("cut.npy", "expected 800 bytes|EOF"),
+        ("cut.npz", "the file is cut or damaged"),
+        ("objects.npy", "allow_pickle"),
+        ("scalar.npy", "column 'data' has a single value"),
+        ("uneven.npz", "'x' has 1, 'y' has 2"),
+    ],
+)
+def test_files_that_are_no_arrays_name_what_is_wrong_and_their_path(tmp_path: Path, name: str, text: str) -> None:
+    np.save(tmp_path / "whole.npy", np.ones(100))
+    np.savez(tmp_path / "uneven.npz", x=np.ones(1), y=np.ones(2))
+    np.save(tmp_path / "scalar.npy", np.array(3))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (tmp_path / "text.npy").write_text("no arrays")
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:300])
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "uneven.npz").read_bytes()[:200])
+    with pytest.raises(ValueError, match=text) as raised:
+        list(paths(tmp_path / name).read_numpy())
+    assert f"raised in NumpyReader(), on '{tmp_path / name}'" in raised.value.__notes__[-1]
+
+
+def test_objects_in_s3_are_read_too(s3_server: S3Server, images: list[Path]) -> None:
+    folder = s3_server.root / "files"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.png").write_bytes(images[0].read_bytes())
+    (folder / "a.txt").write_text("one\ntwo\n")
+    np.save(folder / "a.npy", np.arange(3))
+    [row] = IterableWrapper(["s3://files/a.png"]).read_images(include_paths=True)
+    assert (row["image"].shape, row["path"]) == ((3, 2, 4), "s3://files/a.png")
+    assert [row["text"] for row in IterableWrapper(["s3://files/a.txt"]).read_text()] == ["one", "two"]
+    [batch] = IterableWrapper(["s3://files/a.npy"]).read_numpy()
+    assert batch.to_pydict() == {"data": [0, 1, 2]}
+    with pytest.raises(FileNotFoundError):
+        list(IterableWrapper(["s3://files/none.npy"]).read_numpy())
+
+
+def test_all_resume_and_hold_the_laws(images: list[Path], tmp_path: Path) -> None:
+    text, arrays = tmp_path / "a.txt", tmp_path / "a.npy"
+    text.write_text("one\ntwo\nthree\n")
+    np.save(arrays, np.arange(3))
+
+    def told(row: dict[str, Any]) -> tuple[int, ...]:
+        return tuple(row["image"].shape)
+
+    assert_resumes_everywhere(lambda: paths(*images).read_images(max_workers=2).map(told))
+    assert_resumes_everywhere(lambda: paths(text, text).read_text())
+    for make in (
+        lambda: paths(*images).read_images(),
+        lambda: paths(text, text).read_text(),
+        lambda: paths(arrays, arrays).read_numpy(),
+    ):
+        ps.check_operator(make)

@@ -1,0 +1,269 @@
+"""rebatch, rows and shuffle_rows: which rows come in which batches, what is shared, and what their states hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, UserDict
+from collections.abc import Sequence
+from itertools import chain, islice, pairwise
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock import IterDataPipe
+from penstock.pipes.iter import IterableWrapper
+from penstock.registry import Pace
+from resuming import assert_resumes_everywhere, passed_on
+
+KINDS = ["arrow", "tensors", "arrays"]
+
+
+def batches(sizes: Sequence[int], kind: str = "arrow") -> list[Any]:
+    """Return batches whose rows are numbered."""
+    ends = np.cumsum([0, *sizes])
+    return [
+        {
+            "arrow": lambda ids: pa.record_batch({"id": ids, "text": [f"row {number}" for number in ids]}),
+            "tensors": lambda ids: {"id": torch.from_numpy(ids), "text": [f"row {number}" for number in ids]},
+            "arrays": lambda ids: {"id": ids, "text": np.array([f"row {number}" for number in ids], dtype=object)},
+        }[kind](np.arange(start, end))
+        for start, end in pairwise(ends)
+    ]
+
+
+def ids(batch: Any) -> list[int]:
+    """Return the numbers of the rows of a batch, in which the columns belong together."""
+    numbers: list[int] = batch["id"].to_pylist() if isinstance(batch, pa.RecordBatch) else batch["id"].tolist()
+    texts = batch["text"].to_pylist() if isinstance(batch, pa.RecordBatch) else [*batch["text"]]
+    assert texts == [f"row {number}" for number in numbers]
+    return numbers
+
+
+def source(sizes: Sequence[int], kind: str = "arrow") -> IterDataPipe[Any]:
+    return IterableWrapper(batches(sizes, kind), deepcopy=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sizes", [[3, 3, 3], [1, 0, 7, 1, 1], [0, 20], [5], []])
+@pytest.mark.parametrize("n", [1, 3, 4, 100])
+def test_rows_come_in_order_in_batches_of_n(kind: str, sizes: list[int], n: int) -> None:
+    expected = [[*range(sum(sizes))[start : start + n]] for start in range(0, sum(sizes), n)]
+    assert [ids(batch) for batch in source(sizes, kind).rebatch(n)] == expected
+    whole = [rows for rows in expected if len(rows) == n]
+    assert [ids(batch) for batch in source(sizes, kind).rebatch(n, drop_last=True)] == whole
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_keep_their_kind_and_types(kind: str) -> None:
+    [made] = source([2, 3], kind).rebatch(5)
+    [expected] = batches([5], kind)
+    if kind == "arrow":
+        assert made.schema == expected.schema
+    else:
+        assert {name: type(column) for name, column in made.items()} == {
+            name: type(column) for name, column in expected.items()
+        }
+        assert made["id"].dtype == expected["id"].dtype
+
+
+def test_rows_that_lie_in_one_batch_are_not_copied() -> None:
+    tensor = torch.arange(10)
+    parts = list(IterableWrapper([{"x": tensor}], deepcopy=False).rebatch(3))
+    assert [part["x"].data_ptr() - tensor.data_ptr() for part in parts] == [0, 24, 48, 72]
+    [batch] = batches([10])
+    address = batch.column("id").buffers()[1].address
+    made = list(IterableWrapper([batch], deepcopy=False).rebatch(3))
+    assert {part.column("id").buffers()[1].address for part in made} == {address}
+    assert (
+        next(iter(IterableWrapper([batch], deepcopy=False).rebatch(100))).column("id").buffers()[1].address == address
+    )
+
+
+def test_tables_and_tensors_of_all_dtypes_are_joined_and_drawn() -> None:
+    table = pa.table({"id": pa.chunked_array([[1], [2, 3]])})
+    assert [batch.to_pydict() for batch in IterableWrapper([table]).rebatch(2)] == [{"id": [1, 2]}, {"id": [3]}]
+    empty = pa.schema({"id": pa.int64()}).empty_table()
+    assert [batch.num_rows for batch in IterableWrapper([empty, table]).rebatch(3)] == [3]
+    for dtype in (torch.uint16, torch.uint32, torch.bfloat16, torch.bool):
+        items = [{"x": torch.tensor([[value]]).to(dtype)} for value in (0, 1, 1)]
+        [joined] = IterableWrapper(items).rebatch(3)
+        assert (joined["x"].dtype, joined["x"].to(torch.int64).flatten().tolist()) == (dtype, [0, 1, 1])
+        drawn = [batch["x"] for batch in IterableWrapper(items).shuffle_rows(3)]
+        assert sorted(torch.cat([x.to(torch.int64) for x in drawn]).flatten().tolist()) == [0, 1, 1]
+        assert {x.dtype for x in drawn} == {dtype}
+
+
+def test_mappings_that_are_no_dicts_are_batches_too() -> None:
+    items = [UserDict(x=torch.tensor([number])) for number in range(3)]
+    assert [batch["x"].tolist() for batch in IterableWrapper(items).rebatch(2)] == [[0, 1], [2]]
+
+
+def test_fixed_shape_tensors_of_arrow_are_joined_and_drawn() -> None:
+    items = [
+        pa.record_batch({"x": pa.FixedShapeTensorArray.from_numpy_ndarray(np.full((1, 2, 2), value))})
+        for value in range(4)
+    ]
+    [joined] = IterableWrapper(items).rebatch(4).to_tensors()
+    assert joined["x"].shape == (4, 2, 2)
+    drawn = torch.cat([batch["x"] for batch in IterableWrapper(items).shuffle_rows(4).to_tensors()])
+    assert sorted(drawn[:, 0, 0].tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([pa.record_batch({"a": [1]}), pa.record_batch({"a": ["x"]})], "(?s)different schemas.*a: int64.*a: string"),
+        ([{"a": torch.ones(1)}, {"b": torch.ones(1)}], r"different columns cannot be joined: \['a'\] and \['b'\]"),
+        ([{"a": torch.ones(1)}, {"a": torch.ones(1).long()}], "column 'a' is Tensor of torch.float32.*torch.int64"),
+        ([{"a": torch.ones(1, 2)}, {"a": torch.ones(1, 3)}], r"column 'a' is .*\(2,\) in one and .*\(3,\) in another"),
+        ([{"a": torch.ones(1)}, {"a": np.ones(1)}], "column 'a' is Tensor of .* and ndarray of"),
+        ([{"a": [1]}, pa.record_batch({"a": [1]})], "cannot be joined with a dict"),
+    ],
+)
+def test_batches_that_do_not_belong_together_are_an_error(items: list[Any], text: str) -> None:
+    for dp in (IterableWrapper(items).rebatch(2), IterableWrapper(items).shuffle_rows(2)):
+        with pytest.raises(ValueError, match=text):
+            list(dp)
+
+
+def test_what_is_no_column_batch_is_an_error() -> None:
+    for make in (lambda dp: dp.rebatch(2), lambda dp: dp.rows(), lambda dp: dp.shuffle_rows(2)):
+        with pytest.raises(TypeError, match="column batches are needed.* and this is of type list") as raised:
+            list(make(IterableWrapper([[1, 2]])))
+        assert "[1, 2]" in raised.value.__notes__[0]
+    for wrong in (lambda dp: dp.rebatch(0), lambda dp: dp.shuffle_rows(0)):
+        with pytest.raises(ValueError, match="at least 1|must be"):
+            wrong(IterableWrapper([]))
+
+
+@settings(deadline=None, max_examples=40)
+@given(sizes=st.lists(st.integers(0, 6), max_size=8), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
+def test_rebatch_and_rows_and_shuffle_rows_resume_after_every_item(sizes: list[int], n: int, kind: str) -> None:
+    assert_resumes_everywhere(lambda: source(sizes, kind).rebatch(n).map(ids), passes=1)
+    assert_resumes_everywhere(lambda: source(sizes, kind).rows().map(lambda row: row["text"]), passes=1)
+    assert_resumes_everywhere(lambda: source(sizes, kind).shuffle_rows(n).set_seed(3).map(ids), passes=2)
+
+
+def test_resuming_reads_no_batch_before_the_one_with_the_next_row() -> None:
+    read: list[int] = []
+    items = batches([4] * 10)
+
+    def make() -> IterDataPipe[Any]:
+        return IterableWrapper(range(10)).map(lambda number: read.append(number) or items[number]).rebatch(3)  # type: ignore[func-returns-value]
+
+    with mock.patch.object(Pace, "step", 1):
+        dp = make()
+        rows = [ids(batch) for batch in islice(dp, 8)][-1]
+        state = passed_on(dp)
+    read.clear()
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert rows == [21, 22, 23]
+    assert ids(next(iter(resumed))) == [24, 25, 26]
+    assert read == [5, 6]  # the batch that was in hand, and the one that has row 24
+
+
+def test_rows_are_dicts_of_plain_values_and_parts_of_tensors() -> None:
+    image = np.arange(8, dtype=np.uint8).reshape(2, 2, 2)
+    batch = pa.record_batch(
+        {
+            "id": [1, None],
+            "tags": [["a"], []],
+            "image": pa.FixedShapeTensorArray.from_numpy_ndarray(image),
+            "p": [0.5, 1],
+        }
+    )
+    first, second = IterableWrapper([batch]).rows()
+    assert (first["id"], first["tags"], second["id"], second["tags"], second["p"]) == (1, ["a"], None, [], 1.0)
+    assert torch.equal(second["image"], torch.from_numpy(image[1]))
+    [row, _] = IterableWrapper([{"x": torch.tensor([1, 2]), "y": np.ones((2, 3)), "z": ["a", "b"]}]).rows()
+    assert (row["x"], row["z"], type(row["x"]), row["y"].shape) == (1, "a", int, (3,))
+    assert len(list(IterableWrapper([pa.record_batch({"id": np.arange(3000)})]).rows())) == 3000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("buffer_rows", [1, 4, 10, 1000])
+def test_shuffled_rows_all_come_once_in_batches_of_the_size_that_came_in(kind: str, buffer_rows: int) -> None:
+    made = [ids(batch) for batch in source([4] * 8, kind).shuffle_rows(buffer_rows)]
+    assert sorted(chain(*made)) == [*range(32)]
+    assert [len(rows) for rows in made] == [4] * 8
+    uneven = [ids(batch) for batch in source([1, 9, 0, 2, 30, 3], kind).shuffle_rows(buffer_rows)]
+    assert sorted(chain(*uneven)) == [*range(45)]
+
+
+def test_a_buffer_of_all_rows_gives_every_order_as_often_and_a_small_one_mixes_neighbours() -> None:
+    dp = source([3]).shuffle_rows(3).set_seed(0)
+    orders = Counter(tuple(ids(next(iter(dp)))) for _ in range(1200))
+    assert len(orders) == 6
+    assert min(orders.values()) > 140
+    [*made] = source([10] * 100).shuffle_rows(100).set_seed(1)
+    order = np.array([*chain(*map(ids, made))])
+    assert np.corrcoef(order, np.arange(1000))[0, 1] > 0.9  # what comes late was read late
+    assert (order[:50] > 50).any()
+    assert (np.diff(order) == 1).sum() < 50
+
+
+def test_the_order_follows_from_the_seed_and_is_another_in_each_pass() -> None:
+    dp = source([4] * 5).shuffle_rows(8).set_seed(5)
+    first, second = [ids(batch) for batch in dp], [ids(batch) for batch in dp]
+    assert first != second
+    again = source([4] * 5).shuffle_rows(8).set_seed(5)
+    assert [[ids(batch) for batch in again], [ids(batch) for batch in again]] == [first, second]
+    assert [ids(batch) for batch in dp.set_shuffle(False)] == [ids(batch) for batch in batches([4] * 5)]
+
+
+def test_the_state_of_shuffle_rows_has_no_rows_and_less_than_a_byte_for_each_that_is_held() -> None:
+    dp = source([1000] * 100).shuffle_rows(20_000).set_seed(1)
+    for _ in islice(dp, 70):
+        pass
+    state = dp.state_dict()
+    assert len(json.dumps(state)) < 10_000
+    assert "row 1" not in json.dumps(state)
+
+
+def test_resuming_shuffle_rows_reads_again_from_the_oldest_row_held_and_not_from_the_start() -> None:
+    read: list[int] = []
+    items = batches([10] * 400)
+
+    def make() -> IterDataPipe[Any]:
+        numbers = IterableWrapper(range(400)).map(lambda number: read.append(number) or items[number])  # type: ignore[func-returns-value]
+        return numbers.shuffle_rows(100).set_seed(4)
+
+    with mock.patch.object(Pace, "step", 1):
+        dp = make()
+        for _ in islice(dp, 380):
+            pass
+        state = passed_on(dp)
+    rest = [ids(batch) for batch in dp.source.shuffle_rows(1)]  # the source is read again, from its start
+    assert len(rest) == 400
+    read.clear()
+    resumed = make()
+    resumed.load_state_dict(state)
+    assert len(list(resumed)) == 20
+    assert read[0] > 250
+
+
+def test_a_source_that_has_become_shorter_is_an_error() -> None:
+    dp = source([4] * 6).shuffle_rows(12).set_seed(1)
+    list(islice(dp, 3))
+    state = dp.state_dict()
+    shorter = source([4]).shuffle_rows(12).set_seed(1)
+    shorter.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="the source gave fewer rows than when the state was taken"):
+        list(shorter)
+
+
+def test_the_laws_hold_for_tables_too() -> None:
+    for make in (
+        lambda: source([3, 4, 5]).rebatch(4),
+        lambda: source([3, 4, 5]).rows(),
+        lambda: source([3, 4, 5]).shuffle_rows(4),
+    ):
+        ps.check_operator(make)

@@ -1,0 +1,108 @@
+"""Row groups as items: listed, shuffled, shared out, read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.pipes import column_formats
+from penstock.pipes.column_files import RowGroup
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    """Three files of five row groups with two rows each."""
+    made = [str(tmp_path / f"{n}.parquet") for n in range(3)]
+    for number, path in enumerate(made):
+        pq.write_table(pa.table({"id": range(number * 10, number * 10 + 10)}), path, row_group_size=2)
+    return made
+
+
+def ids(batches: Any) -> list[int]:
+    return [row for batch in batches for row in batch["id"].to_pylist()]
+
+
+def test_each_row_group_is_listed_with_its_rows(paths: list[str]) -> None:
+    groups = list(IterableWrapper(paths).list_row_groups())
+    assert groups == [RowGroup(path, number, 2) for path in paths for number in range(5)]
+
+
+def test_row_groups_that_cannot_match_are_not_listed(paths: list[str]) -> None:
+    groups = list(IterableWrapper(paths).list_row_groups("3 <= id < 5 or id == 29"))
+    assert [(group.url, group.number) for group in groups] == [(paths[0], 1), (paths[0], 2), (paths[2], 4)]
+
+
+def test_a_listing_resumes_anywhere(paths: list[str]) -> None:
+    assert_resumes_everywhere(lambda: IterableWrapper(paths).list_row_groups(), passes=2)
+    assert_resumes_everywhere(lambda: IterableWrapper(paths).shuffle_row_groups().set_seed(3), passes=2)
+
+
+def test_row_groups_are_read_as_they_come(paths: list[str]) -> None:
+    def make() -> Any:
+        return IterableWrapper(paths).list_row_groups().shuffle().set_seed(1).read_parquet(batch_size=1)
+
+    read = ids(make())
+    assert sorted(read) == [*range(30)]
+    assert read[::2] == [row - 1 for row in read[1::2]]  # row groups stay together
+    assert read[::2] != sorted(read[::2])
+    assert_resumes_everywhere(make, passes=2)
+
+
+def test_a_shuffled_listing_has_every_row_group_once_and_another_order_each_pass(paths: list[str]) -> None:
+    dp = IterableWrapper(paths).shuffle_row_groups().set_seed(0)
+    first, second = list(dp), list(dp)
+    assert sorted(first) == sorted(second) == list(IterableWrapper(paths).list_row_groups())
+    assert first != second
+    assert list(IterableWrapper(paths).shuffle_row_groups().set_seed(0)) == first
+    assert list(dp.set_shuffle(False)) == sorted(first)
+
+
+def test_shards_share_out_shuffled_row_groups(paths: list[str]) -> None:
+    dp = IterableWrapper(paths).shuffle_row_groups().sharding_filter().read_parquet()
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        loader.seed(5)
+        first, second = ids(loader), ids(loader)
+    assert sorted(first) == sorted(second) == [*range(30)]
+    assert first != second
+    with ps.DataLoader2(dp, reading_service=ps.InProcessReadingService()) as loader:
+        loader.seed(5)
+        assert sorted(ids(loader)) == [*range(30)]
+
+
+def test_the_footer_of_a_file_is_read_once_for_all_its_row_groups(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[bool] = []
+    right = column_formats.ParquetFormat.__init__
+
+    def counted(self: Any, open_stream: Any, options: Any, footer: Any = None) -> None:
+        known.append(footer is not None)
+        right(self, open_stream, options, footer)
+
+    groups = list(IterableWrapper(paths[:1]).list_row_groups())
+    monkeypatch.setattr(column_formats.ParquetFormat, "__init__", counted)
+    assert ids(IterableWrapper(groups).read_parquet(read_ahead=1)) == [*range(10)]
+    assert known == [False, True, True, True, True]
+
+
+def test_a_file_without_a_footer_is_named_or_left_out(paths: list[str], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(Path(paths[0]).read_bytes()[:-8])
+    with pytest.raises(pa.ArrowInvalid) as caught:
+        list(IterableWrapper([str(bad)]).list_row_groups())
+    assert caught.value.__notes__ == [f"penstock: raised in RowGroupLister(), on {str(bad)!r}"]
+    dp = IterableWrapper([paths[0], str(bad), paths[1]]).list_row_groups(on_error="skip")
+    assert [group.url for group in dp] == [paths[0]] * 5 + [paths[1]] * 5
+    assert dp.stats()["list_row_groups"]["skipped"] == 1
+
+
+def test_a_row_group_that_a_file_does_not_have_is_an_error(paths: list[str]) -> None:
+    with pytest.raises(IndexError, match="the file has 5 row groups, and none of number 7"):
+        list(IterableWrapper([RowGroup(paths[0], 7, 2)]).read_parquet())

@@ -1,0 +1,125 @@
+"""schema: what it tells of the items of a chain, and that the chain stays as it is."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import penstock as ps
+from penstock import IterDataPipe
+from penstock.pipes.iter import IterableWrapper
+from penstock.pipes.schema import schema
+
+Point = namedtuple("Point", "x y")
+IMAGES = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 2, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("item", "fields"),
+    [
+        (
+            pa.record_batch({"id": [1], "image": IMAGES}),
+            [("id", pa.int64(), None), ("image", pa.uint8(), (2, 3))],
+        ),
+        (pa.table({"id": ["a"]}), [("id", pa.string(), None)]),
+        (pd.DataFrame({"id": [1.0]}), [("id", np.dtype("float64"), None)]),
+        (
+            {"x": torch.ones(2, 3), "y": np.ones(2, np.int8), "z": ["a"], "n": 1},
+            [("x", torch.float32, (2, 3)), ("y", np.dtype("int8"), (2,)), ("z", list[str], None), ("n", int, None)],
+        ),
+        (Point(1, "a"), [("x", int, None), ("y", str, None)]),
+        ((1, "a"), [("0", int, None), ("1", str, None)]),
+        (torch.ones(3), [("item", torch.float32, (3,))]),
+        ("text", [("item", str, None)]),
+    ],
+)
+def test_the_fields_of_items_of_every_kind(item: Any, fields: list[Any]) -> None:
+    assert [tuple(field) for field in schema(IterableWrapper([item], deepcopy=False))] == fields
+
+
+def test_it_prints_as_a_table_and_is_read_by_name() -> None:
+    told = schema(IterableWrapper([{"image": torch.zeros(3, 8, 8), "label": 1, "tags": ["a"]}]))
+    assert repr(told).splitlines() == [
+        "name   dtype      shape",
+        "image  float32    (3, 8, 8)",
+        "label  int",
+        "tags   list[str]",
+    ]
+    assert (told.names, len(told), told["label"].dtype) == (["image", "label", "tags"], 3, int)
+    with pytest.raises(KeyError, match="there is no field 'z': the fields are"):
+        told["z"]
+
+
+class Counting:
+    """An iterable that knows how much of it was read, and whether it was closed."""
+
+    def __init__(self) -> None:
+        self.read = self.closed = 0
+
+    def __iter__(self) -> Iterator[int]:
+        try:
+            for number in range(100):
+                self.read += 1
+                yield number
+        finally:
+            self.closed += 1
+
+
+def test_it_looks_at_one_item_and_closes_what_it_opened() -> None:
+    items = Counting()
+    told = schema(IterableWrapper(items, deepcopy=False).map(lambda number: (number, str(number))))
+    assert (told.names, items.read, items.closed) == (["0", "1"], 1, 1)
+
+
+def test_a_pass_under_way_and_the_seeds_to_come_stay_as_they_are() -> None:
+    def chain() -> IterDataPipe[Any]:
+        torch.manual_seed(7)
+        return IterableWrapper(range(20)).shuffle()
+
+    expected = list(chain())
+    dp = chain()
+    schema(dp)
+    assert list(dp) == expected
+    dp = chain()
+    iterator = iter(dp)
+    first = next(iterator)
+    schema(dp)
+    assert [first, *iterator] == expected
+    state = dp.state_dict()
+    schema(dp)
+    assert dp.state_dict() == state
+
+
+def test_a_reader_is_asked_and_reads_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "price": [0.5, 1.5]}), path)
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    path.write_bytes(content[:4] + b"\xff" * (footer - 4) + content[footer:])
+    dp = IterableWrapper([str(path)]).read_parquet(columns=["price"])
+    with pytest.raises(OSError, match="numbers.parquet|thrift|page"):
+        list(dp)
+    for chain in (dp, dp.shuffle_rows(100).rebatch(2), dp.filter(bool).prefetch(2)):
+        assert [tuple(field) for field in schema(chain)] == [("price", pa.float64(), None)]
+
+
+def test_map_style_chains_have_a_schema_too() -> None:
+    assert schema(ps.map.SequenceWrapper([(1, "a")])).names == ["0", "1"]
+
+
+def test_what_cannot_be_looked_at_is_an_error() -> None:
+    items = iter([1, 2])
+    with pytest.raises(TypeError, match="IterableWrapper reads an iterator, which cannot be looked at without taking"):
+        schema(IterableWrapper(items).map(str))
+    assert list(items) == [1, 2]
+    with pytest.raises(ValueError, match="gives no item"):
+        schema(IterableWrapper([]))

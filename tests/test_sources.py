@@ -1,0 +1,195 @@
+"""Chains over files with columns, by one call: what is listed, what folders say, what is not opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.pipes.column_files import ColumnFile
+from penstock.pipes.iter import IterableWrapper, TableFileLister
+from penstock.registry import seed_graph
+from resuming import assert_resumes_everywhere
+from s3 import S3Server
+
+
+def write(path: Path, *ids: int) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": [*ids]}), path, row_group_size=2)
+    return str(path)
+
+
+def rows(batches: Any) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def ids(batches: Any) -> list[int]:
+    return [row["id"] for row in rows(batches)]
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    folder = tmp_path / "sales"
+    for n, (year, shop) in enumerate([(2023, "a b"), (2023, "7"), (2024, "7")]):
+        write(folder / f"year={year}" / f"shop={shop.replace(' ', '%20')}" / "0.parquet", n * 10, n * 10 + 1)
+    return folder
+
+
+# What is read
+
+
+def test_a_file_a_list_a_folder_and_a_pattern_are_read_in_sorted_order(tmp_path: Path) -> None:
+    b, a = write(tmp_path / "b.parquet", 2), write(tmp_path / "a.parquet", 1)
+    c = write(tmp_path / "below" / "c.parquet", 3)
+    assert ids(ps.read_parquet(a)) == ids(ps.read_parquet(Path(a))) == [1]
+    assert ids(ps.read_parquet([b, a])) == [2, 1]
+    assert ids(ps.read_parquet(str(tmp_path))) == [1, 2, 3]
+    assert ids(ps.read_parquet(f"{tmp_path}/")) == [1, 2, 3]
+    assert ids(ps.read_parquet(f"{tmp_path}/*.parquet")) == [1, 2]
+    assert ids(ps.read_parquet(f"{tmp_path}/**/[bc].parquet")) == [2, 3]
+    assert ids(ps.read_parquet([c, f"{tmp_path}/a*"])) == [3, 1]
+
+
+def test_of_a_folder_only_files_of_the_format_are_read_that_are_not_hidden(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 1)
+    for name in ("_SUCCESS", "_metadata.parquet", ".a.parquet", "notes.txt", "_temporary/b.parquet", ".git/c.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"not of the data")
+    assert list(TableFileLister(str(tmp_path), "parquet")) == [path]
+
+
+def test_a_place_without_files_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no file \*\.parquet.*; those of other names come by a pattern"
+    ):
+        list(ps.read_parquet(str(tmp_path)))
+    with pytest.raises(FileNotFoundError, match="no file matches"):
+        list(ps.read_parquet(f"{tmp_path}/*.parquet"))
+    with pytest.raises(FileNotFoundError):
+        list(ps.read_parquet(f"{tmp_path}/none"))
+    assert list(ps.read_parquet(f"{tmp_path}/none", on_error="skip")) == []
+    with pytest.raises(ValueError, match="kind must be one of 'parquet', 'csv', 'json', 'ipc', 'orc'"):
+        TableFileLister(".", "excel")
+
+
+def test_every_format_has_a_source(tmp_path: Path) -> None:
+    content = pa.table({"id": [1, 2]})
+    pa.feather.write_feather(content, str(tmp_path / "a.feather"))
+    pa.orc.write_table(content, str(tmp_path / "a.orc"))
+    (tmp_path / "a.csv").write_text("id;x\n1;0\n2;0\n")
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    place = str(tmp_path)
+    assert ids(ps.read_ipc(place)) == ids(ps.read_orc(place)) == ids(ps.read_json(place, block_size=100)) == [1, 2]
+    assert rows(ps.read_csv(place, ["id"], "x == 0", 1, delimiter=";")) == [{"id": 1}, {"id": 2}]
+
+
+def test_a_source_shows_the_chain_that_it_is(tmp_path: Path) -> None:
+    shown = repr(ps.read_parquet("data", ["id"], "id > 3", shuffle_row_groups=True)).split("\n    ")
+    assert shown == [
+        "TableFileLister('data', kind='parquet', filter='id > 3')",
+        ".shuffle_row_groups('id > 3')",
+        ".sharding_filter()",
+        ".read_parquet(['id'], filter='id > 3')",
+    ]
+
+
+# Folders that say something
+
+
+def test_folders_give_columns_of_the_type_that_all_values_have(sales: Path) -> None:
+    dp = ps.read_parquet(str(sales))
+    assert dp.schema() == pa.schema([("id", pa.int64()), ("year", pa.int64()), ("shop", pa.string())])
+    batches = list(dp)
+    assert {batch.schema for batch in batches} == {dp.schema()}
+    assert rows(batches)[::2] == [
+        {"id": 10, "year": 2023, "shop": "7"},
+        {"id": 0, "year": 2023, "shop": "a b"},
+        {"id": 20, "year": 2024, "shop": "7"},
+    ]
+    assert rows(ps.read_parquet(f"{sales}/year=2024"))[0] == {"id": 20, "year": 2024, "shop": 7}
+    assert rows(ps.read_parquet(str(sales), ["shop"], "year == 2024")) == [{"shop": "7"}] * 2
+    assert ps.read_parquet(str(sales), hive=False).schema().names == ["id"]
+
+
+def test_a_folder_without_a_value_gives_null_and_goes_before_a_column_of_the_file(tmp_path: Path) -> None:
+    write(tmp_path / "id=5" / "a.parquet", 1)
+    write(tmp_path / "id=__HIVE_DEFAULT_PARTITION__" / "a.parquet", 2)
+    dp = ps.read_parquet(str(tmp_path))
+    assert dp.schema() == pa.schema([("id", pa.int64())])
+    assert ids(dp) == [5, None]
+    assert ids(ps.read_parquet(str(tmp_path), filter="id is None")) == [None]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("filter", ["year == 2024 and id > 0", (pc.field("year") == 2024) & (pc.field("id") > 0)])
+def test_files_that_cannot_match_by_their_folders_are_not_opened(
+    sales: Path, filter: Any, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    right = ColumnFile.__init__
+    monkeypatch.setattr(
+        ColumnFile,
+        "__init__",
+        lambda self, origin, *a, **k: (opened.append(origin.url), right(self, origin, *a, **k))[1],
+    )
+    assert ids(ps.read_parquet(str(sales), filter=filter, shuffle_row_groups=shuffled)) == [20, 21]
+    assert opened
+    assert {url.split("/")[-3] for url in opened} == {"year=2024"}
+
+
+def test_a_filter_on_folders_alone_and_one_that_nothing_matches(sales: Path) -> None:
+    assert ids(ps.read_parquet(str(sales), filter="shop in ['a b']")) == [0, 1]
+    assert list(ps.read_parquet(str(sales), filter="year > 2030")) == []
+
+
+# Shards, orders, states
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_sources_resume_anywhere(sales: Path, shuffled: bool) -> None:
+    def make() -> Any:
+        dp = ps.read_parquet(str(sales), ["id"], batch_size=1, shuffle_row_groups=shuffled)
+        seed_graph(dp, 3)
+        return dp
+
+    assert_resumes_everywhere(make, passes=2)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_workers_share_out_a_source(sales: Path, shuffled: bool) -> None:
+    dp = ps.read_parquet(str(sales), shuffle_row_groups=shuffled)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert sorted(ids(loader)) == [0, 1, 10, 11, 20, 21]
+
+
+def test_roots_come_from_a_pipe_too(sales: Path) -> None:
+    roots = IterableWrapper([str(sales / "year=2024"), str(sales / "year=2023")])
+    origins = list(roots.list_table_files("parquet"))
+    assert [dict(origin.partition)["year"] for origin in origins] == [2024, 2023, 2023]
+    assert {origin.types for origin in origins} == {("int64", "string")}
+
+
+# Other places
+
+
+def test_a_folder_of_s3_is_read(s3_server: S3Server) -> None:
+    bucket = s3_server.root / "sources"
+    for year in (2023, 2024):
+        write(bucket / "sales" / f"year={year}" / "0.parquet", year * 10, year * 10 + 1)
+    for place in ("s3://sources/sales", "s3://sources/sales/", "s3://sources/sales/*/*.parquet"):
+        assert ids(ps.read_parquet(place)) == [20230, 20231, 20240, 20241]
+    dp = ps.read_parquet("s3://sources/sales", ["year", "id"], "year == 2024 and id == 20241")
+    assert rows(dp) == [{"year": 2024, "id": 20241}]
+    assert sorted(ids(ps.read_parquet("s3://sources/sales", shuffle_row_groups=True))) == [20230, 20231, 20240, 20241]
+    given = {"endpoint_url": s3_server.endpoint, "key": s3_server.key, "secret": s3_server.secret}
+    assert len(ids(ps.read_parquet("s3://sources/sales", storage_options=given))) == 4
+    with pytest.raises(FileNotFoundError):
+        list(ps.read_parquet("s3://sources/none"))

@@ -1,0 +1,122 @@
+"""from_items, from_arrow, from_pandas, from_numpy and from_torch: chains that begin in memory."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+import penstock as ps
+from penstock import IterDataPipe
+from penstock.pipes.table_sources import from_arrow, from_items, from_numpy, from_pandas, from_torch
+from resuming import assert_resumes_everywhere
+
+
+def rows(dp: IterDataPipe[pa.RecordBatch]) -> list[list[Any]]:
+    return [batch.column(0).to_pylist() for batch in dp]
+
+
+def test_items_come_as_they_are() -> None:
+    items = [{"id": 1}, {"id": 2}]
+    assert all(made is item for made, item in zip(from_items(items), items, strict=True))
+    assert list(from_items(range(3))) == [0, 1, 2]
+
+
+def test_tables_come_in_batches_that_share_their_memory() -> None:
+    table = pa.table({"id": range(5)})
+    assert rows(from_arrow(table, 2)) == [[0, 1], [2, 3], [4]]
+    assert rows(from_arrow([table.slice(0, 3), table.to_batches()[0].slice(3)], 4)) == [[0, 1, 2, 3], [4]]
+    [whole] = from_arrow(table)
+    assert whole.column(0).buffers()[1].address == table.column(0).chunk(0).buffers()[1].address
+    assert list(from_arrow([])) == []
+
+
+def test_a_table_travels_to_workers_once() -> None:
+    table = pa.table({"id": np.arange(10_000)})
+    assert len(pickle.dumps(from_arrow(table, 10))) < 100_000
+
+
+def test_data_frames_come_without_their_index() -> None:
+    frame = pd.DataFrame({"id": [1, 2, 3], "text": ["a", None, "c"]}, index=[5, 6, 7])
+    batches = list(from_pandas(frame, 2))
+    assert [batch.to_pydict() for batch in batches] == [{"id": [1, 2], "text": ["a", None]}, {"id": [3], "text": ["c"]}]
+    assert rows(from_pandas([frame, frame])) == [[1, 2, 3, 1, 2, 3]]
+
+
+def test_arrays_come_as_columns_of_their_shape() -> None:
+    [batch] = from_numpy(np.arange(12).reshape(2, 2, 3)).to_tensors()
+    assert torch.equal(batch["data"], torch.arange(12).reshape(2, 2, 3))
+    made = list(from_numpy({"x": np.zeros((3, 2), np.float32), "y": torch.arange(3)}, 2).to_tensors())
+    assert [(part["x"].shape, part["y"].tolist()) for part in made] == [((2, 2), [0, 1]), ((1, 2), [2])]
+    assert rows(from_numpy([np.arange(2), np.arange(2)])) == [[0, 1, 0, 1]]
+
+
+class Letters(IterableDataset[str]):
+    def __iter__(self) -> Iterator[str]:
+        return iter("abc")
+
+
+class Squares(Dataset[int]):
+    def __init__(self) -> None:
+        self.read: list[int] = []
+
+    def __getitem__(self, index: int) -> int:
+        self.read.append(index)
+        return index * index
+
+    def __len__(self) -> int:
+        return 4
+
+
+def test_data_sets_of_torch_are_read_by_index_or_iterated() -> None:
+    assert [number.item() for (number,) in from_torch(TensorDataset(torch.arange(3)))] == [0, 1, 2]
+    assert list(from_torch(Letters())) == ["a", "b", "c"]
+    assert list(from_torch(Squares())) == [0, 1, 4, 9]
+
+
+def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
+    squares = Squares()
+    dp = from_torch(squares).sharding_filter()
+    dp.apply_sharding(2, 1)
+    assert list(dp) == [1, 9]
+    assert squares.read == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: from_items(3), TypeError, "needs an iterable"),  # type: ignore[arg-type]
+        (lambda: from_arrow(3), TypeError, "from_arrow takes tables and record batches of pyarrow"),
+        (lambda: from_pandas(3), TypeError, "from_pandas takes data frames of pandas"),  # type: ignore[arg-type]
+        (lambda: from_pandas(pd.DataFrame({"x": [1, "a"]})), ValueError, "column 'x', row 1: "),
+        (lambda: from_numpy([[1, 2]]), TypeError, "from_numpy takes arrays, and column 'data' is a list"),  # type: ignore[list-item]
+        (lambda: from_numpy(np.ones(2, complex)), TypeError, "column 'data': "),
+        (lambda: from_numpy({"x": np.ones(1), "y": np.ones(2)}), ValueError, "'x' has 1, 'y' has 2"),
+        (lambda: from_torch(3), TypeError, "needs a sequence"),  # type: ignore[arg-type]
+        (lambda: from_arrow(pa.table({"x": [1]}), 0), ValueError, "n must be"),
+    ],
+)
+def test_what_is_no_source_raises_at_once(make: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_tables_of_different_schemas_are_an_error() -> None:
+    with pytest.raises(ValueError, match="different schemas"):
+        list(from_arrow([pa.table({"x": [1]}), pa.table({"x": ["a"]})]))
+
+
+def test_sources_hold_the_laws_and_resume() -> None:
+    for make in (
+        lambda: from_arrow([pa.table({"id": [1, 2, 3]}), pa.table({"id": [4, 5, 6, 7]})], 2),
+        lambda: from_torch(Squares()),
+    ):
+        ps.check_operator(make)
+        assert_resumes_everywhere(make)

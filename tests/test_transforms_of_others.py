@@ -1,0 +1,144 @@
+"""Tokenizers, and the transforms of torchvision and torchaudio, are functions in a chain like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import penstock as ps
+from penstock.runner.torch_batches import iter_torch_batches
+from resuming import assert_resumes_everywhere
+
+pytestmark = pytest.mark.timeout(50)
+
+TEXTS = ["a pipe feeds the turbine", "the turbine turns", "water", "the water turns the turbine"]
+rows = ps.iter.IterableWrapper([{"text": text, "label": number} for number, text in enumerate(TEXTS)])
+
+
+def imported(name: str) -> ModuleType:
+    """A module, or skip the test: it is not installed, or was built for another torch."""
+    try:
+        return pytest.importorskip(name, exc_type=ImportError)
+    except (RuntimeError, OSError) as error:
+        pytest.skip(f"{name} does not load with torch {torch.__version__}: {error}")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    trainer = tokenizers.trainers.BpeTrainer(special_tokens=["[PAD]", "[UNK]"], vocab_size=60, show_progress=False)
+    made.train_from_iterator(TEXTS, trainer)
+    return made
+
+
+def padded(tokenizer: Any) -> Callable[[list[str]], torch.Tensor]:
+    def ids(texts: list[str]) -> torch.Tensor:
+        encoded = [torch.tensor(each.ids) for each in tokenizer.encode_batch(texts)]
+        return torch.nn.utils.rnn.pad_sequence(encoded, batch_first=True)
+
+    return ids
+
+
+def decoded(tokenizer: Any, ids: Any) -> str:
+    """The text of ids, of which each stands for a part of a word."""
+    return "".join(tokenizer.id_to_token(number) for number in ids if number)
+
+
+def test_a_tokenizer_maps_rows(tokenizer: Any) -> None:
+    dp = rows.map(lambda text: tokenizer.encode(text).ids, input_col="text", output_col="ids")
+    assert [decoded(tokenizer, row["ids"]) for row in dp] == [text.replace(" ", "") for text in TEXTS]
+    assert [row["label"] for row in dp] == [0, 1, 2, 3]
+
+
+def test_a_tokenizer_maps_batches_of_columns(tokenizer: Any) -> None:
+    table = pa.record_batch({"text": TEXTS, "label": [0, 1, 2, 3]})
+    encode = padded(tokenizer)
+    dp = ps.iter.IterableWrapper([table]).to_tensors().map(encode, input_col="text", output_col="ids")
+    (batch,) = dp
+    assert batch["ids"].shape[0] == 4
+    assert [decoded(tokenizer, ids) for ids in batch["ids"].tolist()] == [text.replace(" ", "") for text in TEXTS]
+    first, second = dp.rebatch(2)
+    assert torch.equal(torch.cat([first["ids"], second["ids"]]), batch["ids"])
+    assert second["label"].tolist() == [2, 3]
+
+
+def test_a_tokenizer_travels_to_processes_and_resumes(tokenizer: Any) -> None:
+    expected = [tokenizer.encode(text).ids for text in TEXTS]
+    dp = rows.sharding_filter().map(lambda row: tokenizer.encode(row["text"]).ids)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert list(loader) == expected
+    assert list(rows.processpool_map(lambda row: tokenizer.encode(row["text"]).ids, max_workers=1)) == expected
+    assert_resumes_everywhere(lambda: rows.shuffle().set_seed(1).map(lambda row: tokenizer.encode(row["text"]).ids), 2)
+
+
+def test_a_tokenizer_pads_in_collate_fn(tokenizer: Any) -> None:
+    encode = padded(tokenizer)
+
+    def collated(batch: list[dict[str, Any]]) -> tuple[torch.Tensor, list[int]]:
+        return encode([row["text"] for row in batch]), [row["label"] for row in batch]
+
+    by_call = list(iter_torch_batches(rows, 2, collate_fn=collated))
+    by_chain = list(rows.batch(2).collate({"text": encode}))
+    assert [labels for _, labels in by_call] == [[0, 1], [2, 3]]
+    for (ids, _), batch in zip(by_call, by_chain, strict=True):
+        assert torch.equal(ids, batch["text"])
+
+
+def images(count: int) -> Any:
+    return ps.iter.IterableWrapper(
+        [{"image": np.full((8, 8, 3), 40 * number, np.uint8), "label": number} for number in range(count)]
+    )
+
+
+def test_transforms_of_torchvision_map_images() -> None:
+    v2 = imported("torchvision.transforms.v2")
+    transform = v2.Compose(
+        [v2.ToImage(), v2.Resize((4, 4)), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
+    )
+    dp = images(5).sharding_filter().map(transform, input_col="image").batch(2).collate()
+    batches = list(dp)
+    assert [tuple(batch["image"].shape) for batch in batches] == [(2, 3, 4, 4), (2, 3, 4, 4), (1, 3, 4, 4)]
+    assert batches[1]["image"][1, 0, 0, 0].item() == pytest.approx(120 / 255 * 2 - 1, abs=1e-6)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(1)) as loader:
+        for seen, batch in zip(loader, batches, strict=True):
+            assert torch.equal(seen["image"], batch["image"])
+
+
+def test_random_transforms_of_torchvision_are_the_same_in_workers_after_resuming() -> None:
+    v2 = imported("torchvision.transforms.v2")
+    crop = v2.Compose([v2.ToImage(), v2.RandomCrop(4), v2.RandomHorizontalFlip()])
+    gradient = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
+
+    def loader(workers: int) -> ps.DataLoader2[Any]:
+        dp = ps.iter.IterableWrapper(range(8)).sharding_filter().map(lambda _: crop(gradient))
+        made = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers, num_shards=2))
+        made.seed(3)
+        return made
+
+    with loader(2) as whole:
+        expected = [image.tolist() for image in whole]
+    assert expected[0] != expected[1]
+    with loader(1) as stopped, loader(2) as resumed:
+        running = iter(stopped)
+        begun = [next(running).tolist() for _ in range(3)]
+        resumed.load_state_dict(stopped.state_dict())
+        assert begun + [image.tolist() for image in resumed] == expected
+
+
+def test_transforms_of_torchaudio_map_sound() -> None:
+    transforms = imported("torchaudio.transforms")
+    spectrogram = transforms.Spectrogram(n_fft=64)
+    tone = torch.sin(torch.arange(640) * 2 * torch.pi * 8 / 64)
+    dp = ps.iter.IterableWrapper([(tone * n, n) for n in range(1, 4)]).map(spectrogram, input_col=0).batch(3).collate()
+    ((power, label),) = dp
+    assert power.shape[:2] == (3, 33)
+    assert power.mean(dim=2).argmax(dim=1).tolist() == [8, 8, 8]
+    assert label.tolist() == [1, 2, 3]
