@@ -68,6 +68,7 @@ with loader(20) as wrong:
         wrong.load_state_dict(states[0])
     except ValueError as error:
         say(str(error))
+    dist.barrier()  # or one ends while the other is still connecting
 """
     said = run_ranks(tmp_path, program(service, code))
     assert [rank[0] for rank in said] == [[True, True]] * 2
