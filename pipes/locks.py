@@ -12,8 +12,8 @@ from typing import Self
 
 __all__ = ["FileLock"]
 
-_PAUSE = 0.05
-"""Seconds between two attempts: the system's own way of waiting for a lock knows neither a limit nor giving up."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+"""Seconds between attempts, each twice the one before: the system's own way of waiting knows no limit or giving up."""
 
 
 class FileLock:
@@ -32,14 +32,15 @@ class FileLock:
         self._file = -1
 
     def __enter__(self) -> Self:
-        deadline = time.monotonic() + self._timeout
+        deadline, pause = time.monotonic() + self._timeout, _FIRST_PAUSE
         while not self._taken():
             if time.monotonic() > deadline:
                 raise TimeoutError(
                     f"{self.path!r} is held by {self._owner()}, which has not given it back within {self._timeout} s"
                 )
-            if self._given_up.wait(_PAUSE):
+            if self._given_up.wait(pause):
                 raise InterruptedError(f"the pass was given up while it waited for {self.path!r}")
+            pause = min(2 * pause, _LONGEST_PAUSE)
         return self
 
     def __exit__(

@@ -166,6 +166,7 @@ class DataLoader2(Generic[T]):
             **pack(self.datapipe, node),
             "read_through": chain_shape(self._initialized()),
             "num_shards": self.reading_service.num_shards,
+            "rank": self.reading_service.rank,
             "seed": self._base_seed(),
             "epoch": self._epoch,
         }
@@ -177,11 +178,17 @@ class DataLoader2(Generic[T]):
 
         Raises ValueError when the state is of another chain or version, or of another way to read it.
         """
-        check_state(self.datapipe, state_dict, "read_through", "num_shards", "seed", "epoch")
+        check_state(self.datapipe, state_dict, "read_through", "num_shards", "rank", "seed", "epoch")
         if list(state_dict["read_through"]) != chain_shape(self._initialized()):
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
                 f"reads through {_one_line(chain_shape(self._initialized()))}: use the same kind of reading service"
+            )
+        node = unfold(state_dict["state"])
+        if node is not None and state_dict["rank"] != self.reading_service.rank:
+            raise ValueError(
+                f"the state is {_of_rank(state_dict['rank'])}, and this loader's would be "
+                f"{_of_rank(self.reading_service.rank)}: every rank needs the state that it saved itself"
             )
         replace_live_iterator(self._read)
         if self._under_way:
@@ -189,7 +196,6 @@ class DataLoader2(Generic[T]):
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
         self._seed, self._epoch = state_dict["seed"], state_dict["epoch"]
-        node = unfold(state_dict["state"])
         repeated = {} if node is None else dict(node.get("repeated", ()))
         self._place = None if repeated else node
         for reader in self._readers():
@@ -299,3 +305,7 @@ def _readable(chain: Any) -> IterDataPipe[Any]:
 
 def _one_line(shape: list[str]) -> str:
     return " ← ".join(line.strip() for line in shape)
+
+
+def _of_rank(rank: list[int] | None) -> str:
+    return "of no rank" if rank is None else f"that of rank {rank[0]} of {rank[1]}"

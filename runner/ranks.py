@@ -36,6 +36,11 @@ class DistributedReadingService(ReadingServiceInterface):
         self.timeout = timeout
         self.require_sharding = require_sharding
         self._ranks: AllRanks | None = None
+        self._rank: list[int] | None = None
+
+    @property
+    def rank(self) -> list[int] | None:
+        return self._rank
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         if not dist.is_available() or not dist.is_initialized():
@@ -47,7 +52,7 @@ class DistributedReadingService(ReadingServiceInterface):
         if ranks > 1 and self.require_sharding and not sharding_points(datapipe, level):
             raise RuntimeError(missing_sharding_point(datapipe, "ranks", ranks))
         apply_sharding(datapipe, ranks, dist.get_rank(), level)
-        self._ranks = AllRanks(self.timeout)
+        self._ranks, self._rank = AllRanks(self.timeout), [dist.get_rank(), ranks]
         self._end = datapipe if isinstance(datapipe, FullSync) else FullSync(datapipe, self.timeout)
         return self._end
 
@@ -91,6 +96,10 @@ class SequentialReadingService(ReadingServiceInterface):
         for service in self.reading_services:
             if service.num_shards is not None:
                 service.num_shards = number
+
+    @property
+    def rank(self) -> list[int] | None:
+        return self.reading_services[0].rank if self.reading_services else None  # only the first may have ranks
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         for service in self.reading_services:

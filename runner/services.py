@@ -37,6 +37,11 @@ class ReadingServiceInterface(ABC):
         if number is not None:
             raise ValueError(f"{type(self).__name__} does not read in parts, and the state is of {number} parts")
 
+    @property
+    def rank(self) -> list[int] | None:
+        """Which rank of how many reads here; a state in the middle of an epoch contains it, and only it goes on."""
+        return None
+
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """Return the chain that the loader is to read in place of the user's. Called once, before the first epoch."""

@@ -19,7 +19,7 @@ import pytest
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
-from penstock.pipes import locks, saving
+from penstock.pipes import saving
 from penstock.pipes.locks import FileLock
 from resuming import assert_resumes_everywhere, passed_on
 
@@ -675,7 +675,6 @@ def test_a_lock_whose_file_was_removed_before_it_was_taken_is_not_taken_for_one(
 
     is_named = FileLock._is_named
     monkeypatch.setattr(FileLock, "_is_named", removed_once)
-    monkeypatch.setattr(locks, "_PAUSE", 0.001)
     with FileLock(path, 5, given_up) as lock:
         assert len(taken) == 2
         assert not lock.left_behind
