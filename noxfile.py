@@ -70,6 +70,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.resuming")
     session.run("python", "-m", "benchmarks.scale")
     session.run("python", "-m", "benchmarks.object_storage")
+    session.run("python", "-m", "benchmarks.columns")
 
 
 @nox.session

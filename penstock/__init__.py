@@ -14,7 +14,9 @@ if not (_Path(__file__).parent / "registry").is_dir():
 
 from . import checkpoint
 from .pipes import iter, map
+from .pipes.schema import schema
 from .pipes.sources import read_csv, read_ipc, read_json, read_orc, read_parquet
+from .pipes.table_sources import from_arrow, from_items, from_numpy, from_pandas, from_torch
 from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, check_operator, functional_datapipe
 from .runner import (
     DataLoader2,
@@ -23,6 +25,7 @@ from .runner import (
     MultiProcessingReadingService,
     ReadingServiceInterface,
     SequentialReadingService,
+    iter_torch_batches,
 )
 
 __all__ = [
@@ -39,12 +42,19 @@ __all__ = [
     "Skip",
     "check_operator",
     "checkpoint",
+    "from_arrow",
+    "from_items",
+    "from_numpy",
+    "from_pandas",
+    "from_torch",
     "functional_datapipe",
     "iter",
+    "iter_torch_batches",
     "map",
     "read_csv",
     "read_ipc",
     "read_json",
     "read_orc",
     "read_parquet",
+    "schema",
 ]

@@ -18,12 +18,15 @@ import penstock.pipes.iter.disk_cache
 import penstock.pipes.iter.fields
 import penstock.pipes.iter.file_cache
 import penstock.pipes.iter.files
+import penstock.pipes.iter.formats
 import penstock.pipes.iter.group
 import penstock.pipes.iter.hash
 import penstock.pipes.iter.interleave
 import penstock.pipes.iter.iopath
 import penstock.pipes.iter.join
 import penstock.pipes.iter.lines
+import penstock.pipes.iter.list_tables
+import penstock.pipes.iter.map_pool
 import penstock.pipes.iter.mix
 import penstock.pipes.iter.number
 import penstock.pipes.iter.online
@@ -33,7 +36,11 @@ import penstock.pipes.iter.parallel
 import penstock.pipes.iter.parse
 import penstock.pipes.iter.part
 import penstock.pipes.iter.rar
+import penstock.pipes.iter.read_columns
+import penstock.pipes.iter.read_files
+import penstock.pipes.iter.rebatch
 import penstock.pipes.iter.repeat
+import penstock.pipes.iter.row_groups
 import penstock.pipes.iter.s3
 import penstock.pipes.iter.save
 import penstock.pipes.iter.select
@@ -44,6 +51,8 @@ import penstock.pipes.iter.table
 import penstock.pipes.iter.tfrecord
 import penstock.pipes.iter.transform
 import penstock.pipes.iter.webdataset
+import penstock.pipes.iter.write_columns
+import penstock.pipes.iter.write_lines
 import penstock.pipes.iter.write_tar
 import penstock.pipes.map.cache
 import penstock.pipes.map.combine
@@ -51,9 +60,11 @@ import penstock.pipes.map.convert
 import penstock.pipes.map.group
 import penstock.pipes.map.order
 import penstock.pipes.map.transform
+import penstock.pipes.tensors
 import penstock.registry
 import penstock_plugins
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
+import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
 import torch  # type: ignore[import-untyped, unused-ignore]
 import typing
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -906,6 +917,69 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def list_row_groups(
+        self,
+        filter: str | pyarrow.compute.Expression | None = None,
+        *,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.row_groups.RowGroupLister:
+        """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
+
+        `read_parquet` takes them in place of paths, so that `.list_row_groups().shuffle().sharding_filter().read_parquet()`
+        shuffles and shares out row groups in place of files. Only the footers of the files are read, of
+        `read_ahead` files at once. Row groups of which the footer tells that no row matches the `filter` are left out.
+        `storage_options` and `on_error` are as for `read_parquet`.
+
+        Raises FileNotFoundError for a file that there is not, KeyError for a filter on a column that it does not have, and
+        `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file.
+
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+        >>> pq.write_table(pa.table({"id": range(5)}), path, row_group_size=3)
+        >>> dp = IterableWrapper([path]).list_row_groups()
+        >>> [(group.number, group.rows) for group in dp]
+        [(0, 3), (1, 2)]
+        """
+        ...
+
+    def list_table_files(
+        self,
+        kind: str,
+        *,
+        hive: bool = True,
+        filter: str | pyarrow.compute.Expression | None = None,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.list_tables.TableFileLister:
+        """Yield the path or URL of each file of a format, below folders, in sorted order.
+
+        `root` is a path or URL of a file, of a folder or with a pattern (`*`, `?`, `[…]`, `**`), a list of them or an
+        iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"` or `"orc"`: of a folder, those files come
+        that are called so (`*.parquet`), of all its subfolders, but none of which a name, or that of a subfolder, begins
+        with `_` or a dot.
+
+        With `hive`, folders called `key=value` give their files a column: int64 where all values that there are of it are
+        whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin` comes, which has the
+        values beside the `url`, and which readers take in place of a path. Those of which the `filter`, a
+        `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
+
+        All files are listed before the first is handed out, and again on resuming, which needs the same files.
+        `storage_options` are options of the file system. `on_error` is what becomes of a root that cannot be listed.
+
+        Raises FileNotFoundError for a root that there is not, or that has no such file.
+
+        >>> import fsspec
+        >>> for year in (2023, 2024):
+        ...     fsspec.filesystem("memory").pipe(f"/sales/year={year}/0.parquet", b"")
+        >>> dp = IterableWrapper(["memory://sales"]).list_table_files("parquet", filter="year > 2023")
+        >>> list(dp)
+        [Origin(url='memory://sales/year=2024/0.parquet', partition=(('year', 2024),), types=('int64',))]
+        """
+        ...
+
     def load_files_by_ais(
         self: collections.abc.Iterable[str],
         url: str,
@@ -1258,6 +1332,55 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         [1, 5, 4]
         >>> list(IterableWrapper([("a", 1), ("b", 2)]).map_batches(lambda numbers: [max(numbers)], 2, input_col=1))
         [2]
+        """
+        ...
+
+    def map_pool(
+        self,
+        model: collections.abc.Callable[..., collections.abc.Callable[[typing.Any], typing.Any]],
+        workers: int = 2,
+        batch_size: int | None = None,
+        device: str | int | torch.device | None = None,
+        max_in_flight: int | None = None,
+        *,
+        threads: bool = False,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
+        """Yield what a model makes of each item, called in `workers` processes at once, in the order of the items.
+
+        `model` is a class whose instances can be called, or a function that returns what can be called, such as
+        `functools.partial(Predictor, "weights.pt")`. Each process calls it once, and what it made for one item after
+        another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled, which is
+        quicker where what is computed takes less time than the items' way to another process, as small models do; torch's
+        operations run in threads at once.
+
+        With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
+        items are RecordBatches or dicts of tensors, with such of that size, as `rebatch` makes them; where they are rows,
+        with lists of them. Rows that are dicts of tensors alone would be taken for batches: use `batch` before. Without it,
+        the model is called with the items as they are.
+
+        A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`, as is anything else that has an
+        attribute `inference_mode = True`; what comes out of threads then takes no part in gradients. With `device`, the
+        model is made with `device=` where it has such a parameter; a module that has none is moved there. Tensors in the
+        items are moved to the device before each call, and those in the results back to the CPU.
+
+        Up to `max_in_flight` items, by default two for each worker, are read ahead before the first result comes.
+        `on_error` is what becomes of an item for which the model raises. As with `processpool_map`, processes have one
+        thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
+
+        Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
+        device; RuntimeError, which says how and on which item, where a process ends.
+
+        >>> class Adder:
+        ...     def __init__(self, number=10):
+        ...         self.number = number
+        ...     def __call__(self, item):
+        ...         return item + self.number
+        >>> dp = IterableWrapper(range(4)).map_pool(Adder, workers=1)
+        >>> list(dp)
+        [10, 11, 12, 13]
+        >>> list(IterableWrapper(range(4)).map_pool(lambda: sum, workers=1, batch_size=3))
+        [3, 3]
         """
         ...
 
@@ -1680,6 +1803,41 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def read_csv(
+        self,
+        columns: collections.abc.Sequence[str] | None = None,
+        filter: str | pyarrow.compute.Expression | None = None,
+        batch_size: int = ...,
+        *,
+        unify: bool | pyarrow.Schema = False,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+        **csv_options: typing.Any,
+    ) -> penstock.pipes.iter.read_columns.CsvReader:
+        """Yield the record batches of each CSV file, of at most `batch_size` rows.
+
+        What all arguments mean, and what is raised, is as for `read_parquet`, with blocks of a file in place of its row
+        groups: by default a block is a megabyte. Further arguments are options of `pyarrow.csv`, of its `ReadOptions`,
+        `ParseOptions` and `ConvertOptions`, such as `delimiter=";"`, `column_names`, `column_types` or `block_size`.
+
+        The types are those of the values in the first block, unless `column_types` says otherwise. A file is read from its
+        start: on resuming, what comes before the place is read again, and what comes after a damaged row is left out. One
+        that is not on disk is copied before, into memory or, from 32 MB on, into a temporary file.
+
+        Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with more or fewer values than there are
+        columns, or one that is not of the type.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.csv")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write("id;text\\n0;a\\n1;b\\n")
+        >>> dp = IterableWrapper([path]).read_csv(delimiter=";")
+        >>> [batch.to_pydict() for batch in dp]
+        [{'id': [0, 1], 'text': ['a', 'b']}]
+        """
+        ...
+
     def read_from_gdrive(
         self: collections.abc.Iterable[str],
         *,
@@ -1788,6 +1946,219 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def read_images(
+        self: collections.abc.Iterable[str],
+        include_paths: bool = False,
+        *,
+        mode: typing.Literal['L', 'RGB', 'RGBA'] = 'RGB',
+        max_workers: int = 8,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_files.ImageReader:
+        """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
+
+        An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` says what the channels are: `"L"`
+        for grey, `"RGB"` or `"RGBA"`. Takes paths, and URLs of whatever fsspec speaks, whatever their extensions are: what
+        a file is, Pillow sees by its content.
+
+        Up to `max_workers` threads read and decode; the order stays. `storage_options` are those of the file system, such
+        as `{"anon": True}`. `on_error` is what becomes of a file that cannot be read or is no image.
+
+        Raises FileNotFoundError for a file that there is not, OSError (or Pillow's subclass of it, UnidentifiedImageError)
+        for an image that is cut or corrupt, ValueError for one with more than 8 bits for each channel, and ImportError
+        where Pillow is not installed.
+
+        >>> import os, tempfile
+        >>> from PIL import Image
+        >>> path = os.path.join(tempfile.mkdtemp(), "red.png")
+        >>> Image.new("RGB", (4, 2), "red").save(path)
+        >>> dp = IterableWrapper([path]).read_images()
+        >>> [row["image"].shape for row in dp]
+        [torch.Size([3, 2, 4])]
+        """
+        ...
+
+    def read_ipc(
+        self,
+        columns: collections.abc.Sequence[str] | None = None,
+        filter: str | pyarrow.compute.Expression | None = None,
+        batch_size: int = ...,
+        *,
+        unify: bool | pyarrow.Schema = False,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_columns.IpcReader:
+        """Yield the record batches of each file of Arrow's own, as Feather is, cut to at most `batch_size` rows.
+
+        What all arguments mean, and what is raised, is as for `read_parquet`, with the record batches of a file in place of
+        its row groups. Both kinds are read, files and streams. What is not compressed is not copied: a local file is mapped
+        into memory, and must not be cut short while its batches are in use.
+
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.feather
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.arrow")
+        >>> pa.feather.write_feather(pa.table({"id": range(3)}), path)
+        >>> dp = IterableWrapper([path]).read_ipc(batch_size=2)
+        >>> [batch.to_pydict() for batch in dp]
+        [{'id': [0, 1]}, {'id': [2]}]
+        """
+        ...
+
+    def read_json(
+        self,
+        columns: collections.abc.Sequence[str] | None = None,
+        filter: str | pyarrow.compute.Expression | None = None,
+        batch_size: int = ...,
+        *,
+        unify: bool | pyarrow.Schema = False,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+        **json_options: typing.Any,
+    ) -> penstock.pipes.iter.read_columns.JsonReader:
+        """Yield the record batches of each file with an object of JSON in each line, of at most `batch_size` rows.
+
+        What all arguments mean, and what is raised, is as for `read_csv`. Further arguments are options of `pyarrow.json`,
+        of its `ReadOptions` and `ParseOptions`: `explicit_schema`, `newlines_in_values`, `unexpected_field_behavior` and
+        `block_size`.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.jsonl")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write('{"id": 0, "text": "a"}\\n{"id": 1}\\n')
+        >>> dp = IterableWrapper([path]).read_json()
+        >>> [batch.to_pydict() for batch in dp]
+        [{'id': [0, 1], 'text': ['a', None]}]
+        """
+        ...
+
+    def read_numpy(
+        self: collections.abc.Iterable[str],
+        include_paths: bool = False,
+        *,
+        max_workers: int = 8,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_files.NumpyReader:
+        """Yield a `pyarrow.RecordBatch` of each file of NumPy's, whose rows are the first dimension of its arrays.
+
+        A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
+        column of more than one dimension has Arrow's type of fixed-shape tensors, which `to_tensors` makes tensors without
+        a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks.
+
+        Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
+
+        Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's or is cut, for
+        arrays of objects, which are pickles and could run any code, and for an array without a dimension; TypeError for
+        arrays of complex numbers, which Arrow does not have.
+
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> path = os.path.join(tempfile.mkdtemp(), "squares.npy")
+        >>> np.save(path, np.arange(3) ** 2)
+        >>> dp = IterableWrapper([path]).read_numpy()
+        >>> [batch.to_pydict() for batch in dp]
+        [{'data': [0, 1, 4]}]
+        """
+        ...
+
+    def read_orc(
+        self,
+        columns: collections.abc.Sequence[str] | None = None,
+        filter: str | pyarrow.compute.Expression | None = None,
+        batch_size: int = ...,
+        *,
+        unify: bool | pyarrow.Schema = False,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_columns.OrcReader:
+        """Yield the record batches of each ORC file, of at most `batch_size` rows: none has rows of two stripes.
+
+        What all arguments mean, and what is raised, is as for `read_parquet`, with stripes in place of row groups; of these
+        all are read, whatever the filter.
+
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.orc
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.orc")
+        >>> pa.orc.write_table(pa.table({"id": range(3)}), path)
+        >>> dp = IterableWrapper([path]).read_orc(batch_size=2)
+        >>> [batch.to_pydict() for batch in dp]
+        [{'id': [0, 1]}, {'id': [2]}]
+        """
+        ...
+
+    def read_parquet(
+        self,
+        columns: collections.abc.Sequence[str] | None = None,
+        filter: str | pyarrow.compute.Expression | None = None,
+        batch_size: int = ...,
+        *,
+        unify: bool | pyarrow.Schema = False,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_columns.ParquetReader:
+        """Yield the record batches of each Parquet file, of at most `batch_size` rows: none has rows of two row groups.
+
+        Takes paths and URLs of whatever fsspec speaks, or what `list_row_groups` gives; objects of S3 and other stores are
+        read by ranges. `columns` names the columns that are read, by default all. `filter` says which rows come: a
+        `pyarrow.compute.Expression`, or text such as `"price > 3 and kind == 'a'"`; row groups are not read where the
+        statistics in a file's footer tell that none of their rows match. Up to `read_ahead` files, or row groups, are read
+        at once, each by a thread: as many row groups, and one more, may be in memory.
+
+        All files must have the same columns, of the same types. With `unify=True` columns that a file lacks are null in it,
+        and numbers have the widest of their types: for that, the footers of all files are read when a pass begins, unless
+        `unify` is the `pyarrow.Schema` that comes out. `schema()` tells it before.
+
+        `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` is what becomes of a file that
+        cannot be opened, and of a row group that cannot be read. A state tells which row group is read, and how many
+        batches of it went out; on resuming, those before it are not read.
+
+        Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, ValueError
+        for a file with other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file,
+        or for values that do not fit a type, and OSError for a damaged one.
+
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+        >>> pq.write_table(pa.table({"id": range(5), "text": [*"abcde"]}), path, row_group_size=3)
+        >>> dp = IterableWrapper([path]).read_parquet(columns=["text"], filter="id > 0", batch_size=2)
+        >>> [batch.to_pydict() for batch in dp]
+        [{'text': ['b', 'c']}, {'text': ['d', 'e']}]
+        """
+        ...
+
+    def read_text(
+        self: collections.abc.Iterable[str],
+        include_paths: bool = False,
+        *,
+        encoding: str = 'utf-8',
+        drop_empty_lines: bool = True,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.read_files.TextReader:
+        """Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
+
+        Lines come without the characters that end them. Those that are empty, or have spaces only, are left out unless
+        `drop_empty_lines` is False. Takes paths, and URLs of whatever fsspec speaks; `storage_options` are those of the
+        file system. `on_error` is what becomes of a file that cannot be read: where it is left out, the lines before the
+        failure are not taken back.
+
+        Raises FileNotFoundError for a file that there is not, LookupError for an encoding that there is not, and
+        UnicodeDecodeError for a file that is not in the encoding.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "poem.txt")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write("one\\n\\ntwo\\n")
+        >>> dp = IterableWrapper([path]).read_text()
+        >>> list(dp)
+        [{'text': 'one'}, {'text': 'two'}]
+        """
+        ...
+
     def readlines(
         self: collections.abc.Iterable[tuple[str, typing.IO[typing.Any]]],
         *,
@@ -1814,6 +2185,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper([("a.txt", io.StringIO("one\\ntwo")), ("b.txt", io.StringIO("three\\r\\n"))]).readlines()
         >>> list(dp)
         [('a.txt', 'one'), ('a.txt', 'two'), ('b.txt', 'three')]
+        """
+        ...
+
+    def rebatch(self, n: int, drop_last: bool = False) -> penstock.pipes.iter.rebatch.Rebatcher:
+        """Yield the rows of column batches in batches of `n` rows; the last may have fewer, or is dropped with `drop_last`.
+
+        A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
+        the same kind. Rows that lie in one batch are not copied: what is handed out is a view, and keeps that batch. So it
+        is cheap to read large batches, and to make small ones of them here, after `to_tensors`.
+
+        Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
+        columns of the same types.
+
+        >>> import torch
+        >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4])}]
+        >>> dp = IterableWrapper(batches).rebatch(2)
+        >>> list(dp)
+        [{'id': tensor([0, 1])}, {'id': tensor([2, 3])}, {'id': tensor([4])}]
         """
         ...
 
@@ -1874,6 +2263,22 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         [('a/1.txt', 'one'), ('a/1.json', [1, 2]), ('a/1.raw', b'xyz')]
         >>> list(IterableWrapper([{"__key__": "a/1", ".txt": b"one", ".cls": b"1"}]).routed_decode())
         [{'__key__': 'a/1', '.txt': 'one', '.cls': 1}]
+        """
+        ...
+
+    def rows(self) -> penstock.pipes.iter.rebatch.RowReader:
+        """Yield each row of column batches as a dict of its values by the names of the columns.
+
+        A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. Numbers, text, lists
+        and structs become Python's, null None; of tensors and arrays with more than one dimension, and of Arrow's
+        fixed-shape tensors, the row gets its part.
+
+        Raises TypeError for what is no column batch.
+
+        >>> import torch
+        >>> dp = IterableWrapper([{"id": torch.tensor([0, 1]), "text": ["a", "b"]}]).rows()
+        >>> list(dp)
+        [{'id': 0, 'text': 'a'}, {'id': 1, 'text': 'b'}]
         """
         ...
 
@@ -2080,6 +2485,50 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def shuffle_row_groups(
+        self,
+        filter: str | pyarrow.compute.Expression | None = None,
+        *,
+        read_ahead: int = ...,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.row_groups.RowGroupShuffler:
+        """Yield what `list_row_groups` does, of all files, in an order in which all orders are equally likely.
+
+        All row groups are listed before the first one is handed out, and again on resuming. The arguments are those of
+        `list_row_groups`. It belongs before a `sharding_filter`, so that all readers share one order.
+
+        >>> import os, tempfile
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> path = os.path.join(tempfile.mkdtemp(), "numbers.parquet")
+        >>> pq.write_table(pa.table({"id": range(6)}), path, row_group_size=2)
+        >>> dp = IterableWrapper([path]).shuffle_row_groups().set_seed(1)
+        >>> sorted(group.number for group in dp)
+        [0, 1, 2]
+        """
+        ...
+
+    def shuffle_rows(self, buffer_rows: int) -> penstock.pipes.iter.rebatch.RowShuffler:
+        """Yield the rows of column batches in a random order, in batches as large as those that come in.
+
+        Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half are
+        drawn, uniformly, and handed out; the others stay, and so many are read again. A buffer that holds the whole stream
+        shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length;
+        what comes out is of the same kind, and its size is that of the first batch read for it.
+
+        A state holds no rows, only which ones are in the buffer: on resuming they are read again.
+
+        Raises TypeError for what is no column batch, and ValueError where the batches have not the same columns of the same
+        types.
+
+        >>> import torch
+        >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4, 5])}]
+        >>> dp = IterableWrapper(batches).shuffle_rows(6).set_seed(1)
+        >>> [len(batch["id"]) for batch in dp], sorted(torch.cat([batch["id"] for batch in dp]).tolist())
+        ([3, 3], [0, 1, 2, 3, 4, 5])
+        """
+        ...
+
     def shuffled_flatmap(
         self,
         fn: collections.abc.Callable[..., collections.abc.Iterable[typing.Any]] | None = None,
@@ -2201,6 +2650,47 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def to_tensors(
+        self,
+        columns: collections.abc.Sequence[str] | None = None,
+        dtypes: penstock.pipes.tensors.Dtypes | None = None,
+        *,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.formats.TensorMaker:
+        """Yield each column batch as a dict of tensors by the names of its columns; text and bytes as lists.
+
+        A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, or a dict of tensors, arrays or lists of one length.
+        `columns` names those that are wanted, in their order. `dtypes` is a dtype for all columns of numbers, or a dict of
+        dtypes for some of the columns. The first dimension of each tensor are the rows. Of each type of Arrow's becomes:
+
+        - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
+        - booleans: `torch.bool`
+        - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type
+        - decimals: what `dtypes` says, and without it an error
+        - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
+          ragged are an error
+        - dictionaries: the values that they stand for
+        - text and bytes, and lists of these: lists of Python's, with None for null
+        - images, as bytes, or as Hugging Face's structs of `bytes` and `path`: a list of bytes, not decoded
+        - other structs, and maps: an error
+
+        A null among numbers is an error, unless `dtypes` gives a float: then it is NaN. So is a value that the dtype in
+        `dtypes` does not have: what is too large, and for integers fractions and NaN. Floats are rounded to shorter ones.
+
+        `on_error` is what becomes of a batch that fails.
+
+        Raises ValueError, which names the column and the row, for values of which no tensor is made, TypeError for types
+        of which none is, and KeyError for a column that a batch does not have.
+
+        >>> import pyarrow as pa, torch
+        >>> batch = pa.record_batch({"id": [1, 2], "pair": [[1, 2], [3, 4]], "text": ["a", None]})
+        >>> dp = IterableWrapper([batch]).to_tensors(dtypes={"pair": torch.int8})
+        >>> list(dp)
+        [{'id': tensor([1, 2]), 'pair': tensor([[1, 2],
+                [3, 4]], dtype=torch.int8), 'text': ['a', None]}]
+        """
+        ...
+
     @typing.overload
     def unbatch(
         self: collections.abc.Iterable[list[T]],
@@ -2306,6 +2796,187 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
         >>> list(dp)
         [{'__key__': 't.tar/1', '.txt': b'one', '.cls': b'1'}, {'__key__': 't.tar/2', '.txt': b'two'}]
+        """
+        ...
+
+    def with_format(
+        self,
+        format: typing.Literal['torch', 'numpy', 'pandas', 'arrow'],
+        *,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.formats.Formatter:
+        """Yield each column batch in a format: `"torch"`, `"numpy"`, `"pandas"` or `"arrow"`.
+
+        A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, a data frame of pandas, or a dict of tensors, arrays
+        or lists of one length. It becomes:
+
+        - `"torch"`: a dict of tensors and lists, by the rules of `to_tensors`
+        - `"numpy"`: a dict of arrays. Numbers, booleans, lists and tensors follow the rules of `to_tensors`. Timestamps,
+          dates and durations are NumPy's own, with NaT for null; text, bytes and what has no dtype are arrays of objects
+        - `"pandas"`: a `pandas.DataFrame`, as pyarrow makes it; a column of fixed-shape tensors is one of arrays
+        - `"arrow"`: a `pyarrow.RecordBatch`. A tensor or array of more than one dimension has the type of fixed-shape
+          tensors; a tensor that is on a device is copied to main memory
+
+        `on_error` is what becomes of a batch that fails.
+
+        Raises ValueError, which names the column and the row, for values that a format does not have, TypeError for types
+        that it does not have.
+
+        >>> import torch
+        >>> dp = IterableWrapper([{"id": torch.tensor([1, 2]), "text": ["a", "b"]}]).with_format("numpy")
+        >>> list(dp)
+        [{'id': array([1, 2]), 'text': array(['a', 'b'], dtype=object)}]
+        """
+        ...
+
+    def write_csv(
+        self,
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        batched: bool | None = None,
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.write_lines.CSVWriter:
+        """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
+
+        It holds numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
+        `url_template` names, how files appear, the index, parts of a stream and resuming are as for `write_parquet`. Text
+        with line breaks in it is read back with `newlines_in_values=True`.
+
+        Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
+        what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
+        and what `write_parquet` raises.
+
+        >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": "b"}])
+        >>> dp = rows.write_csv("memory://columns/train-{shard:04d}.csv", rows_per_file=1000)
+        >>> list(dp)
+        [('memory://columns/train-0000.csv', 2)]
+        >>> import fsspec
+        >>> with fsspec.open("memory://columns/train-0000.csv", "rt") as file:
+        ...     print(file.read().rstrip())
+        "id","text"
+        0,"a"
+        1,"b"
+        """
+        ...
+
+    def write_json(
+        self,
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        batched: bool | None = None,
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.write_lines.JSONWriter:
+        """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
+
+        It holds numbers, text, booleans, lists and dicts of such, and null; tensors become lists, without their dtype.
+        Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream and resuming are as for
+        `write_parquet`. Names end in `.json` or `.jsonl`.
+
+        Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
+        that are infinite or not a number, and what `write_parquet` raises.
+
+        >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
+        >>> dp = rows.write_json("memory://columns/train-{shard:04d}.jsonl", rows_per_file=1000)
+        >>> list(dp)
+        [('memory://columns/train-0000.jsonl', 2)]
+        >>> import fsspec
+        >>> with fsspec.open("memory://columns/train-0000.jsonl", "rt") as file:
+        ...     print(file.read().rstrip())
+        {"id":0,"text":"a"}
+        {"id":1,"text":null}
+        """
+        ...
+
+    def write_numpy(
+        self,
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        column: str | None = None,
+        batched: bool | None = None,
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.write_columns.NumpyWriter:
+        """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
+
+        Where `url_template` ends in `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it
+        is the array of `column`. Arrays have the rows as their first dimension, and the dtype of the tensors and arrays;
+        text is an array of `str`. They are written without pickle. What a file is to have is in memory until it is whole.
+
+        Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream and resuming are as for
+        `write_parquet`.
+
+        Raises KeyError for a `column` that there is not, TypeError, which names the column, for bytes, null and other
+        values that NumPy could only pickle or would cut short, and ValueError for rows whose shapes differ, and for columns
+        or dtypes that are not those before.
+
+        >>> import torch
+        >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
+        >>> dp = batches.write_numpy("memory://columns/train-{shard:04d}.npy", rows_per_file=2, column="image")
+        >>> list(dp)
+        [('memory://columns/train-0000.npy', 2), ('memory://columns/train-0001.npy', 1)]
+        >>> import fsspec, numpy as np
+        >>> with fsspec.open("memory://columns/train-0000.npy") as file:
+        ...     np.load(file).shape
+        (2, 2, 2)
+        """
+        ...
+
+    def write_parquet(
+        self,
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        *,
+        rows_per_group: int | None = None,
+        compression: str = 'snappy',
+        batched: bool | None = None,
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.write_columns.ParquetWriter:
+        """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+
+        An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
+        a value for each row, or a single row, which is a dict. A dict whose values are tensors and arrays, and perhaps
+        lists, is a batch, and any other a row; `batched` says it where that is not so, as for rows that are all tensors.
+        Files have `rows_per_file` rows, the last what is left, however the batches are cut.
+
+        Tensors and arrays with more dimensions than that of the rows are Arrow's fixed-shape tensors, and are read back in
+        shape and dtype; those of rows as well, as lists where their shapes differ. Tensors on a device are copied to main
+        memory. All batches must have the same columns and types. Of rows, those of the first 256 decide, and integers go
+        among floats, and None anywhere.
+
+        `url_template` names the files, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
+        file, from 0. On a local disk and in object stores a file appears, in the place of an earlier one, when it is
+        whole. It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held
+        in memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have some 64 MiB in memory.
+        `compression` is what `pyarrow.parquet.ParquetWriter` takes.
+
+        A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
+        `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,
+        leaves it out, since it begins with `_`.
+
+        Where several read parts of a stream, each writes files of its own: of n parts, the first has numbers 0, n, 2 n, …,
+        its index is `_…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
+        reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
+        goes on from a state writes none again that it had handed out.
+
+        Further arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come
+        from the environment.
+
+        Raises TypeError for an item that is neither batch nor row, and for values that Arrow has no type for, ValueError
+        for columns or types that are not those of the batches before, both with the column; OSError, or an error of the
+        file system's client, where a file cannot be written; at construction ValueError, where the stream is divided
+        otherwise than by `sharding_filter`.
+
+        >>> import torch
+        >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
+        >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2)
+        >>> list(dp)
+        [('memory://columns/train-0000.parquet', 2), ('memory://columns/train-0001.parquet', 1)]
+        >>> import fsspec, pyarrow.parquet as pq
+        >>> with fsspec.open("memory://columns/train-0001.parquet") as file:
+        ...     pq.read_table(file).column("image").type.shape
+        [2, 2]
         """
         ...
 

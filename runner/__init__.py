@@ -5,6 +5,7 @@ from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
 from .shards import WorkerInfo
+from .torch_batches import iter_torch_batches
 
 __all__ = [
     "DataLoader2",
@@ -17,4 +18,5 @@ __all__ = [
     "SeedGenerator",
     "SequentialReadingService",
     "WorkerInfo",
+    "iter_torch_batches",
 ]
