@@ -22,7 +22,7 @@ def install(session: nox.Session, *packages: str) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; arguments after -- go to pytest."""
     install(session, ".[test]")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
 
 
 @nox.session

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import random
 import struct
@@ -201,7 +200,7 @@ def test_a_wrong_bit_raises_or_gives_all_files(pack: Any, large: int, monkeypatc
 
 
 @ways
-@pytest.mark.parametrize("content", [b"", b"no archive at all", bytes(100)])
+@pytest.mark.parametrize("content", [b"", b"no archive at all", bytes(100)], ids=["empty", "text", "zeros"])
 def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
     with pytest.raises(rarfile.BadRarFile, match="this is no RAR archive"):
         contents(load(content, way))
@@ -213,7 +212,7 @@ def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
         (rar4_of(file4("a", b"a"), file4("s", b"s", flags=ENCRYPTED)), "'s' is encrypted, and no password"),
         (b"Rar!\x1a\x07\x00" + block4(0x73, 0x80, bytes(6)) + bytes(64), "the names in the archive are encrypted"),
         (
-            b"Rar!\x1a\x07\x01\x00" + block5(bytes([4, 0, 0, 0, 15]) + bytes(16)) + os.urandom(64),
+            b"Rar!\x1a\x07\x01\x00" + block5(bytes([4, 0, 0, 0, 15]) + bytes(16)) + random.Random(0).randbytes(64),
             "the names in the archive are encrypted",
         ),
         (rar4_of(file4("a", b"a", flags=SPLIT_AFTER)), "the archive is one volume of several"),
@@ -222,6 +221,7 @@ def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
         (rar5_of(file5("a", b"a", flags=0x10)), "the archive is one volume of several"),
         (rar5_of(file5("a", b"a"), end=block5(bytes([5, 0, 1]))), "the archive is one volume of several"),
     ],
+    ids=str.split("file names names-5 after before end after-5 end-5"),
 )
 def test_what_is_encrypted_or_in_parts_is_an_error(content: bytes, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
