@@ -24,11 +24,17 @@ def left():
         "children": {child.name for child in multiprocessing.active_children() if child.name.startswith("penstock")},
         "processes": {child.pid for child in psutil.Process(server).children(recursive=True)} if server else set(),
         "threads": {each.name for each in threading.enumerate() if each.name.startswith("penstock")},
-        "shared memory": {path.name for path in SHARED_MEMORY.iterdir()} if SHARED_MEMORY.is_dir() else set(),
+        "shared memory": segments(),
         "blocks": {fd for fd in os.listdir("/proc/self/fd") if is_block(fd)}
         if os.path.isdir("/proc/self/fd")
         else set(),
     }
+
+
+def segments():
+    """The names in shared memory but those of semaphores: they lose theirs when they are made, whoever does so."""
+    found = SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ()
+    return {path.name for path in found if not path.name.startswith("sem.")}
 
 
 def is_block(descriptor):
