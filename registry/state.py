@@ -51,7 +51,8 @@ VERSION = 1
 SNAPSHOT_SHARE = 0.01
 """The share of the running time that taking snapshots of sources may take, all who take them together.
 
-They cost about twice that, which is to be 2 %: others wait for them meanwhile, and find the caches cold after them.
+What they cost is to stay below 2 %, and there is more to it than their own time: others wait for them meanwhile, and
+find the caches cold after them.
 """
 _COST_OF_THE_FIRST = 1e-5
 """Seconds that the first snapshot of a pass is taken to cost, until it is known."""

