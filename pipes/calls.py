@@ -251,7 +251,7 @@ def _answer(line: _Line, act: Callable[[Any], Any]) -> None:
 
 
 def _outcome(line: _Line, act: Callable[[Any], Any], packed: _Packed) -> _Packed:
-    """Return the answer, ready to be sent. Once it is returned, nobody but the function uses what that was called with."""
+    """Return the answer, ready to be sent; from then on nobody but the function uses what it was called with."""
     try:
         result = act(line.unpacked(packed))
         return line.packed((result, None), "what fn returned")

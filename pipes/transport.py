@@ -87,6 +87,8 @@ class Outbox:
 
         target = io.BytesIO()
         _Pickler(target, protocol=5, buffer_callback=in_pickle).dump(item)
+        if not parts and target.tell() < BLOCK_FROM:
+            return Parcel([target.getvalue()], []), None
         parts.append(target.getbuffer())
         sizes = [part.nbytes for part in parts]
         needed = sum(map(_aligned, sizes))
@@ -159,7 +161,7 @@ class Inbox:
 
     def unused_blocks(self) -> list[int]:
         """Return the blocks that have fallen out of use since the last call."""
-        return [self._unused.popleft() for _ in range(len(self._unused))]
+        return [self._unused.popleft() for _ in range(len(self._unused))] if self._unused else []
 
 
 def blocks_for_each(senders: int) -> int:
