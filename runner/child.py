@@ -12,7 +12,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from ..pipes.processes import context_for, describe_exit, lock, start
-from .transport import receive_parcel_descriptor
+from ..pipes.transport import receive_parcel_descriptor
 from .watch import Sighting
 
 __all__ = ["PATIENCE", "Child", "end_all"]

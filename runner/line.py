@@ -18,10 +18,10 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ..pipes.processes import pickled_error
+from ..pipes.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from ..registry import capture, say_where
 from ..registry.state import node_of_repetition
 from .shards import Epoch, Place, Report, ShardPass
-from .transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel_descriptor
 
 __all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Sender"]
 
@@ -96,7 +96,8 @@ class Receiver:
         arrival = Arrival.from_bytes(self.connection.recv_bytes())
         item = None
         if arrival.parcel is not None:
-            item = self._inbox.unpack(arrival.parcel, lambda: receive_parcel_descriptor(self.connection))
+            is_new = arrival.parcel.new_block_bytes > 0
+            item = self._inbox.unpack(arrival.parcel, receive_parcel_descriptor(self.connection) if is_new else None)
         return arrival, item
 
     def take_one(self) -> None:
@@ -212,9 +213,7 @@ class Sender:
             error.add_note("the state of the chain could not be taken")
             self._send_error(shard, error)
             return
-        self._send(Arrival(self._reading, shard, parcel, report))
-        if descriptor is not None:
-            send_parcel_descriptor(self._connection, descriptor)
+        send_parcel(self._connection, Arrival(self._reading, shard, parcel, report).to_bytes(), descriptor)
         self._credit -= 1
         self._turns.append(shard)
 

@@ -17,6 +17,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from ..pipes.processes import context_for, preparations
+from ..pipes.transport import blocks_for_each
 from ..registry import IterDataPipe, Node, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
@@ -24,7 +25,6 @@ from .child import Child, end_all
 from .dispatch import STREAM_READER, divided, run_dispatch
 from .line import BEGUN, HUNG_UP, Arrival, Receiver
 from .shards import Epoch, Place, ReadOptions, Received, Report, WorkerInfo
-from .transport import blocks_for_each
 from .worker import Setup, run
 
 __all__ = ["Interrupted", "WorkerPool"]

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from ..pipes.processes import end_with_parent
+from ..pipes.transport import send_parcel_descriptor
 from ..registry import Node, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
 from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo, copy_of
-from .transport import send_parcel_descriptor
 from .watch import Watch
 
 __all__ = ["Setup", "run"]

@@ -24,6 +24,7 @@ import torch
 import penstock as ps
 import penstock.pipes.iter.parallel as parallel_family
 import penstock.pipes.threads as threads_of_a_pass
+from penstock.pipes import transport
 from penstock.registry import Pace
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
@@ -416,6 +417,112 @@ def test_tensors_and_classes_of_this_module_go_both_ways():
     (point,) = dp
     assert isinstance(point, Point)
     assert point.x.tolist() == [1, 2, 3]
+
+
+LARGE = 50_000
+"""As many numbers as travel in shared memory."""
+
+
+def lies_in_shared_memory(tensor):
+    with open("/proc/self/maps") as maps:
+        areas = [line.split()[0].split("-") for line in maps if "memfd:penstock" in line]
+    return any(int(low, 16) <= tensor.data_ptr() < int(high, 16) for low, high in areas)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux tells what lies where")
+def test_large_tensors_go_both_ways_in_shared_memory_that_is_used_again():
+    def fn(tensor):
+        return tensor + 1, lies_in_shared_memory(tensor), tensor.data_ptr()
+
+    items = numbers(range(20)).map(lambda x: torch.full((LARGE,), x))
+    places = set()
+    for number, (result, shared, place) in enumerate(items.processpool_map(fn, max_workers=1, scheduled_tasks=1)):
+        assert (result == number + 1).all()
+        assert shared
+        assert lies_in_shared_memory(result)
+        places.add(place)
+    assert len(places) <= 2  # the process had let go of all of them
+
+
+def test_a_function_may_keep_what_it_was_called_with():
+    class Keeps:
+        def __init__(self):
+            self.kept = []
+
+        def __call__(self, tensor):
+            self.kept.append(tensor[:10])
+            return [part.tolist() for part in self.kept[-100:]]
+
+    items = numbers(range(90)).map(lambda x: torch.full((LARGE,), x))  # more than there may be blocks
+    assert list(items.processpool_map(Keeps, max_workers=1))[-1] == [[x] * 10 for x in range(90)]
+
+
+def test_results_stay_as_the_consumer_has_them():
+    dp = numbers(range(90)).map(lambda x: torch.full((LARGE,), x)).processpool_map(abs, max_workers=1)
+    kept = list(dp)
+    for result in kept:
+        result += 1000
+    again = list(dp)  # from the same process
+    assert [set(result.tolist()) for result in kept] == [{x + 1000} for x in range(90)]
+    assert [set(result.tolist()) for result in again] == [{x} for x in range(90)]
+    del dp, again
+    gc.collect()
+    assert our_processes() == []
+    assert [set(result.tolist()) for result in kept] == [{x + 1000} for x in range(90)]
+
+
+def test_large_items_that_are_kept_leave_descriptors_for_others(monkeypatch):
+    before = psutil.Process().num_fds()
+    monkeypatch.setattr("resource.getrlimit", lambda _: (128, 128))
+    dp = numbers(range(60)).map(lambda x: torch.full((LARGE,), x)).processpool_map(abs, max_workers=2)
+    kept = list(dp)
+    assert [int(result[0]) for result in kept] == [*range(60)]
+    assert psutil.Process().num_fds() - before < 128 / 4 + 10
+
+
+def test_without_shared_memory_large_items_go_all_the_same(monkeypatch):
+    def refuse(size):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(transport, "anonymous_file", refuse)
+    with pytest.warns(RuntimeWarning, match="without shared memory"):
+        results = list(numbers([torch.arange(LARGE)]).processpool_map(lambda x: x * 2, max_workers=1))
+    assert torch.equal(results[0], torch.arange(LARGE) * 2)
+
+
+def test_a_process_that_dies_on_a_large_item_takes_nothing_with_it():
+    def fn(tensor):
+        if tensor[0] == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return tensor
+
+    items = numbers(range(5)).map(lambda x: torch.full((LARGE,), x))
+    dp = items.processpool_map(fn, max_workers=1, on_error="skip")
+    assert [set(result.tolist()) for result in dp] == [{0}, {1}, {3}, {4}]
+
+
+class BreaksAtArrival:
+    """Raises where it is unpickled, and has much to carry."""
+
+    def __init__(self, process):
+        self.process = process
+        self.load = torch.zeros(LARGE)
+
+    def __setstate__(self, state):
+        if os.getpid() != state["process"]:
+            raise ValueError("broken on the way")
+
+
+def test_what_cannot_be_unpickled_is_an_error_of_its_item_and_the_process_goes_on():
+    here = os.getpid()
+    dp = numbers([BreaksAtArrival(here), 1, 2], deepcopy=False).processpool_map(
+        lambda x: BreaksAtArrival(os.getpid()) if x == 1 else os.getpid(), max_workers=1, on_error=ps.Skip(2)
+    )
+    first = list(dp)
+    assert first == list(dp)
+    assert first[0] != here
+    assert dp.stats()["processpool_map"]["last_errors"][0].startswith("ValueError: broken on the way")
+    assert dp.stats()["processpool_map"]["skipped"] == 2
 
 
 def test_processes_do_not_draw_the_same_random_numbers(tmp_path):

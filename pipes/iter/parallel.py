@@ -243,12 +243,12 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[Any]:
+        most = self.max_workers or _processors()
         if self._processes is None or not self._processes.are_ours():
-            self._processes = Processes(self.fn)
+            self._processes = Processes(self.fn, most)
             weakref.finalize(self, self._processes.close)
         processes = self._processes
         processes.begin()
-        most = self.max_workers or _processors()
 
         def in_thread() -> Callable[[Any], Any]:
             return self.guard.wrap(replacing_columns(processes.take().call, self.input_col, self.output_col))

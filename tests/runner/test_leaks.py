@@ -20,7 +20,6 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
-from penstock.runner import transport
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("nothing_is_left_behind")]
 
@@ -268,35 +267,3 @@ def test_how_workers_of_several_threads_ended_is_told_to_each():
     for thread in threads:
         thread.join(60)
     assert said == [True] * 20
-
-
-def test_an_item_goes_along_the_connection_where_there_is_no_shared_memory(monkeypatch):
-    def refuse(size):
-        raise OSError(28, "No space left on device")
-
-    outbox, inbox = transport.Outbox(10), transport.Inbox()
-    monkeypatch.setattr(transport, "anonymous_file", refuse)
-    item = torch.arange(50_000)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
-        parcels = [outbox.pack(item)[0] for _ in range(3)]
-    assert [str(each.message) for each in caught] == [
-        "without shared memory ([Errno 28] No space left on device), large items travel slowly"
-    ]
-    assert all(torch.equal(inbox.unpack(parcel, lambda: 0), item) for parcel in parcels)
-    monkeypatch.undo()
-    parcel, descriptor = outbox.pack(item)
-    assert torch.equal(inbox.unpack(parcel, lambda: descriptor), item)  # which closes it
-
-
-def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(monkeypatch, tmp_path):
-    monkeypatch.delattr(os, "memfd_create", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    descriptor = transport.anonymous_file(100_000)
-    assert os.fstat(descriptor).st_blocks * 512 >= 100_000  # reserved, and not a file of holes
-    os.close(descriptor)
-    assert [*tmp_path.iterdir()] == []
-    descriptors = psutil.Process().num_fds()
-    with pytest.raises(OSError, match=r"."):
-        transport.anonymous_file(2**55)
-    assert psutil.Process().num_fds() == descriptors

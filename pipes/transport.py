@@ -1,4 +1,4 @@
-"""Items from a worker to the main process: small ones along the connection, all others through shared memory.
+"""Items from one process to another: small ones along the connection, all others through shared memory.
 
 An item is pickled by protocol 5, which hands its arrays over apart from the pickle. The sender copies all into a block
 of shared memory; the receiver makes arrays and tensors of that very memory, and gives the block back when the last of
@@ -22,7 +22,7 @@ import tempfile
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -38,6 +38,7 @@ __all__ = [
     "anonymous_file",
     "blocks_for_each",
     "receive_parcel_descriptor",
+    "send_parcel",
     "send_parcel_descriptor",
 ]
 
@@ -86,6 +87,8 @@ class Outbox:
 
         target = io.BytesIO()
         _Pickler(target, protocol=5, buffer_callback=in_pickle).dump(item)
+        if not parts and target.tell() < BLOCK_FROM:
+            return Parcel([target.getvalue()], []), None
         parts.append(target.getbuffer())
         sizes = [part.nbytes for part in parts]
         needed = sum(map(_aligned, sizes))
@@ -134,15 +137,14 @@ class Inbox:
         self._blocks: dict[int, mmap.mmap] = {}
         self._unused: deque[int] = deque()
 
-    def unpack(self, parcel: Parcel, receive_descriptor: Callable[[], int]) -> Any:
-        """Return the item of a parcel; its arrays and tensors lie in the block."""
+    def unpack(self, parcel: Parcel, descriptor: int | None) -> Any:
+        """Return the item of a parcel, whose arrays and tensors lie in the block; close its descriptor."""
         for block in parcel.dropped_blocks:
             del self._blocks[block]
         if parcel.block is None:
             *buffers, pickled = parcel.parts
             return pickle.loads(pickled, buffers=map(bytearray, buffers))  # writable, as what was sent
-        if parcel.new_block_bytes:
-            descriptor = receive_descriptor()
+        if descriptor is not None:
             try:
                 self._blocks[parcel.block] = mmap.mmap(descriptor, parcel.new_block_bytes)
             finally:
@@ -159,21 +161,35 @@ class Inbox:
 
     def unused_blocks(self) -> list[int]:
         """Return the blocks that have fallen out of use since the last call."""
-        return [self._unused.popleft() for _ in range(len(self._unused))]
+        return [self._unused.popleft() for _ in range(len(self._unused))] if self._unused else []
 
 
-def blocks_for_each(num_workers: int) -> int:
-    """Return how many blocks each worker may have: a mapped file holds a descriptor, and a process has so many."""
+def blocks_for_each(senders: int) -> int:
+    """Return how many blocks each sender may have: a mapped file holds a descriptor, and a process has so many."""
     may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(min(may_open // 8 // num_workers, 64), 1)
+    return max(min(may_open // 8 // senders, 64), 1)
+
+
+def send_parcel(connection: Connection, message: bytes, descriptor: int | None) -> None:
+    """Send the message that has a parcel in it, and then the descriptor of its block, which is closed here."""
+    try:
+        connection.send_bytes(message)
+    except BaseException:
+        if descriptor is not None:
+            os.close(descriptor)
+        raise
+    if descriptor is not None:
+        send_parcel_descriptor(connection, descriptor)
 
 
 def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
     """Pass a block's descriptor along a connection, and close it here."""
     # multiprocessing's send_handle waits, on macOS, for an answer on the connection, where commands may come first.
-    with _socket_of(connection) as line:
-        socket.send_fds(line, [b"!"], [descriptor])
-    os.close(descriptor)
+    try:
+        with _socket_of(connection) as line:
+            socket.send_fds(line, [b"!"], [descriptor])
+    finally:
+        os.close(descriptor)
 
 
 def receive_parcel_descriptor(connection: Connection) -> int:

@@ -4,18 +4,16 @@ import gc
 import os
 import pickle
 import threading
-import time
+import warnings
 from collections import OrderedDict, namedtuple
-from multiprocessing import Pipe
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
-import penstock as ps
-from penstock.runner.line import Arrival, Receiver, Sender
-from penstock.runner.shards import Epoch, Place, ShardPass
-from penstock.runner.transport import BLOCK_FROM, Inbox, Outbox, Parcel
+from penstock.pipes import transport
+from penstock.pipes.transport import BLOCK_FROM, Inbox, Outbox
 
 Pair = namedtuple("Pair", "left right")
 
@@ -30,7 +28,7 @@ class Line:
     def send(self, item):
         parcel, descriptor = self.outbox.pack(item)
         self.descriptors += descriptor is not None
-        return self.inbox.unpack(pickle.loads(pickle.dumps(parcel)), lambda: descriptor), parcel
+        return self.inbox.unpack(pickle.loads(pickle.dumps(parcel)), descriptor), parcel
 
     def settle(self):
         gc.collect()
@@ -186,33 +184,33 @@ def test_an_item_that_cannot_be_pickled_raises_and_the_line_goes_on():
     assert line.send(1)[0] == 1
 
 
-def test_an_arrival_is_the_same_after_it_has_travelled():
-    parcel = Parcel([b"x", b"y"], [], dropped_blocks=(3,))
-    for arrival in (Arrival((1, 2), 3, parcel, {"at": "start"}), Arrival((1, 0), 0, error=b"pickled")):
-        assert Arrival.from_bytes(arrival.to_bytes()) == arrival
+def test_an_item_goes_along_the_connection_where_there_is_no_shared_memory(monkeypatch):
+    def refuse(size):
+        raise OSError(28, "No space left on device")
+
+    outbox, inbox = transport.Outbox(10), transport.Inbox()
+    monkeypatch.setattr(transport, "anonymous_file", refuse)
+    item = torch.arange(50_000)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        parcels = [outbox.pack(item)[0] for _ in range(3)]
+    assert [str(each.message) for each in caught] == [
+        "without shared memory ([Errno 28] No space left on device), large items travel slowly"
+    ]
+    assert all(torch.equal(inbox.unpack(parcel, None), item) for parcel in parcels)
+    monkeypatch.undo()
+    parcel, descriptor = outbox.pack(item)
+    assert torch.equal(inbox.unpack(parcel, descriptor), item)  # which closes it
 
 
-class SlowToCount(ps.iter.IterableWrapper):
-    def stats(self):
-        counted.append(self)
-        time.sleep(0.01)
-        return {}
-
-
-counted = []
-
-
-def test_what_a_shard_tells_of_itself_is_paced_by_all_that_telling_costs():
-    counted.clear()
-    ours, theirs = Pipe()
-    chain = SlowToCount(range(100))
-    sender = Sender(theirs, 1, lambda _, place: ShardPass(chain, place), str)
-    threading.Thread(target=sender.serve, daemon=True).start()
-    receiver = Receiver(ours, 200)
-    receiver.begin(Epoch(1, 0, 0), [Place(0)])
-    arrivals = []
-    while not arrivals or arrivals[-1].report is None or arrivals[-1].parcel is not None:  # until the end
-        arrivals.append(receiver.receive()[0])
-    receiver.hang_up()
-    assert sum(arrival.parcel is not None for arrival in arrivals) == 100
-    assert len(counted) == sum(arrival.report is not None for arrival in arrivals) < 12
+def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(monkeypatch, tmp_path):
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    descriptor = transport.anonymous_file(100_000)
+    assert os.fstat(descriptor).st_blocks * 512 >= 100_000  # reserved, and not a file of holes
+    os.close(descriptor)
+    assert [*tmp_path.iterdir()] == []
+    descriptors = psutil.Process().num_fds()
+    with pytest.raises(OSError, match=r"."):
+        transport.anonymous_file(2**55)
+    assert psutil.Process().num_fds() == descriptors
