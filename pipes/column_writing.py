@@ -149,7 +149,7 @@ def _expect_batch(batch: object) -> pa.RecordBatch:
     if not isinstance(batch, pa.RecordBatch):
         raise TypeError(
             "what is written are batches, as a pyarrow.RecordBatch or a dict of tensors and arrays, or rows, as dicts, "
-            f"and this is of type {type(batch).__name__}"
+            f"and this is of type {type(batch).__name__}; of a data frame, with_format('arrow') makes a batch"
         )
     return batch
 
@@ -241,7 +241,9 @@ def _plain(value: Any, name: str) -> Any:
     try:
         return value.detach().cpu().resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
-        raise TypeError(f"the column {name!r} has tensors of {value.dtype}: {error}") from error
+        raise TypeError(
+            f"the column {name!r} has tensors of {value.dtype}, so convert them before, as with .float(): {error}"
+        ) from error
 
 
 def _stacked(rows: Sequence[Any], name: str) -> np.ndarray[Any, Any]:

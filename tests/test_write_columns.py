@@ -553,7 +553,9 @@ def test_integers_go_among_floats_in_numpy(tmp_path: Path, rows_per_file: int) -
     assert [row for url, _ in files for row in rows_of(url)] == rows_of_values([1.5, 2.0, -3.0, float(2**53)])
 
 
-@pytest.mark.parametrize("values", [[1.5, 2**53 + 1], [2**63 + 1, 1], [2**63 + 1, -1], [1, 1.5], [True, 1], [1.5, True]])
+@pytest.mark.parametrize(
+    "values", [[1.5, 2**53 + 1], [2**63 + 1, 1], [2**63 + 1, -1], [1, 1.5], [True, 1], [1.5, True]]
+)
 @pytest.mark.parametrize("together", [True, False])
 def test_numbers_that_would_change_are_an_error_in_numpy(tmp_path: Path, values: list[Any], together: bool) -> None:
     rows = [{"x": value} for value in values] if together else rows_of_values(values)
@@ -647,6 +649,14 @@ def test_wrong_numbers_are_errors_at_construction(kind: str) -> None:
         writing([], "x", kind, 0)
     with pytest.raises(TypeError, match="rows_per_file must be"):
         writing([], "x", kind, "many")  # type: ignore[arg-type]
+
+
+def test_a_compression_that_there_is_not_is_an_error_at_construction(tmp_path: Path) -> None:
+    for wrong in ("fast", 3):
+        with pytest.raises(ValueError, match="compression must be one that Parquet has"):
+            writing([], tmp_path, "parquet", 3, compression=wrong)
+    [(url, _)] = written(ids(range(3)), tmp_path, "parquet", compression="zstd")
+    assert pq.read_metadata(url).row_group(0).column(0).compression == "ZSTD"
 
 
 def test_options_of_the_file_system_are_not_shown() -> None:

@@ -91,6 +91,8 @@ class ParquetWriter(TableWriter):
         super().__init__(source, url_template, rows_per_file, (".parquet",), batched, on_error, kwargs)
         if rows_per_group is not None:
             expect_whole("rows_per_group", rows_per_group)
+        if compression != "snappy":
+            _expect_compression(compression)
         self.rows_per_group = rows_per_group
         self.compression = compression
 
@@ -181,6 +183,16 @@ class NumpyWriter(RowWriter[Arrays]):
                     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
                         np.lib.format.write_array(entry, array, allow_pickle=False)
         return rows_in(arrays)
+
+
+def _expect_compression(compression: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([]), compression=compression).close()
+    except (pa.ArrowException, AttributeError, TypeError) as error:
+        raise ValueError(f"compression must be one that Parquet has, and is {compression!r:.100}: {error}") from error
 
 
 def _row_groups(tables: Iterator[pa.Table], rows_per_group: int | None) -> Iterator[tuple[pa.Table, int]]:
