@@ -95,7 +95,9 @@ def _of_fixed_size_lists(array: pa.Array, name: str, where: Where, dtype: torch.
 def _of_lists(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> torch.Tensor:
     import pyarrow.compute as pc
 
-    _nulls(array, where, None)
+    if array.null_count:
+        row = int(array.is_null().to_numpy(zero_copy_only=False).argmax())
+        raise ValueError(f"{where(row)} is null in place of a list, and so of no length: fill it, or filter it out")
     lengths = pc.list_value_length(array).to_numpy()
     size = int(lengths[0]) if len(lengths) else 0
     for row in np.flatnonzero(lengths != size).tolist()[:1]:

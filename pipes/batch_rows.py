@@ -87,7 +87,40 @@ def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     """Return the rows of those numbers, in that order, as a new batch."""
     if isinstance(batch, dict):
         return {name: _taken(column, rows) for name, column in batch.items()}
-    return batch.take(rows)
+    import pyarrow as pa
+
+    try:
+        return batch.take(rows)
+    except pa.ArrowNotImplementedError:
+        columns = [_taken_of_arrow(column, rows) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _taken_of_arrow(column: Any, rows: NDArray[np.int64]) -> Any:
+    """Rows of a column, which may be of a type that pyarrow takes none of: views, and what is run-end encoded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(pc.run_end_decode(column).take(rows), kind.run_end_type)
+    return column.cast(_without_views(kind)).take(rows).cast(kind)
+
+
+def _without_views(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind
 
 
 def _taken(column: Any, rows: NDArray[np.int64]) -> Any:
@@ -175,8 +208,12 @@ def row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
     """Return each row of a batch as a dict of its values.
 
     Numbers are Python's; of tensors and arrays with more than one dimension, the part that belongs to the row.
+
+    Raises ValueError where several columns have one name, of which a row could only have one.
     """
     rows = rows_in(batch)
+    if not isinstance(batch, dict) and len({*batch.schema.names}) < batch.num_columns:
+        raise ValueError(f"a row is a dict, and there are several columns of one name: {batch.schema.names}")
     parts = (sliced(batch, start, start + _AT_A_TIME) for start in range(0, rows, _AT_A_TIME))
     return chain.from_iterable(map(_row_dicts, parts))
 
@@ -186,6 +223,8 @@ def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
         names, columns = [*batch], [*map(_values, batch.values())]
     else:
         names, columns = batch.schema.names, [*map(_values_of_arrow, batch.schema.names, batch.columns)]
+    if not columns:
+        return ({} for _ in range(rows_in(batch)))
     return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
@@ -200,7 +239,10 @@ def _values_of_arrow(name: str, column: Any) -> Sequence[Any]:
 
     kind = column.type
     if isinstance(kind, pa.FixedShapeTensorType):
-        return _values(tensor_of(column, name))
+        if not column.null_count:
+            return _values(tensor_of(column, name))
+        of_rows = iter(_values(tensor_of(column.filter(column.is_valid()), name)))
+        return [next(of_rows) if valid else None for valid in column.is_valid().to_pylist()]
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
         return _values(column.to_numpy())  # ten times as quick
     return column.to_pylist()  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["expect_kinds", "has_elements", "is_tensor", "of_csv", "of_json", "repeating_in"]
+__all__ = ["expect_kinds", "floats_in", "has_elements", "is_tensor", "of_csv", "of_json", "of_parquet", "repeating_in"]
 
 
 def expect_kinds(schema: pa.Schema, holds: Callable[[pa.DataType], bool], why: str) -> None:
@@ -29,12 +29,43 @@ def has_elements(kind: pa.DataType) -> bool:
     return all(has_elements(kind.field(number).type) for number in range(kind.num_fields))
 
 
+def of_parquet(kind: pa.DataType) -> bool:
+    """Say whether Parquet can hold what has a type: pyarrow tells it by trying."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    try:
+        pq.write_table(pa.table({"": pa.nulls(1, kind)}), pa.BufferOutputStream())
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def floats_in(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield the floats that there are in an array, at whatever depth."""
+    import pyarrow as pa
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from floats_in(array.storage)
+    elif types.is_dictionary(kind):
+        yield from floats_in(array.dictionary_decode())
+    elif types.is_struct(kind):
+        for part in array.flatten():
+            yield from floats_in(part)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        yield from floats_in(array.flatten())
+    elif types.is_floating(kind):
+        yield array
+
+
 def repeating_in(path: str, kind: pa.DataType) -> Iterator[str]:
     """Yield the paths, in Parquet, of what is in a column and may repeat, and so is worth a dictionary.
 
     Floats would take several times as long to write with one, and seldom less space.
     """
-    import pyarrow.types as types  # type: ignore[import-untyped]
+    import pyarrow.types as types
 
     if is_tensor(kind):
         yield from repeating_in(path, kind.storage_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Arrays",
     "arrays_of",
-    "check_names",
     "columns_of_rows",
-    "expect_types",
     "fitted",
+    "fitted_arrays",
     "is_row",
     "table_of",
     "types_in",
@@ -48,15 +47,16 @@ def _has_rows(value: object) -> bool:
     return isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim > 0
 
 
-def check_names(row: Mapping[Any, Any], first: Mapping[Any, Any]) -> None:
-    """Raise ValueError, which names the column, unless a row has the columns that the first one has."""
-    if row.keys() != first.keys():
-        _raise_for_names([*row], [*first])
-
-
 def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the values of rows, which all have the same columns, by the names of these."""
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    """Return the values of rows by the names of their columns.
+
+    Raises ValueError, which names the column, for a row that does not have those of the first.
+    """
+    names = rows[0].keys()
+    for row in rows:
+        if row.keys() != names:
+            _raise_for_names([*row], [*names])
+    return {name: [row[name] for row in rows] for name in names}
 
 
 def table_of(batch: Any) -> pa.Table:
@@ -106,13 +106,18 @@ def types_in(arrays: Arrays) -> dict[str, str]:
     }
 
 
-def expect_types(types: Mapping[str, str], known: Mapping[str, str]) -> None:
-    """Raise ValueError, which names the column, unless columns and their types are those that came before."""
-    if types.keys() != known.keys():
-        _raise_for_names([*types], [*known])
-    for name, kind in known.items():
-        if types[name] != kind:
-            _raise_for_type(name, types[name], kind)
+def fitted_arrays(arrays: Arrays, known: Mapping[str, str], widen: bool) -> Arrays:
+    """Return arrays with the columns and types of those before them; ValueError, with the column, if they have others.
+
+    With `widen`, integers become floats where those before them are, and where that changes no value.
+    """
+    if arrays.keys() != known.keys():
+        _raise_for_names([*arrays], [*known])
+    types = types_in(arrays)
+    return {
+        name: arrays[name] if types[name] == kind else _widened_array(arrays[name], name, types[name], kind, widen)
+        for name, kind in known.items()
+    }
 
 
 def fitted(table: pa.Table, schema: pa.Schema, widen: bool) -> pa.Table:
@@ -144,7 +149,7 @@ def _expect_batch(batch: object) -> pa.RecordBatch:
     if not isinstance(batch, pa.RecordBatch):
         raise TypeError(
             "what is written are batches, as a pyarrow.RecordBatch or a dict of tensors and arrays, or rows, as dicts, "
-            f"and this is of type {type(batch).__name__}"
+            f"and this is of type {type(batch).__name__}; of a data frame, with_format('arrow') makes a batch"
         )
     return batch
 
@@ -158,7 +163,7 @@ def _expect_named(names: Sequence[Any]) -> None:
         raise ValueError(f"there are {len(names)} columns, and some have the same name: {names}")
 
 
-def _raise_for_names(names: Sequence[str], known: Sequence[str]) -> None:
+def _raise_for_names(names: Sequence[str], known: Sequence[str]) -> NoReturn:
     missing = [name for name in known if name not in names]
     wrong = missing or [name for name in names if name not in known]
     raise ValueError(
@@ -167,7 +172,7 @@ def _raise_for_names(names: Sequence[str], known: Sequence[str]) -> None:
     )
 
 
-def _raise_for_type(name: str, kind: object, known: object) -> None:
+def _raise_for_type(name: str, kind: object, known: object) -> NoReturn:
     raise ValueError(f"the column {name!r} is {kind}, and before it was {known}: {_ADVICE}")
 
 
@@ -187,6 +192,20 @@ def _widened(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | None
         return column.cast(field.type)
     except pa.ArrowInvalid as error:  # an integer that the float does not have
         raise ValueError(f"the column {field.name!r} was {field.type} before: {error}") from error
+
+
+def _widened_array(array: np.ndarray[Any, Any], name: str, kind: str, known: str, widen: bool) -> np.ndarray[Any, Any]:
+    dtype, _, shape = known.partition(" ")
+    if not (widen and array.dtype.kind in "iu" and dtype.startswith("float") and kind.partition(" ")[2] == shape):
+        _raise_for_type(name, kind, known)
+    with np.errstate(over="ignore", invalid="ignore"):
+        floats = array.astype(dtype)
+        same = floats.astype(array.dtype) == array
+    if not same.all():
+        raise ValueError(
+            f"the column {name!r} was {known} before, which does not have the integer {array[~same].flat[0]}"
+        )
+    return floats
 
 
 def _widens(kind: pa.DataType, known: pa.DataType) -> bool:
@@ -222,7 +241,9 @@ def _plain(value: Any, name: str) -> Any:
     try:
         return value.detach().cpu().resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
-        raise TypeError(f"the column {name!r} has tensors of {value.dtype}: {error}") from error
+        raise TypeError(
+            f"the column {name!r} has tensors of {value.dtype}, so convert them before, as with .float(): {error}"
+        ) from error
 
 
 def _stacked(rows: Sequence[Any], name: str) -> np.ndarray[Any, Any]:
@@ -232,8 +253,8 @@ def _stacked(rows: Sequence[Any], name: str) -> np.ndarray[Any, Any]:
     for row, shape in enumerate(shapes):
         if shape != shapes[0]:
             raise ValueError(
-                f"the column {name!r} has {_shown(shape)} in row {row} of a file, and {_shown(shapes[0])} in row 0: "
-                "the rows of an array have one shape"
+                f"the column {name!r} has {_shown(shape)} in row {row} of those that are looked at together, and "
+                f"{_shown(shapes[0])} in row 0: the rows of an array have one shape"
             )
     if {*map(type, rows)} & {bytes, bytearray, memoryview}:
         raise TypeError(f"the column {name!r} has bytes, which NumPy cuts short: write_parquet has a place for them")
@@ -243,6 +264,10 @@ def _stacked(rows: Sequence[Any], name: str) -> np.ndarray[Any, Any]:
         raise ValueError(f"the column {name!r}: {error}") from error
     if array.dtype.kind == "U" and array.tolist() != rows:
         raise ValueError(f"the column {name!r} has text that NumPy cuts short, or other values among it")
+    if array.dtype.kind == "f" and any(
+        isinstance(row, int) and row != number for row, number in zip(rows, array.tolist(), strict=True)
+    ):
+        raise ValueError(f"the column {name!r} has integers that are none of {array.dtype}, which the others are")
     return array
 
 

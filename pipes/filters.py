@@ -57,7 +57,10 @@ def fields_in(expression: pc.Expression, schema: pa.Schema) -> list[str]:
 
     Raises KeyError where it names a column that there is not, and what pyarrow raises where types do not fit.
     """
-    _bind(expression, schema)
+    try:
+        _bind(expression, schema)
+    except _NoColumn as error:
+        raise KeyError(f"the filter looks at a column {error.name!r}, and there are {schema.names}") from None
     return _needed(expression, schema, [], schema.names)
 
 
@@ -76,10 +79,10 @@ def may_be_true(expression: pc.Expression, known: Mapping[str, pa.Scalar]) -> bo
         try:
             _bind(expression, schema)
             break
-        except KeyError as error:
-            if error.args[1] in fields:
+        except _NoColumn as error:
+            if error.name in fields:
                 return True
-            fields[error.args[1]] = pa.null()
+            fields[error.name] = pa.null()
         except (pa.ArrowException, TypeError):
             return True
     file_system, file_format = LocalFileSystem(), ds.ParquetFileFormat()
@@ -99,7 +102,7 @@ def guarantee(known: Mapping[str, pa.Scalar]) -> pc.Expression:
 
 
 def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
-    """Raise where an expression does not fit a schema: KeyError, with the name, for a column that there is not."""
+    """Raise where an expression does not fit a schema: _NoColumn for a column that there is not."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -107,8 +110,7 @@ def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
         ds.dataset(schema.empty_table()).scanner(filter=expression)
     except pa.ArrowInvalid as error:
         if lacking := re.match(r"No match for FieldRef\.(?:Name|Nested)\((?:FieldRef\.Name\()?(.*?)\)", str(error)):
-            text = f"the filter looks at a column {lacking[1]!r}, and there are {schema.names}"
-            raise KeyError(text, lacking[1]) from None
+            raise _NoColumn(lacking[1]) from None
         raise
 
 
@@ -119,13 +121,18 @@ def _needed(expression: pc.Expression, schema: pa.Schema, others: list[str], nam
     try:
         _bind(expression, pa.schema([field for field in schema if field.name in others]))
         return []
-    except KeyError:
+    except _NoColumn:
         pass
     if len(names) == 1:
         return [*names]
     half = len(names) // 2
     first = _needed(expression, schema, [*others, *names[half:]], names[:half])
     return first + _needed(expression, schema, [*others, *first], names[half:])
+
+
+class _NoColumn(Exception):
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class _NotAFilter(Exception):

@@ -240,7 +240,10 @@ def _as_ndarray(values: torch.Tensor | np.ndarray, name: str) -> np.ndarray:
     try:
         return values.detach().cpu().resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
-        raise TypeError(f"column {name!r}: Arrow has nothing for a tensor of {values.dtype}: {error}") from error
+        raise TypeError(
+            f"column {name!r}: Arrow has nothing for a tensor of {values.dtype}, so convert it before, as with "
+            f".float() or .to_dense(): {error}"
+        ) from error
 
 
 def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
@@ -248,6 +251,9 @@ def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
 
     if values.ndim == 0:
         raise ValueError(f"column {name!r} has a single value, without a dimension: its first dimension are the rows")
+    if values.dtype.kind == "c" or values.dtype.char == "g":
+        raise TypeError(f"column {name!r}: Arrow has nothing for an array of {values.dtype}")
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.ndim == 1:
         return _of_values(values, name)
     if values.dtype.kind not in "biufmM":

@@ -2835,13 +2835,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         rows_per_file: int,
         *,
         batched: bool | None = None,
+        on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.write_lines.CSVWriter:
         """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
         It holds numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
-        `url_template` names, how files appear, the index, parts of a stream and resuming are as for `write_parquet`. Text
-        with line breaks in it is read back with `newlines_in_values=True`.
+        `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error` are as for
+        `write_parquet`. Text with line breaks in it is read back with `newlines_in_values=True`.
 
         Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
         what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
@@ -2866,13 +2867,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         rows_per_file: int,
         *,
         batched: bool | None = None,
+        on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.write_lines.JSONWriter:
         """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
         It holds numbers, text, booleans, lists and dicts of such, and null; tensors become lists, without their dtype.
-        Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream and resuming are as for
-        `write_parquet`. Names end in `.json` or `.jsonl`.
+        Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error`
+        are as for `write_parquet`. Names end in `.json` or `.jsonl`.
 
         Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
         that are infinite or not a number, and what `write_parquet` raises.
@@ -2896,6 +2898,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         column: str | None = None,
         batched: bool | None = None,
+        on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.write_columns.NumpyWriter:
         """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
@@ -2904,8 +2907,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         is the array of `column`. Arrays have the rows as their first dimension, and the dtype of the tensors and arrays;
         text is an array of `str`. They are written without pickle. What a file is to have is in memory until it is whole.
 
-        Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream and resuming are as for
-        `write_parquet`.
+        Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream, resuming and `on_error`
+        are as for `write_parquet`.
 
         Raises KeyError for a `column` that there is not, TypeError, which names the column, for bytes, null and other
         values that NumPy could only pickle or would cut short, and ValueError for rows whose shapes differ, and for columns
@@ -2931,6 +2934,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         rows_per_group: int | None = None,
         compression: str = 'snappy',
         batched: bool | None = None,
+        on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.write_columns.ParquetWriter:
         """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
@@ -2960,13 +2964,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
         goes on from a state writes none again that it had handed out.
 
-        Further arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come
-        from the environment.
+        `on_error` is what becomes of an item, a batch or a row, that cannot be written: one that is neither, or the columns
+        or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
+        Where a file cannot be sent, that is an error. Further arguments are options of the file system, such as
+        `anon=True`; without them credentials and endpoints come from the environment.
 
-        Raises TypeError for an item that is neither batch nor row, and for values that Arrow has no type for, ValueError
-        for columns or types that are not those of the batches before, both with the column; OSError, or an error of the
-        file system's client, where a file cannot be written; at construction ValueError, where the stream is divided
-        otherwise than by `sharding_filter`.
+        Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
+        have, ValueError for columns or types that are not those of the batches before, all with the column and the number
+        of the item; OSError, or an error of the file system's client, with the file's URL, where a file cannot be written;
+        at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])

@@ -76,8 +76,9 @@ def test_the_columns_that_a_filter_looks_at_are_found() -> None:
     assert fields_in(expression_of("price > 3 and at.x < 2 or id in [1]"), ROWS.schema) == ["id", "price", "at"]
     assert fields_in(pc.scalar(True), ROWS.schema) == []
     assert fields_in(pc.field("kind").is_null(), ROWS.schema) == ["kind"]
-    with pytest.raises(KeyError, match="the filter looks at a column 'pric'"):
+    with pytest.raises(KeyError) as caught:
         fields_in(pc.field("pric") > 3, ROWS.schema)
+    assert caught.value.args == (f"the filter looks at a column 'pric', and there are {ROWS.schema.names}",)
     with pytest.raises(pa.ArrowNotImplementedError):
         fields_in(pc.field("price") > "x", ROWS.schema)
 

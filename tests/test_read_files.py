@@ -162,3 +162,10 @@ def test_all_resume_and_hold_the_laws(images: list[Path], tmp_path: Path) -> Non
         lambda: paths(arrays, arrays).read_numpy(),
     ):
         ps.check_operator(make)
+
+
+def test_an_array_called_path_is_not_replaced(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", path=np.arange(2))
+    assert [batch.to_pydict() for batch in paths(tmp_path / "a.npz").read_numpy()] == [{"path": [0, 1]}]
+    with pytest.raises(ValueError, match="an array 'path', which include_paths would replace"):
+        list(paths(tmp_path / "a.npz").read_numpy(include_paths=True))

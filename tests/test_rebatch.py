@@ -267,3 +267,41 @@ def test_the_laws_hold_for_tables_too() -> None:
         lambda: source([3, 4, 5]).shuffle_rows(4),
     ):
         ps.check_operator(make)
+
+
+def test_rows_of_types_that_pyarrow_draws_none_of_are_shuffled() -> None:
+    text, tail = pa.string_view(), "c" * 30
+    columns = {
+        "id": pa.array([0, 1, 2]),
+        "text": pa.array(["a", None, tail], text),
+        "bytes": pa.array([b"a", None, b"b"], pa.binary_view()),
+        "list": pa.array([["a"], None, [tail]], pa.list_(text)),
+        "large": pa.array([["a"], [], [None]], pa.large_list(text)),
+        "struct": pa.array([{"x": "a"}, None, {"x": tail}], pa.struct([("x", text)])),
+        "runs": pa.RunEndEncodedArray.from_arrays([2, 3], pa.array([1.5, None])),
+    }
+    batch = pa.record_batch(columns)
+    orders = set()
+    for seed in range(20):
+        [drawn] = IterableWrapper([batch], deepcopy=False).shuffle_rows(3).set_seed(seed)
+        drawn.validate(full=True)
+        assert drawn.schema == batch.schema
+        assert sorted(drawn.to_pylist(), key=lambda row: row["id"]) == batch.to_pylist()
+        orders.add(tuple(drawn.column("id").to_pylist()))
+    assert len(orders) > 1
+
+
+def test_rows_without_columns_are_as_many_and_those_of_several_columns_of_one_name_an_error() -> None:
+    batch = pa.record_batch({"a": [1, 2, 3]})
+    assert list(IterableWrapper([batch.select([])], deepcopy=False).rows()) == [{}, {}, {}]
+    twice = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(ValueError, match=r"several columns of one name: \['a', 'a'\]"):
+        list(IterableWrapper([twice]).rows())
+
+
+def test_a_row_without_a_tensor_has_none_in_its_place() -> None:
+    storage = pa.array([[1, 2], None, [5, 6]], pa.list_(pa.int32(), 2))
+    tensors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2]), storage)
+    for start in (0, 1):
+        rows = [row["x"] for row in IterableWrapper([pa.record_batch({"x": tensors.slice(start)})]).rows()]
+        assert [None if row is None else row.tolist() for row in rows] == [[1, 2], None, [5, 6]][start:]

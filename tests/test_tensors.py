@@ -108,7 +108,7 @@ def test_a_null_in_a_list_and_a_null_list() -> None:
     with pytest.raises(ValueError, match="column 'x', row 1, value 1 is null"):
         tensor_of(lists, "x")
     assert torch.as_tensor(tensor_of(lists, "x", torch.float32)).isnan().tolist() == [[False, False], [False, True]]
-    with pytest.raises(ValueError, match="column 'x', row 1 is null"):
+    with pytest.raises(ValueError, match="column 'x', row 1 is null in place of a list, and so of no length"):
         tensor_of(pa.array([[1], None]), "x", torch.float32)
     whole = pa.FixedSizeListArray.from_arrays(pa.array([1, 2, 3, 4], pa.float32()), 2, mask=pa.array([False, True]))
     with pytest.raises(ValueError, match="column 'x', row 1 is null"):
@@ -288,3 +288,18 @@ def test_data_frames_keep_nan_in_floats_and_have_null_elsewhere() -> None:
     assert arrays.schema.field("x").type.shape == [2, 2]
     with pytest.raises(ValueError, match="several columns of one name"):
         batch_of_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">f8", ">u2", ">M8[s]", ">U3"])
+def test_arrays_of_the_other_byte_order_are_taken(dtype: str) -> None:
+    values = np.array(["2020", "2021", "2022", "2023"] if "M" in dtype else [0, 1, 2, 3]).astype(dtype)
+    assert array_of(values, "x").equals(array_of(values.astype(values.dtype.newbyteorder("=")), "x"))
+    if "U" not in dtype:
+        assert tensor_of(array_of(values.reshape(2, 2), "x"), "x").shape == (2, 2)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.longdouble])
+@pytest.mark.parametrize("shape", [(2,), (2, 2)])
+def test_arrays_that_arrow_has_no_type_for_are_an_error_that_names_dtype_and_column(dtype: type, shape: Any) -> None:
+    with pytest.raises(TypeError, match=f"column 'x': Arrow has nothing for an array of {np.dtype(dtype)}"):
+        array_of(np.zeros(shape, dtype), "x")

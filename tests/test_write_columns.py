@@ -354,7 +354,7 @@ def test_null_is_an_empty_field_in_csv_and_empty_text_is_quoted(tmp_path: Path) 
 
 
 def test_null_in_a_csv_of_one_column_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the column 'a' has null, and is the only one"):
+    with pytest.raises(ValueError, match="the column 'a' has null in row 1, and is the only one"):
         written([{"a": 1}, {"a": None}], tmp_path, "csv")
 
 
@@ -386,7 +386,7 @@ def test_short_floats_in_lists_and_beside_null_are_read_back_from_json(tmp_path:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("nan")]])
 def test_what_json_has_no_number_for_is_an_error_that_names_the_column(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(ValueError, match="the column 'x' has floats that are infinite or not a number"):
+    with pytest.raises(ValueError, match="the column 'x' has a float that is infinite or not a number in row 0"):
         written([{"id": 1, "x": value}], tmp_path, "jsonl")
     assert contents(tmp_path) == {}
 
@@ -425,9 +425,7 @@ def test_text_that_numpy_would_change_is_an_error(tmp_path: Path, values: list[A
 
 def test_rows_of_different_shapes_are_an_error_in_numpy_that_names_column_and_row(tmp_path: Path) -> None:
     rows = [{"id": number, "x": torch.zeros(2 if number < 2 else 3)} for number in range(3)]
-    with pytest.raises(
-        ValueError, match=r"the column 'x' has the shape \(3,\) in row 2 of a file, and .* \(2,\) in row 0"
-    ):
+    with pytest.raises(ValueError, match=r"the column 'x' has the shape \(3,\) in row 2 of those .* \(2,\) in row 0"):
         written(rows, tmp_path, "npz")
 
 
@@ -457,9 +455,13 @@ def test_a_dict_of_lists_alone_is_a_row_and_can_be_called_a_batch(tmp_path: Path
     assert [rows for _, rows in written([item], tmp_path, "parquet", 10, batched=True)] == [3]
 
 
-def test_a_batch_among_rows_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows_per_file", [10, 1])
+def test_batches_among_rows_and_rows_among_batches_are_errors(tmp_path: Path, rows_per_file: int) -> None:
+    row, batch = {"x": 1.0}, {"x": torch.zeros(2, dtype=torch.float64)}
     with pytest.raises(TypeError, match="a batch comes among single rows: batched="):
-        written([{"x": 1}, {"x": torch.zeros(2)}], tmp_path, "parquet")
+        written([row, batch], tmp_path, "parquet", rows_per_file)
+    with pytest.raises(TypeError, match="a single row comes among batches: batched="):
+        written([batch, row], tmp_path, "parquet", rows_per_file)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -542,6 +544,26 @@ def rows_of_values(values: list[Any]) -> list[dict[str, Any]]:
 def test_rows_may_have_null_no_elements_and_integers_where_others_have_more(tmp_path: Path, values: list[Any]) -> None:
     [(url, _)] = written(rows_of_values(values), tmp_path, "parquet", 10_000)
     assert rows_of(url) == rows_of_values(values)
+
+
+@pytest.mark.parametrize("rows_per_file", [10_000, 100])
+def test_integers_go_among_floats_in_numpy(tmp_path: Path, rows_per_file: int) -> None:
+    values = [1.5, 2, -3, 2**53]
+    files = written(rows_of_values(values), tmp_path, "npz", rows_per_file)
+    assert [row for url, _ in files for row in rows_of(url)] == rows_of_values([1.5, 2.0, -3.0, float(2**53)])
+
+
+@pytest.mark.parametrize(
+    "values", [[1.5, 2**53 + 1], [2**63 + 1, 1], [2**63 + 1, -1], [1, 1.5], [True, 1], [1.5, True]]
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_numbers_that_would_change_are_an_error_in_numpy(tmp_path: Path, values: list[Any], together: bool) -> None:
+    rows = [{"x": value} for value in values] if together else rows_of_values(values)
+    if together and values in ([1, 1.5], [True, 1], [1.5, True]):
+        assert len(written(rows, tmp_path, "npz")) == 1  # the types of these are found out from all of them
+        return
+    with pytest.raises(ValueError, match="the column 'x' "):
+        written(rows, tmp_path, "npz", 10_000)
 
 
 @pytest.mark.parametrize(
@@ -627,6 +649,14 @@ def test_wrong_numbers_are_errors_at_construction(kind: str) -> None:
         writing([], "x", kind, 0)
     with pytest.raises(TypeError, match="rows_per_file must be"):
         writing([], "x", kind, "many")  # type: ignore[arg-type]
+
+
+def test_a_compression_that_there_is_not_is_an_error_at_construction(tmp_path: Path) -> None:
+    for wrong in ("fast", 3):
+        with pytest.raises(ValueError, match="compression must be one that Parquet has"):
+            writing([], tmp_path, "parquet", 3, compression=wrong)
+    [(url, _)] = written(ids(range(3)), tmp_path, "parquet", compression="zstd")
+    assert pq.read_metadata(url).row_group(0).column(0).compression == "ZSTD"
 
 
 def test_options_of_the_file_system_are_not_shown() -> None:

@@ -149,6 +149,8 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
             columns = {"data": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
         except zipfile.BadZipFile as error:
             raise ValueError(f"the file is cut or damaged: {error}") from error
+        if self.include_paths and "path" in columns:
+            raise ValueError("the file has an array 'path', which include_paths would replace")
         batch = batch_of(columns)
         return batch_of({**columns, "path": [path] * batch.num_rows}) if self.include_paths else batch
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import zipfile
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ...registry import IterDataPipe, expect_whole, functional_datapipe
-from ..column_kinds import expect_kinds, has_elements, repeating_in
-from ..column_writing import Arrays, arrays_of, expect_types, types_in
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ..column_kinds import expect_kinds, has_elements, of_parquet, repeating_in
+from ..column_writing import Arrays, arrays_of, fitted_arrays, types_in
 from ..streams import checked_path
 from ..tensors import rows_in
 from .write_rows import RowWriter, TableWriter
@@ -56,13 +55,15 @@ class ParquetWriter(TableWriter):
     reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
     goes on from a state writes none again that it had handed out.
 
-    Further arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come
-    from the environment.
+    `on_error` is what becomes of an item, a batch or a row, that cannot be written: one that is neither, or the columns
+    or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
+    Where a file cannot be sent, that is an error. Further arguments are options of the file system, such as
+    `anon=True`; without them credentials and endpoints come from the environment.
 
-    Raises TypeError for an item that is neither batch nor row, and for values that Arrow has no type for, ValueError
-    for columns or types that are not those of the batches before, both with the column; OSError, or an error of the
-    file system's client, where a file cannot be written; at construction ValueError, where the stream is divided
-    otherwise than by `sharding_filter`.
+    Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
+    have, ValueError for columns or types that are not those of the batches before, all with the column and the number
+    of the item; OSError, or an error of the file system's client, with the file's URL, where a file cannot be written;
+    at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
 
     >>> import torch
     >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
@@ -84,11 +85,14 @@ class ParquetWriter(TableWriter):
         rows_per_group: int | None = None,
         compression: str = "snappy",
         batched: bool | None = None,
+        on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, on_error, kwargs)
         if rows_per_group is not None:
             expect_whole("rows_per_group", rows_per_group)
+        if compression != "snappy":
+            _expect_compression(compression)
         self.rows_per_group = rows_per_group
         self.compression = compression
 
@@ -96,6 +100,7 @@ class ParquetWriter(TableWriter):
         expect_kinds(
             schema, has_elements, "a tensor or list without elements cannot be read back from Parquet: leave it out"
         )
+        expect_kinds(schema, of_parquet, "Parquet has no place for it: cast it before, or leave it out")
 
     def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -117,8 +122,8 @@ class NumpyWriter(RowWriter[Arrays]):
     is the array of `column`. Arrays have the rows as their first dimension, and the dtype of the tensors and arrays;
     text is an array of `str`. They are written without pickle. What a file is to have is in memory until it is whole.
 
-    Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream and resuming are as for
-    `write_parquet`.
+    Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream, resuming and `on_error`
+    are as for `write_parquet`.
 
     Raises KeyError for a `column` that there is not, TypeError, which names the column, for bytes, null and other
     values that NumPy could only pickle or would cut short, and ValueError for rows whose shapes differ, and for columns
@@ -135,8 +140,6 @@ class NumpyWriter(RowWriter[Arrays]):
     (2, 2, 2)
     """
 
-    rows_at_once = sys.maxsize
-
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -145,9 +148,10 @@ class NumpyWriter(RowWriter[Arrays]):
         *,
         column: str | None = None,
         batched: bool | None = None,
+        on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, on_error, kwargs)
         if checked_path(url_template).endswith(".npy") != (column is not None):
             raise ValueError(
                 "an .npy file has one array, which column names, and an .npz file all: url_template is "
@@ -158,12 +162,11 @@ class NumpyWriter(RowWriter[Arrays]):
     def _made(self, batch: Any) -> Arrays:
         return arrays_of(batch, self.column)
 
-    def _checked(self, piece: Arrays, of_rows: bool) -> Arrays:
-        types = types_in(piece)
-        if self._known is None:
-            self._known = types
-        expect_types(types, self._known)
-        return piece
+    def _fitted(self, piece: Arrays, of_rows: bool) -> Arrays:
+        return piece if self._known is None else fitted_arrays(piece, self._known, widen=of_rows)
+
+    def _types(self, piece: Arrays) -> dict[str, str]:
+        return types_in(piece)
 
     def _index(self) -> dict[str, Any]:
         return {"columns": self._known or {}, **super()._index()}
@@ -180,6 +183,16 @@ class NumpyWriter(RowWriter[Arrays]):
                     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
                         np.lib.format.write_array(entry, array, allow_pickle=False)
         return rows_in(arrays)
+
+
+def _expect_compression(compression: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([]), compression=compression).close()
+    except (pa.ArrowException, AttributeError, TypeError) as error:
+        raise ValueError(f"compression must be one that Parquet has, and is {compression!r:.100}: {error}") from error
 
 
 def _row_groups(tables: Iterator[pa.Table], rows_per_group: int | None) -> Iterator[tuple[pa.Table, int]]:

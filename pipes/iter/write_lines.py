@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...registry import IterDataPipe, functional_datapipe
-from ..column_kinds import expect_kinds, is_tensor, of_csv, of_json
+from ...registry import IterDataPipe, OnError, functional_datapipe
+from ..arrow_values import first_failing
+from ..column_kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
 from ..tensors import tensor_of
 from .write_rows import TableWriter
 from .write_shards import CountedFile
@@ -24,8 +25,8 @@ class CSVWriter(TableWriter):
     """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
     It holds numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
-    `url_template` names, how files appear, the index, parts of a stream and resuming are as for `write_parquet`. Text
-    with line breaks in it is read back with `newlines_in_values=True`.
+    `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error` are as for
+    `write_parquet`. Text with line breaks in it is read back with `newlines_in_values=True`.
 
     Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
     what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
@@ -50,12 +51,21 @@ class CSVWriter(TableWriter):
         rows_per_file: int,
         *,
         batched: bool | None = None,
+        on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".csv",), batched, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".csv",), batched, on_error, kwargs)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(schema, of_csv, "a field of CSV holds a number, text or a time: write_parquet has a place for it")
+
+    def _expect_values(self, table: pa.Table) -> None:
+        if table.num_columns == 1 and table.column(0).null_count:
+            row = table.column(0).is_null().index(True).as_py()
+            raise ValueError(
+                f"the column {table.schema.names[0]!r} has null in row {row}, and is the only one: the empty line "
+                "would be left out when the file is read; fill it in before"
+            )
 
     def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
         import pyarrow.csv as csv  # type: ignore[import-untyped]
@@ -63,11 +73,6 @@ class CSVWriter(TableWriter):
         rows = 0
         with csv.CSVWriter(file, self._known) as writer:
             for table in content:
-                if table.num_columns == 1 and table.column(0).null_count:
-                    raise ValueError(
-                        f"the column {table.schema.names[0]!r} has null, and is the only one: the empty lines would be "
-                        "left out when the file is read; fill it in before"
-                    )
                 writer.write_table(table)
                 rows += table.num_rows
         return rows
@@ -78,8 +83,8 @@ class JSONWriter(TableWriter):
     """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
     It holds numbers, text, booleans, lists and dicts of such, and null; tensors become lists, without their dtype.
-    Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream and resuming are as for
-    `write_parquet`. Names end in `.json` or `.jsonl`.
+    Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error`
+    are as for `write_parquet`. Names end in `.json` or `.jsonl`.
 
     Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
     that are infinite or not a number, and what `write_parquet` raises.
@@ -102,14 +107,23 @@ class JSONWriter(TableWriter):
         rows_per_file: int,
         *,
         batched: bool | None = None,
+        on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, on_error, kwargs)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(
             schema, of_json, "JSON holds numbers, text, booleans, and lists and dicts of these: convert it before"
         )
+
+    def _expect_values(self, table: pa.Table) -> None:
+        for name, column in zip(table.schema.names, table.columns, strict=True):
+            if not _is_finite(column):
+                row = first_failing(column, _expect_finite)
+                raise ValueError(
+                    f"the column {name!r} has a float that is infinite or not a number in row {row}: JSON has none"
+                )
 
     def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
         rows = 0
@@ -124,11 +138,7 @@ def _lines(table: pa.Table) -> str:
     names = table.schema.names
     columns = [_as_json(table.column(name), name) for name in names]
     rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-    try:
-        return "".join([f"{_to_json(row)}\n" for row in rows])
-    except ValueError:
-        wrong = next(name for name, values in zip(names, columns, strict=True) if not _is_json(values))
-        raise ValueError(f"the column {wrong!r} has floats that are infinite or not a number: JSON has none") from None
+    return "".join([f"{_to_json(row)}\n" for row in rows])
 
 
 def _as_json(column: pa.ChunkedArray, name: str) -> list[Any]:
@@ -146,8 +156,16 @@ def _as_json(column: pa.ChunkedArray, name: str) -> list[Any]:
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float).encode
 
 
-def _is_json(value: object) -> bool:
-    try:
-        return bool(_to_json(value))
-    except ValueError:
-        return False
+def _is_finite(column: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    return all(
+        pc.all(pc.is_finite(floats), min_count=0).as_py() is not False
+        for chunk in column.chunks
+        for floats in floats_in(chunk)
+    )
+
+
+def _expect_finite(column: pa.ChunkedArray) -> None:
+    if not _is_finite(column):
+        raise ValueError("not all are finite")

@@ -8,10 +8,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ...registry import IterDataPipe, Node, Trail, close, expect_whole
-from ...registry.notes import describe_item
+from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, say_where
 from ..batch_rows import sliced
-from ..column_writing import check_names, columns_of_rows, fitted, is_row, table_of
+from ..column_writing import columns_of_rows, fitted, is_row, table_of
 from ..streams import checked_path
 from ..tensors import rows_in
 from .write_shards import ShardWriter, check_division, check_template
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["RowWriter", "TableWriter"]
 
 P = TypeVar("P")
+Numbered = tuple[int, Any]
+"""An item, after its number in the pass."""
 
 
 class _Place:
@@ -34,13 +35,14 @@ class _Place:
 class RowWriter(ShardWriter, Generic[P]):
     """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: the base of those that do.
 
-    What is written comes in pieces: `_made` makes them of batches, and `_checked` compares them with those before. A
-    state tells how much was written of the item in which the last file ended, and goes back to before it.
+    What is written comes in pieces: `_made` makes them of batches, and `_fitted` compares them with those before. What
+    fails there is refused, before a byte of it is written. A state tells how much was written of the item in which the
+    last file ended, and goes back to before it.
     """
 
     counted = "rows"
     index_prefix = "_"  # those who read all files of a folder leave out such
-    transient: ClassVar[tuple[str, ...]] = ("_written", "_trail", "_place", "_rest", "_known")
+    transient: ClassVar[tuple[str, ...]] = ("_written", "_trail", "_start", "_place", "_rest", "_known", "_of_rows")
     rows_at_once: ClassVar[int] = 256
     """So many single rows make a piece, at most."""
 
@@ -51,6 +53,7 @@ class RowWriter(ShardWriter, Generic[P]):
         rows_per_file: int,
         suffixes: tuple[str, ...],
         batched: bool | None,
+        on_error: OnError,
         options: Mapping[str, Any],
     ) -> None:
         check_template(checked_path(url_template), *suffixes)
@@ -60,18 +63,24 @@ class RowWriter(ShardWriter, Generic[P]):
         self.url_template = url_template
         self.rows_per_file = rows_per_file
         self.batched = batched
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
         self.options = options  # not under their own name, which repr and the notes of errors would show: secrets
 
     def reset(self) -> None:
         super().reset()
+        self._start = 0  # the number of the item from which on the source is read
         self._place = _Place()
         self._trail: Trail[Any] | None = None
         self._rest: P | None = None
         self._known: Any = None
+        self._of_rows: bool | None = None  # whether the items are single rows
 
     def get_state(self) -> dict[str, Any]:
         known = None if self._known is None else self._packed(self._known)
-        return {**super().get_state(), "known": known, "items": 0, "rows": 0}
+        number = self._start + self._place.items
+        of = {"known": known, "of_rows": self._of_rows}
+        return {**super().get_state(), **of, "number": number, "items": 0, "rows": 0}
 
     def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
         if self._trail is None:
@@ -82,20 +91,22 @@ class RowWriter(ShardWriter, Generic[P]):
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
         self._place = _Place(state["items"], state["rows"])
+        self._start = state["number"] - state["items"]
         self._known = None if state["known"] is None else self._unpacked(state["known"])
+        self._of_rows = state["of_rows"]
 
     def _shards(self) -> Generator[Iterator[P], None, None]:
         place = self._place  # a way back to the pipe itself would keep it alive until garbage is collected
         self._trail = Trail(self.source, lambda: place.items)
         trail = iter(self._trail)
-        items = islice(trail, place.items, None)
+        items = islice(enumerate(trail, self._start), place.items, None)
         try:
             while (first := self._next_piece(items, self.rows_per_file)) is not None:
                 yield self._pieces(first, items)
         finally:
             close(trail)  # the frames of an error may keep what reads from it
 
-    def _pieces(self, piece: P | None, items: Iterator[Any]) -> Iterator[P]:
+    def _pieces(self, piece: P | None, items: Iterator[Numbered]) -> Iterator[P]:
         """The pieces of a file, of which the first is there."""
         room = self.rows_per_file
         while piece is not None:
@@ -103,29 +114,31 @@ class RowWriter(ShardWriter, Generic[P]):
             room -= rows_in(piece)
             piece = self._next_piece(items, room) if room else None
 
-    def _next_piece(self, items: Iterator[Any], room: int) -> P | None:
+    def _next_piece(self, items: Iterator[Numbered], room: int) -> P | None:
         """Return the next rows, as many as there are at hand, up to so many; None after the last."""
-        if self._rest is None:
-            rows: list[Mapping[str, Any]] = []
-            for item in items:
-                if is_row(item, self.batched):
-                    check_names(item, rows[0] if rows else item)
-                    rows.append(item)
+        while self._rest is None:
+            rows: list[Numbered] = []
+            for number, item in items:
+                of_row = is_row(item, self.batched)
+                before = True if rows else self._of_rows
+                if before not in (None, of_row):
+                    self._refuse(_mixed(of_row), number, item)
+                elif of_row:
+                    rows.append((number, item))
                     if len(rows) == min(room, self.rows_at_once):
                         break
-                    continue
-                if rows:
-                    raise TypeError(
-                        "a batch comes among single rows: batched=True or batched=False says what dicts are"
-                    )
-                batch = self._made(item)
-                if rows_in(batch) > 0:  # one without rows may not even tell the types of its columns
-                    self._rest = self._checked(batch, of_rows=False)
-                    break
-                self._place.items += 1
+                else:
+                    self._rest = self._piece_of_batch(number, item)
+                    if self._rest is not None:
+                        break
+                if not rows:
+                    self._place.items = number + 1 - self._start
             if rows:
-                return self._piece_of_rows(rows)
-            if self._rest is None:
+                together = self._piece_of_rows(rows)
+                self._place.items = number + 1 - self._start
+                if together is not None:
+                    return together
+            elif self._rest is None:
                 return None
         start, rows_there = self._place.rows, rows_in(self._rest)
         piece: P = sliced(self._rest, start, min(start + room, rows_there))
@@ -135,24 +148,64 @@ class RowWriter(ShardWriter, Generic[P]):
             self._place.items += 1
         return piece
 
-    def _piece_of_rows(self, rows: Sequence[Mapping[str, Any]]) -> P:
+    def _piece_of_batch(self, number: int, item: Any) -> P | None:
+        """Return a batch as a piece; None for one that is left out, or has no rows."""
         try:
-            piece = self._checked(self._made(columns_of_rows(rows)), of_rows=True)
+            batch = self._made(item)
+            if rows_in(batch) == 0:  # it may not even tell the types of its columns
+                return None
+            return self._accepted(self._fitted(batch, of_rows=False), of_rows=False)
         except Exception as error:
-            error.add_note(
-                f"among {len(rows)} rows that are looked at together, from row 0, {describe_item(rows[0])}, on"
-            )
-            raise
-        self._place.items += len(rows)
+            self._refuse(error, number, item)
+            return None
+
+    def _piece_of_rows(self, rows: list[Numbered]) -> P | None:
+        """Return rows as a piece, without those that are left out; None where all are."""
+        while rows:
+            try:
+                return self._accepted(self._together(rows), of_rows=True)
+            except Exception as failure:
+                wrong, error = self._first_failing(rows, failure)
+            error.add_note(f"what it calls row {wrong} is that item: {len(rows)} are looked at together")
+            self._refuse(error, *rows.pop(wrong))
+        return None
+
+    def _together(self, rows: Sequence[Numbered]) -> P:
+        return self._fitted(self._made(columns_of_rows([row for _, row in rows])), of_rows=True)
+
+    def _first_failing(self, rows: Sequence[Numbered], error: Exception) -> tuple[int, Exception]:
+        """Return the place of the first row that does not fit those before it, where there is one, and why."""
+        low, high = 0, len(rows)  # so many fit, and so many do not
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                self._together(rows[:middle])
+                low = middle
+            except Exception as earlier:
+                high, error = middle, earlier
+        return low, error
+
+    def _accepted(self, piece: P, of_rows: bool) -> P:
+        if self._known is None:
+            self._known, self._of_rows = self._types(piece), of_rows
         return piece
+
+    def _refuse(self, error: Exception, number: int, item: Any) -> None:
+        error.add_note(f"item {number} of the stream, counted from 0, cannot be written")
+        say_where(error, self, item)
+        self.guard.refuse(error, item)
 
     def _made(self, batch: Any) -> P:
         """Return a batch, or a dict of columns that were put together from rows, as a piece."""
         raise NotImplementedError(f"{type(self).__name__} must define _made")
 
-    def _checked(self, piece: P, of_rows: bool) -> P:
-        """Return a piece with the columns of those before it, which `_known` tells; ValueError if it has others."""
-        raise NotImplementedError(f"{type(self).__name__} must define _checked")
+    def _fitted(self, piece: P, of_rows: bool) -> P:
+        """Return a piece with the columns and types that `_known` tells; raise ValueError where it has others."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fitted")
+
+    def _types(self, piece: P) -> Any:
+        """Return what there is to know of the columns of a piece: `_known`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _types")
 
     def _packed(self, known: Any) -> Any:
         """Return `_known` as plain data."""
@@ -162,21 +215,34 @@ class RowWriter(ShardWriter, Generic[P]):
         return known
 
 
+def _mixed(of_row: bool) -> TypeError:
+    what = "a single row comes among batches" if of_row else "a batch comes among single rows"
+    return TypeError(f"{what}: batched=True or batched=False says what dicts are")
+
+
 class TableWriter(RowWriter["pa.Table"]):
     """The base of the writers that write tables of Arrow."""
 
     def _made(self, batch: Any) -> pa.Table:
         return table_of(batch)
 
-    def _checked(self, piece: pa.Table, of_rows: bool) -> pa.Table:
+    def _fitted(self, piece: pa.Table, of_rows: bool) -> pa.Table:
         if self._known is None:
             self._expect_types(piece.schema)
-            self._known = piece.schema
-        return fitted(piece, self._known, widen=of_rows)
+        else:
+            piece = fitted(piece, self._known, widen=of_rows)
+        self._expect_values(piece)
+        return piece
+
+    def _types(self, piece: pa.Table) -> pa.Schema:
+        return piece.schema
 
     def _expect_types(self, schema: pa.Schema) -> None:
         """Raise TypeError, which names the column, for a type that the files cannot hold."""
         raise NotImplementedError(f"{type(self).__name__} must define _expect_types")
+
+    def _expect_values(self, table: pa.Table) -> None:
+        """Raise ValueError, which names column and row, for a value that the files cannot hold."""
 
     def _packed(self, known: pa.Schema) -> str:
         return base64.b64encode(known.serialize()).decode()

@@ -6,7 +6,7 @@ import hashlib
 import json
 import string
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import IO, Any, ClassVar
 
 from ...registry import IterDataPipe
@@ -51,7 +51,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 yield url, told[self.counted]
         folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
         index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
-        with whole_file(index, "wb", self.options) as file:
+        with _naming(index), whole_file(index, "wb", self.options) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _shards(self) -> Generator[Iterator[Any], None, None]:
@@ -70,15 +70,21 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return what the index tells of it."""
-        try:
-            with whole_file(url, "wb", self.options) as file:
-                counted = CountedFile(file)
-                number = self._fill(counted, content)
-        except Exception as error:
-            error.add_note(f"while writing {url}")
-            raise
+        with _naming(url), whole_file(url, "wb", self.options) as file:
+            counted = CountedFile(file)
+            number = self._fill(counted, content)
         name = url.rpartition("/")[2]
         return {"name": name, self.counted: number, "bytes": counted.size, "sha256": counted.sha256}
+
+
+@contextmanager
+def _naming(url: str) -> Iterator[None]:
+    """Let an error say what was written."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"while writing {url}")
+        raise
 
 
 class CountedFile:
