@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from ...registry import IterDataPipe, Node, Trail, close, expect_whole
 from ...registry.notes import describe_item
 from ..batch_rows import sliced
-from ..column_writing import check_names, columns_of_rows, fitted, is_row, table_of
+from ..column_writing import check_names, columns_of_rows, fitted, table_of
+from ..rows_or_batches import gives_batches, is_batch
 from ..streams import checked_path
 from ..tensors import rows_in
 from .write_shards import ShardWriter, check_division, check_template
@@ -60,6 +61,7 @@ class RowWriter(ShardWriter, Generic[P]):
         self.url_template = url_template
         self.rows_per_file = rows_per_file
         self.batched = batched
+        self._dicts_are_batches = gives_batches(source) if batched is None else batched
         self.options = options  # not under their own name, which repr and the notes of errors would show: secrets
 
     def reset(self) -> None:
@@ -108,7 +110,7 @@ class RowWriter(ShardWriter, Generic[P]):
         if self._rest is None:
             rows: list[Mapping[str, Any]] = []
             for item in items:
-                if is_row(item, self.batched):
+                if isinstance(item, Mapping) and not is_batch(item, self._dicts_are_batches):
                     check_names(item, rows[0] if rows else item)
                     rows.append(item)
                     if len(rows) == min(room, self.rows_at_once):
