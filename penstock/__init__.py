@@ -14,6 +14,7 @@ if not (_Path(__file__).parent / "registry").is_dir():
 
 from . import checkpoint
 from .pipes import iter, map
+from .pipes.file_sources import read_images, read_numpy, read_text
 from .pipes.schema import schema
 from .pipes.sources import read_csv, read_ipc, read_json, read_orc, read_parquet
 from .pipes.table_sources import from_arrow, from_items, from_numpy, from_pandas, from_torch
@@ -52,9 +53,12 @@ __all__ = [
     "iter_torch_batches",
     "map",
     "read_csv",
+    "read_images",
     "read_ipc",
     "read_json",
+    "read_numpy",
     "read_orc",
     "read_parquet",
+    "read_text",
     "schema",
 ]

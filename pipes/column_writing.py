@@ -20,7 +20,6 @@ __all__ = [
     "columns_of_rows",
     "fitted",
     "fitted_arrays",
-    "is_row",
     "table_of",
     "types_in",
 ]
@@ -28,23 +27,6 @@ __all__ = [
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
 _ADVICE = "give all rows one type before they come here: rows as .dataframe(dtype=…) does, batches by a cast"
-
-
-def is_row(item: object, batched: bool | None) -> bool:
-    """Say whether an item is a single row, and not a batch of some.
-
-    Where `batched` does not say it, a dict is a batch if its values are tensors and arrays with rows, and lists.
-    """
-    if not isinstance(item, Mapping):
-        return False
-    if batched is not None:
-        return not batched
-    others = [value for value in item.values() if not _has_rows(value)]
-    return len(others) == len(item) or not all(isinstance(value, list) for value in others)
-
-
-def _has_rows(value: object) -> bool:
-    return isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim > 0
 
 
 def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

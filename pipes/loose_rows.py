@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-import numpy as np
-import torch
-
 from ..registry import IterDataPipe
+from .rows_or_batches import gives_batches, is_batch
 
-__all__ = ["RowGatherer", "is_batch", "out_of_batch"]
+__all__ = ["RowGatherer", "are_rows", "out_of_batch"]
 
 _ROWS = "rows that came one by one"
 """The name of the only column of a batch of loose rows."""
@@ -20,6 +18,9 @@ _ROWS = "rows that came one by one"
 class RowGatherer(IterDataPipe[Any]):
     """Yield column batches as they are, and all other items, which are rows, `n` at a time as one column of a batch.
 
+    `batched` says which they are. Without it the chain does, where its operators tell, and else each item, of which
+    those that may be either are an error.
+
     >>> from penstock.pipes.iter import IterableWrapper
     >>> [out_of_batch(batch) for batch in RowGatherer(IterableWrapper(range(5)), 2)]
     [[0, 1], [2, 3], [4]]
@@ -27,45 +28,24 @@ class RowGatherer(IterDataPipe[Any]):
 
     holds_items = False
 
-    def __init__(self, source: IterDataPipe[Any], n: int) -> None:
+    def __init__(self, source: IterDataPipe[Any], n: int, batched: bool | None = None) -> None:
         self.source = source
         self.n = n
+        # Asked now: a loader may put its own reader in the place of the source.
+        self.batched = gives_batches(source) if batched is None else batched
 
     def __iter__(self) -> Iterator[Any]:
         items = iter(self.source)
         for item in items:
             # Only the first is looked at: of another kind than the others, it would be an error in what follows.
-            yield item if is_batch(item) else {_ROWS: [item, *islice(items, self.n - 1)]}
+            yield item if is_batch(item, self.batched) else {_ROWS: [item, *islice(items, self.n - 1)]}
 
 
 def out_of_batch(batch: Any) -> Any:
     """Return the rows of a batch that were gathered into it, as a list; any other batch as it is."""
-    return batch[_ROWS] if isinstance(batch, Mapping) and [*batch] == [_ROWS] else batch
+    return batch[_ROWS] if are_rows(batch) else batch
 
 
-def is_batch(item: Any) -> bool:
-    """Say whether an item is a column batch: of Arrow, or a dict of tensors, arrays and lists, not of lists alone.
-
-    Raises ValueError for such a dict whose columns differ in their number of rows.
-
-    >>> is_batch({"id": torch.tensor([1, 2]), "text": ["a", "b"]}), is_batch({"id": torch.tensor(1), "text": ["a"]})
-    (True, False)
-    """
-    if not isinstance(item, Mapping):
-        import pyarrow as pa  # type: ignore[import-untyped]  # here, since importing it takes a while
-
-        return isinstance(item, (pa.RecordBatch, pa.Table))
-    columns = item.values()
-    if not any(map(_is_array, columns)) or not all(_is_array(column) or isinstance(column, list) for column in columns):
-        return False
-    if len({*map(len, columns)}) > 1:
-        lengths = ", ".join(f"{name!r} has {len(column)}" for name, column in item.items())
-        raise ValueError(
-            f"a dict of tensors is taken for a batch, whose columns have the same number of rows, and {lengths}: "
-            "if it is a row, gather rows before, as with .batch(32)"
-        )
-    return True
-
-
-def _is_array(column: object) -> bool:
-    return isinstance(column, (torch.Tensor, np.ndarray)) and column.ndim > 0
+def are_rows(batch: Any) -> bool:
+    """Say whether rows were gathered into a batch."""
+    return isinstance(batch, Mapping) and [*batch] == [_ROWS]

@@ -13,12 +13,11 @@ import torch
 
 from ..registry import sources_of, walk
 from ..registry.graph import DataPipe
+from .rows_or_batches import UNCHANGED
 
 __all__ = ["Field", "Schema", "schema"]
 
-_KEEPING_COLUMNS = {
-    "cycle", "filter", "header", "prefetch", "rebatch", "repeat", "sharding_filter", "shuffle", "shuffle_rows",
-}  # fmt: skip
+_KEEPING_COLUMNS = {*UNCHANGED, "rebatch", "shuffle_rows"}
 """Operators whose batches have the columns of those that they read."""
 
 

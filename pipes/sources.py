@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..registry import IterDataPipe, OnError
 from .iter.column_reader import BATCH_SIZE, READ_AHEAD
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-__all__ = ["read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
+__all__ = ["Paths", "files_of", "read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
+
+R = TypeVar("R")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """The path or URL of a file, of a folder, or with a pattern; or a list of them."""
@@ -53,14 +55,15 @@ def read_parquet(
     >>> [batch.to_pydict() for batch in dp]
     [{'price': [2, 3], 'year': [2024, 2024]}]
     """
-    files: IterDataPipe[Any] = _files(paths, "parquet", hive, filter, storage_options, on_error)
-    if shuffle_row_groups:
-        files = files.shuffle_row_groups(filter, storage_options=storage_options, on_error=on_error)
-    return ParquetReader(
-        files.sharding_filter(),
+    return _reading(
+        ParquetReader,
+        "parquet",
+        paths,
         columns,
         filter,
         batch_size,
+        hive,
+        shuffle_row_groups=shuffle_row_groups,
         unify=unify,
         read_ahead=read_ahead,
         storage_options=storage_options,
@@ -94,11 +97,14 @@ def read_csv(
     >>> [batch.to_pydict() for batch in ps.read_csv(folder)]
     [{'id': [0, 1]}]
     """
-    return CsvReader(
-        _files(paths, "csv", hive, filter, storage_options, on_error).sharding_filter(),
+    return _reading(
+        CsvReader,
+        "csv",
+        paths,
         columns,
         filter,
         batch_size,
+        hive,
         unify=unify,
         read_ahead=read_ahead,
         storage_options=storage_options,
@@ -133,11 +139,14 @@ def read_json(
     >>> [batch.to_pydict() for batch in ps.read_json(folder)]
     [{'id': [0, 1]}]
     """
-    return JsonReader(
-        _files(paths, "json", hive, filter, storage_options, on_error).sharding_filter(),
+    return _reading(
+        JsonReader,
+        "json",
+        paths,
         columns,
         filter,
         batch_size,
+        hive,
         unify=unify,
         read_ahead=read_ahead,
         storage_options=storage_options,
@@ -169,11 +178,14 @@ def read_ipc(
     >>> [batch.to_pydict() for batch in ps.read_ipc(folder)]
     [{'id': [0, 1]}]
     """
-    return IpcReader(
-        _files(paths, "ipc", hive, filter, storage_options, on_error).sharding_filter(),
+    return _reading(
+        IpcReader,
+        "ipc",
+        paths,
         columns,
         filter,
         batch_size,
+        hive,
         unify=unify,
         read_ahead=read_ahead,
         storage_options=storage_options,
@@ -204,11 +216,14 @@ def read_orc(
     >>> [batch.to_pydict() for batch in ps.read_orc(folder)]
     [{'id': [0, 1]}]
     """
-    return OrcReader(
-        _files(paths, "orc", hive, filter, storage_options, on_error).sharding_filter(),
+    return _reading(
+        OrcReader,
+        "orc",
+        paths,
         columns,
         filter,
         batch_size,
+        hive,
         unify=unify,
         read_ahead=read_ahead,
         storage_options=storage_options,
@@ -216,12 +231,36 @@ def read_orc(
     )
 
 
-def _files(
-    paths: Paths,
+def _reading(
+    reader: Callable[..., R],
     kind: str,
-    hive: bool,
+    paths: Paths,
+    columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
+    batch_size: int,
+    hive: bool,
+    *,
+    shuffle_row_groups: bool = False,
     storage_options: Mapping[str, Any] | None,
     on_error: OnError,
+    **options: Any,
+) -> R:
+    files: IterDataPipe[Any] = files_of(paths, kind, storage_options, on_error, hive, filter)
+    if shuffle_row_groups:
+        files = files.shuffle_row_groups(filter, storage_options=storage_options, on_error=on_error)
+    shared_out = files.sharding_filter()
+    return reader(
+        shared_out, columns, filter, batch_size, storage_options=storage_options, on_error=on_error, **options
+    )
+
+
+def files_of(
+    paths: Paths,
+    kind: str,
+    storage_options: Mapping[str, Any] | None,
+    on_error: OnError,
+    hive: bool = False,
+    filter: str | pc.Expression | None = None,
 ) -> TableFileLister:
+    """Return a pipe of the files of a format that paths lead to."""
     return TableFileLister(paths, kind, hive=hive, filter=filter, storage_options=storage_options, on_error=on_error)

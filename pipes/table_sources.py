@@ -14,6 +14,7 @@ from .iter.column_reader import BATCH_SIZE
 from .iter.create import IterableWrapper
 from .iter.rebatch import Rebatcher
 from .map.create import SequenceWrapper
+from .rows_or_batches import giving_rows
 from .tensors import batch_of, batch_of_frame
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ T = TypeVar("T")
 
 
 def from_items(items: Iterable[T]) -> IterDataPipe[T]:
-    """Return a pipe of items that are in memory, such as rows that are dicts. They are not copied.
+    """Return a pipe of items that are in memory, each of which is a row, such as a dict. They are not copied.
+
+    What reads rows or batches takes dicts among them, and those that `map` makes of them, for rows. Where that is not
+    so, `IterableWrapper` says nothing of its items.
 
     Raises TypeError for what is no iterable.
 
@@ -35,7 +39,7 @@ def from_items(items: Iterable[T]) -> IterDataPipe[T]:
     >>> list(dp)
     [{'id': 1}, {'id': 2}]
     """
-    return IterableWrapper(items, deepcopy=False)
+    return giving_rows(IterableWrapper(items, deepcopy=False))
 
 
 def from_arrow(
@@ -122,7 +126,8 @@ def from_numpy(
 def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
     """Return a pipe of the items of a data set of torch's: by index where it is read so, else as it yields them.
 
-    A `sharding_filter` right after it has only its own items read by index.
+    Items that are read by index are taken for rows by what reads rows or batches. A `sharding_filter` right after it
+    has only its own items read by index.
 
     Raises TypeError for what is neither read by index, with a length, nor iterable.
 
@@ -135,7 +140,7 @@ def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
     if isinstance(dataset, IterableDataset):
         return IterableWrapper(dataset, deepcopy=False)
     items: IterDataPipe[T] = SequenceWrapper(dataset, deepcopy=False).to_iter_datapipe()
-    return items
+    return giving_rows(items)
 
 
 def _in_batches(batches: list[pa.RecordBatch], batch_size: int) -> IterDataPipe[pa.RecordBatch]:

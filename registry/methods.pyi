@@ -957,9 +957,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path or URL of each file of a format, below folders, in sorted order.
 
         `root` is a path or URL of a file, of a folder or with a pattern (`*`, `?`, `[…]`, `**`), a list of them or an
-        iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"` or `"orc"`: of a folder, those files come
-        that are called so (`*.parquet`), of all its subfolders, but none of which a name, or that of a subfolder, begins
-        with `_` or a dot.
+        iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or
+        `"numpy"`: of a folder, those files come that are called so (`*.parquet`), of all its subfolders, but none of which
+        a name, or that of a subfolder, begins with `_` or a dot.
 
         With `hive`, folders called `key=value` give their files a column: int64 where all values that there are of it are
         whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin` comes, which has the
@@ -1327,6 +1327,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
         items. `on_error` is what becomes of a batch for which `fn` raises: where it is left out, it counts as one.
 
+        Raises TypeError where `fn` returns a dict, text or bytes: what is to make one batch of columns of another, as Ray
+        Data's `map_batches` does, is `.map(fn)` on such batches.
+
         >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
         >>> list(dp)
         [1, 5, 4]
@@ -1344,6 +1347,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         max_in_flight: int | None = None,
         *,
         threads: bool = False,
+        batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
         """Yield what a model makes of each item, called in `workers` processes at once, in the order of the items.
@@ -1355,9 +1359,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         operations run in threads at once.
 
         With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
-        items are RecordBatches or dicts of tensors, with such of that size, as `rebatch` makes them; where they are rows,
-        with lists of them. Rows that are dicts of tensors alone would be taken for batches: use `batch` before. Without it,
-        the model is called with the items as they are.
+        items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
+        them. Which of both they are, `batched` says, or else the chain, as for `write_parquet`. Without `batch_size`, the
+        model is called with the items as they are.
 
         A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`, as is anything else that has an
         attribute `inference_mode = True`; what comes out of threads then takes no part in gradients. With `device`, the
@@ -1369,7 +1373,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
 
         Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
-        device; RuntimeError, which says how and on which item, where a process ends.
+        device, ValueError for a dict that may be batch or row, and RuntimeError, which says how and on which item, where a
+        process ends.
 
         >>> class Adder:
         ...     def __init__(self, number=10):
@@ -2916,7 +2921,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-        >>> dp = batches.write_numpy("memory://columns/train-{shard:04d}.npy", rows_per_file=2, column="image")
+        >>> url = "memory://columns/train-{shard:04d}.npy"
+        >>> dp = batches.write_numpy(url, rows_per_file=2, column="image", batched=True)
         >>> list(dp)
         [('memory://columns/train-0000.npy', 2), ('memory://columns/train-0001.npy', 1)]
         >>> import fsspec, numpy as np
@@ -2940,9 +2946,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
         An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
-        a value for each row, or a single row, which is a dict. A dict whose values are tensors and arrays, and perhaps
-        lists, is a batch, and any other a row; `batched` says it where that is not so, as for rows that are all tensors.
-        Files have `rows_per_file` rows, the last what is left, however the batches are cut.
+        a value for each row, or a single row, which is a dict. Which of them dicts are, `batched` says, or else the chain:
+        after `to_tensors` they are batches, after `rows` or `read_images` rows. Where its operators do not tell, as after
+        `IterableWrapper` or `flatmap`, they are rows, and one with tensors and arrays, and perhaps lists, but nothing else
+        is an error. Files have `rows_per_file` rows, the last what is left, however the batches are cut.
 
         Tensors and arrays with more dimensions than that of the rows are Arrow's fixed-shape tensors, and are read back in
         shape and dtype; those of rows as well, as lists where their shapes differ. Tensors on a device are copied to main
@@ -2970,13 +2977,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `anon=True`; without them credentials and endpoints come from the environment.
 
         Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
-        have, ValueError for columns or types that are not those of the batches before, all with the column and the number
-        of the item; OSError, or an error of the file system's client, with the file's URL, where a file cannot be written;
-        at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
+        have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the
+        column and the number of the item; OSError, or an error of the file system's client, with the file's URL, where a
+        file cannot be written; at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-        >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2)
+        >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2, batched=True)
         >>> list(dp)
         [('memory://columns/train-0000.parquet', 2), ('memory://columns/train-0001.parquet', 1)]
         >>> import fsspec, pyarrow.parquet as pq

@@ -12,8 +12,9 @@ from ..pipes.columns import check_function
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
 from ..pipes.iter.transform import OneToOne, _collate
-from ..pipes.loose_rows import RowGatherer, is_batch, out_of_batch
-from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
+from ..pipes.loose_rows import RowGatherer, are_rows, out_of_batch
+from ..pipes.rows_or_batches import gives_batches, may_be_batch
+from ..pipes.tensors import Dtypes, check_dtypes, rows_in, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
 from .loader import DataLoader2, _readable
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
@@ -32,18 +33,22 @@ def iter_torch_batches(
     prefetch_batches: int = 2,
     *,
     num_workers: int = 0,
+    batched: bool | None = None,
 ) -> DataLoader2[Any]:
     """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
-    The items of the chain may be of three kinds:
+    The items of the chain are of two kinds:
 
-    - RecordBatches and tables of Arrow: their columns become tensors as `to_tensors` makes them, with `dtypes`
-    - dicts of tensors, arrays and lists: batches as well, whatever their number of rows is
-    - all others, such as dicts that have numbers or text, and tuples: rows, which are stacked as `collate` does it
+    - batches of columns, of Arrow or dicts of tensors, arrays and lists, whatever their number of rows is: columns
+      become tensors as `to_tensors` makes them, with `dtypes`
+    - rows, such as dicts of numbers, text and tensors, and tuples: they are stacked as `collate` does it
 
-    A dict of tensors alone is a batch; where such dicts are rows, say so: `iter_torch_batches(dp.batch(32).collate(),
-    None)`. With `batch_size=None`, the chain's items are the batches, which are made tensors and otherwise left alone;
-    then the loader's length is that of the chain. Of others the number of rows is not known before.
+    Which of both they are, `batched` says, or else the chain: batches after `ps.read_parquet` or `to_tensors`, rows
+    after `rows`, `ps.read_images` or `ps.from_items`; and what `map` makes of a row is a row. Where its operators do
+    not tell, as after `IterableWrapper` or `flatmap`, all but Arrow's are rows, and a dict with tensors and arrays, and
+    perhaps lists, but nothing else is an error. With `batch_size=None`, the chain's items are the batches, which are
+    made tensors and otherwise left alone; then the loader's length is that of the chain. Of others the number of rows
+    is not known before.
 
     `local_shuffle_buffer_size` is the number of rows among which they are shuffled, anew in each epoch, by the loader's
     seed. `collate_fn` is called with each batch in place of all conversions: a RecordBatch, a dict, or a list of rows.
@@ -51,11 +56,14 @@ def iter_torch_batches(
     `drop_last` drops the last batch where it is short.
 
     `prefetch_batches` are read ahead by a thread, or by each of `num_workers` processes. Processes share the stream at
-    the chain's sharding points, as after `ps.read_parquet`; the last batch of each may be short. For what else a loader
-    can do, such as more shards than workers, give its chain to a `DataLoader2` of your own.
+    the chain's sharding points, as after `ps.read_parquet`. Where the chain is known to give batches, these are what is
+    read ahead and comes from the processes, as large as they are, and they are cut to `batch_size` here. Rows are put
+    together by each process, whose last batch may be short, and so are batches with a `collate_fn`, which is called
+    there. For what else a loader can do, such as more shards than workers, give its chain to a `DataLoader2` of your
+    own.
 
     Raises TypeError or ValueError for wrong arguments, also for `dtypes` together with a `collate_fn`, and while it is
-    read what `to_tensors`, `rebatch` and `collate` raise.
+    read ValueError for a dict that may be batch or row, and what `to_tensors`, `rebatch` and `collate` raise.
 
     >>> import penstock as ps
     >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
@@ -63,21 +71,24 @@ def iter_torch_batches(
     ...     list(loader)
     [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
     """
-    _check(batch_size, dtypes, collate_fn, drop_last)
+    _check(batch_size, dtypes, collate_fn, drop_last, batched)
     if local_shuffle_buffer_size is not None:
         expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
     expect_whole("prefetch_batches", prefetch_batches, least=0)
     expect_whole("num_workers", num_workers, least=0)
     chain = _readable(dp)
+    known = gives_batches(chain) if batched is None else batched
     if batch_size is not None:
-        chain = RowGatherer(chain, batch_size)
+        chain = RowGatherer(chain, batch_size, known)
     if collate_fn is None:  # before the rows are cut, which costs least with large tensors
-        chain = _ColumnsInTensors(chain, dtypes)
+        chain = _ColumnsInTensors(chain, dtypes, leave=_is_no_batch if batch_size is None else are_rows)
     if local_shuffle_buffer_size is not None:
         chain = RowShuffler(chain, local_shuffle_buffer_size)
     if batch_size is not None:
-        chain = Rebatcher(chain, batch_size, drop_last)
-    chain = _Finisher(chain, collate_fn, dtypes)
+        cutter = _Cutter if known and collate_fn is None else Rebatcher
+        chain = cutter(chain, batch_size, drop_last)
+    if not (known and collate_fn is None):
+        chain = _Finisher(chain, collate_fn, dtypes)
     if device is not None:
         chain = DeviceMover(chain, device)
     service: ReadingServiceInterface = (
@@ -90,11 +101,13 @@ def iter_torch_batches(
     return DataLoader2(chain, reading_service=service)
 
 
-def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool) -> None:
+def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool, batched: bool | None) -> None:
     if batch_size is not None:
         expect_whole("batch_size", batch_size)
     elif drop_last:
         raise ValueError("drop_last needs a batch_size: without one, batches are left as they are")
+    elif batched is not None:
+        raise ValueError("batched needs a batch_size: without one, the items are the batches")
     check_dtypes(dtypes)
     if collate_fn is None:
         return
@@ -104,14 +117,29 @@ def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: b
 
 
 class _ColumnsInTensors(OneToOne[Any]):
-    """Yield batches of columns as dicts of tensors, and anything else, such as gathered rows, as it is."""
+    """Yield batches of columns as dicts of tensors, and anything else as it is: rows, and pairs of tensors."""
 
-    def __init__(self, source: IterDataPipe[Any], dtypes: Dtypes | None = None) -> None:
+    def __init__(self, source: IterDataPipe[Any], dtypes: Dtypes | None, leave: Callable[[Any], bool]) -> None:
         self.source = source
         self.dtypes = dtypes
+        self.leave = leave
 
     def _function(self) -> Callable[[Any], Any]:
-        return lambda item: tensors_of(as_batch(item), dtypes=self.dtypes) if is_batch(item) else item
+        return lambda item: item if self.leave(item) else self._tensors(as_batch(item))
+
+    def _tensors(self, batch: Any) -> dict[str, Any]:
+        rows_in(batch)  # raises where columns differ in it
+        return tensors_of(batch, dtypes=self.dtypes)
+
+
+def _is_no_batch(item: Any) -> bool:
+    return not may_be_batch(item)
+
+
+class _Cutter(Rebatcher):
+    """Yield column batches cut to a size, in the main process: small ones take long to come from another."""
+
+    in_main_process = True
 
 
 class _Finisher(OneToOne[Any]):

@@ -48,6 +48,16 @@ def nothing_is_left_behind():
 # map_batches
 
 
+@pytest.mark.parametrize("given", [{"a": [1, 2]}, "ab", b"ab"])
+def test_map_batches_refuses_what_has_other_parts_than_items(given):
+    with pytest.raises(TypeError, match=r"must return a list of items.*returned .*with \.map\(fn\)") as caught:
+        list(numbers(range(2)).map_batches(lambda batch: given, 2))
+    assert any(note.startswith("penstock: raised in BatchMapper(") for note in caught.value.__notes__)
+    with pytest.raises(TypeError, match=type(given).__name__):
+        list(numbers([(1, 2)]).map_batches(lambda left, right: given, 2, input_col=[0, 1]))
+    assert list(numbers(range(4)).map_batches(lambda batch: given, 2, on_error="skip")) == []
+
+
 @pytest.mark.parametrize(
     ("items", "fn", "options", "expected"),
     [

@@ -129,7 +129,8 @@ def test_rows_come_to_the_model_in_lists_of_the_batch_size(threads, row):
 @either
 def test_dicts_of_tensors_come_to_the_model_as_such_of_the_batch_size(threads):
     source = numbers([tensors(0, 4), tensors(4, 1), tensors(5, 5)])
-    seen = [batch for _, batch, *_ in source.map_pool(Seen, workers=1, batch_size=3, threads=threads)]
+    pool = source.map_pool(Seen, workers=1, batch_size=3, threads=threads, batched=True)
+    seen = [batch for _, batch, *_ in pool]
     assert [batch["id"].tolist() for batch in seen] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
     assert {tuple(batch["x"].shape[1:]) for batch in seen} == {(3,)}
 
@@ -151,12 +152,18 @@ def test_without_a_batch_size_items_come_to_the_model_as_they_are(item):
     assert repr(seen) == repr(item)
 
 
-def test_a_dict_of_tensors_that_is_no_batch_is_an_error_that_says_what_to_do():
-    row = {"image": torch.zeros(4, 4), "boxes": np.zeros((2, 4))}
-    with pytest.raises(ValueError, match=r"'image' has 4, 'boxes' has 2: if it is a row, gather rows before"):
+def test_a_dict_of_tensors_that_may_be_batch_or_row_is_an_error_that_says_what_to_do():
+    row = {"image": torch.zeros(4, 4), "boxes": np.zeros((4, 4))}
+    with pytest.raises(ValueError, match="may be a batch.*or a row.*say batched=True, or batched=False for rows"):
         list(numbers([row]).map_pool(Seen, batch_size=2, threads=True))
-    ((kind, *_),) = numbers([row, row]).batch(2).map_pool(Seen, threads=True)
-    assert kind == "DataChunk"
+    for told in (
+        numbers([row, row]).map_pool(Seen, batch_size=2, threads=True, batched=False),
+        ps.from_items([row, row]).map(dict).map_pool(Seen, batch_size=2, threads=True),
+    ):
+        ((kind, seen, *_),) = told
+        assert (kind, len(seen)) == ("list", 2)
+    ((kind, seen, *_),) = numbers([row]).to_tensors().map_pool(Seen, batch_size=4, threads=True)
+    assert (kind, len(seen["image"])) == ("dict", 4)
 
 
 # inference mode and devices
@@ -246,6 +253,7 @@ class NotCallable:
         ({"model": Scaler, "workers": 0}, ValueError, "workers must be at least 1"),
         ({"model": Scaler, "max_in_flight": 0}, ValueError, "max_in_flight must be at least 1"),
         ({"model": Scaler, "batch_size": 0}, ValueError, "must be at least 1"),
+        ({"model": Scaler, "batched": True}, ValueError, "batched needs a batch_size"),
     ],
 )
 def test_wrong_arguments_raise_at_construction(arguments, error, message):
@@ -329,7 +337,7 @@ def test_resuming_is_exact_in_threads(batch_size):
 
 def test_resuming_is_exact_in_processes():
     def make():
-        return numbers([tensors(n * 3, 3) for n in range(4)]).map_pool(Net, workers=1, batch_size=2)
+        return numbers([tensors(n * 3, 3) for n in range(4)]).map_pool(Net, workers=1, batch_size=2, batched=True)
 
     stopped, resumed = make(), make()
     running = iter(stopped)

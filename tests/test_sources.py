@@ -1,16 +1,18 @@
-"""Chains over files with columns, by one call: what is listed, what folders say, what is not opened."""
+"""Chains over files with columns, images, text or arrays, by one call: what is listed, what is not opened."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.feather
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import penstock as ps
 from penstock.pipes.column_files import ColumnFile
@@ -89,6 +91,33 @@ def test_every_format_has_a_source(tmp_path: Path) -> None:
     place = str(tmp_path)
     assert ids(ps.read_ipc(place)) == ids(ps.read_orc(place)) == ids(ps.read_json(place, block_size=100)) == [1, 2]
     assert rows(ps.read_csv(place, ["id"], "x == 0", 1, delimiter=";")) == [{"id": 1}, {"id": 2}]
+
+
+def test_images_text_and_arrays_have_a_source(tmp_path: Path) -> None:
+    for place in ("b/one.png", "a/two.JPG"):
+        (tmp_path / place).parent.mkdir()
+        Image.new("L", (3, 2), 7).save(tmp_path / place)
+    (tmp_path / "a" / "notes.txt").write_text("one\n\ntwo\n")
+    np.save(tmp_path / "numbers.npy", np.arange(3))
+    place, image, notes = str(tmp_path), str(tmp_path / "b" / "one.png"), str(tmp_path / "a" / "notes.txt")
+    assert [row["path"][-7:] for row in ps.read_images(place, include_paths=True)] == ["two.JPG", "one.png"]
+    assert [row["image"].shape for row in ps.read_images([image, f"{place}/a/*.JPG"], mode="L")] == [(1, 2, 3)] * 2
+    assert list(ps.read_text(f"{place}/*/*.txt", True)) == [{"text": text, "path": notes} for text in ("one", "two")]
+    assert list(ps.read_text(Path(notes), encoding="ascii", drop_empty_lines=False))[1] == {"text": ""}
+    assert rows(ps.read_numpy(place)) == [{"data": 0}, {"data": 1}, {"data": 2}]
+    for read, kind in ((ps.read_images, "png"), (ps.read_text, "txt"), (ps.read_numpy, "npy")):
+        (tmp_path / kind).mkdir()
+        with pytest.raises(FileNotFoundError, match=rf"there is no file \*\.{kind}.* in "):
+            list(read(str(tmp_path / kind)))
+        assert list(read(f"{place}/none.{kind}", on_error="skip")) == []
+
+
+def test_files_that_are_read_whole_are_shared_out_and_resume(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.txt").write_text(f"{number}\n{number + 5}\n")
+    assert_resumes_everywhere(lambda: ps.read_text(str(tmp_path)), passes=2)
+    with ps.DataLoader2(ps.read_text(str(tmp_path)), reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert sorted(int(row["text"]) for row in loader) == [*range(10)]
 
 
 def test_a_source_shows_the_chain_that_it_is(tmp_path: Path) -> None:

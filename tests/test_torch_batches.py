@@ -1,6 +1,7 @@
 """iter_torch_batches: columns and rows become batches of tensors, in a loader that shuffles, resumes, has workers."""
 
 import json
+import os
 import threading
 from itertools import chain, islice
 
@@ -32,13 +33,27 @@ def dicts(sizes=(5, 1, 4)):
         yield {"id": batch["id"].to_numpy(), "x": torch.tensor(batch["x"].to_pylist()), "n": batch["n"].to_pylist()}
 
 
+def told(sizes=(5, 1, 4)):
+    return arrow(sizes)
+
+
 def rows(sizes=(5, 1, 4)):
     for batch in arrow(sizes):
         yield from batch.to_pylist()
 
 
-KINDS = {"arrow": arrow, "tables": lambda: map(pa.Table.from_batches, ([each] for each in arrow())), "dicts": dicts}
+KINDS = {
+    "arrow": arrow,
+    "tables": lambda: map(pa.Table.from_batches, ([each] for each in arrow())),
+    "dicts": dicts,
+    "told": told,
+}
 every_kind = pytest.mark.parametrize("make", [*KINDS.values(), rows], ids=[*KINDS, "rows"])
+
+
+def loaded(make, *arguments, **options):
+    batched = True if make in (dicts, told) else None
+    return iter_torch_batches(wrapped([*make()]), *arguments, batched=batched, **options)
 
 
 def ids(loader):
@@ -50,7 +65,7 @@ def ids(loader):
 
 @every_kind
 def test_columns_and_rows_become_batches_of_tensors(make):
-    batches = list(iter_torch_batches(wrapped([*make()]), 4))
+    batches = list(loaded(make, 4))
     assert [batch["id"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert all(isinstance(batch[name], torch.Tensor) for batch in batches for name in ("id", "x"))
     assert [batch["n"] for batch in batches] == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
@@ -58,8 +73,8 @@ def test_columns_and_rows_become_batches_of_tensors(make):
 
 @every_kind
 def test_the_last_batch_is_dropped_where_it_is_short(make):
-    assert ids(iter_torch_batches(wrapped([*make()]), 4, drop_last=True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert len(ids(iter_torch_batches(wrapped([*make()]), 5, drop_last=True))) == 2
+    assert ids(loaded(make, 4, drop_last=True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert len(ids(loaded(make, 5, drop_last=True))) == 2
 
 
 @every_kind
@@ -73,7 +88,7 @@ def test_the_last_batch_is_dropped_where_it_is_short(make):
     ],
 )
 def test_dtypes_for_all_columns_or_some(make, dtypes, expected):
-    batch, *_ = iter_torch_batches(wrapped([*make()]), 4, dtypes)
+    batch, *_ = loaded(make, 4, dtypes)
     assert {name: batch[name].dtype for name in expected} == expected
     assert isinstance(batch["n"], list)
 
@@ -114,7 +129,7 @@ def test_pairs_of_tensors_that_are_batches_are_left_alone_without_a_batch_size()
 @every_kind
 def test_collate_fn_gets_each_batch_before_any_conversion(make):
     kinds = {rows: list, dicts: dict}
-    seen = list(iter_torch_batches(wrapped([*make()]), 4, collate_fn=lambda batch: batch))
+    seen = list(loaded(make, 4, collate_fn=lambda batch: batch))
     assert {type(batch) for batch in seen} == {kinds.get(make, pa.RecordBatch)}
     assert [len(batch if make is rows else batch["id"]) for batch in seen] == [4, 4, 2]
 
@@ -129,7 +144,7 @@ def test_rows_of_different_shapes_are_padded_by_collate_fn():
 
 @every_kind
 def test_tensors_are_moved_to_the_device(make):
-    batch, *_ = iter_torch_batches(wrapped([*make()]), 4, device="meta")
+    batch, *_ = loaded(make, 4, device="meta")
     assert batch["id"].device.type == batch["x"].device.type == "meta"
     assert batch["n"] == ["0", "1", "2", "3"]
 
@@ -150,7 +165,7 @@ def test_batches_arrive_on_the_accelerator_whole(num_workers):
 @every_kind
 def test_rows_are_shuffled_anew_in_each_epoch_by_the_seed_of_the_loader(make):
     def epochs(seed):
-        loader = iter_torch_batches(wrapped([*make()]), 4, local_shuffle_buffer_size=10)
+        loader = loaded(make, 4, local_shuffle_buffer_size=10)
         loader.seed(seed)
         return [ids(loader) for _ in range(3)]
 
@@ -168,7 +183,7 @@ def test_rows_are_shuffled_anew_in_each_epoch_by_the_seed_of_the_loader(make):
 )
 def test_the_loader_resumes_after_every_batch(make, options):
     def loader():
-        made = iter_torch_batches(wrapped([*make()]), 3, **options)
+        made = loaded(make, 3, **options)
         made.seed(5)
         return made
 
@@ -184,10 +199,11 @@ def test_the_loader_resumes_after_every_batch(make, options):
         running.close()
 
 
-def test_workers_share_the_rows_and_a_state_goes_on_without_them():
+@pytest.mark.parametrize("batched", [None, True], ids=["cut by workers", "cut here"])
+def test_workers_share_the_rows_and_a_state_goes_on_without_them(batched):
     def loader(num_workers):
         source = wrapped([*arrow([4] * 8)]).sharding_filter()
-        made = iter_torch_batches(source, 3, local_shuffle_buffer_size=8, num_workers=num_workers)
+        made = iter_torch_batches(source, 3, local_shuffle_buffer_size=8, num_workers=num_workers, batched=batched)
         made.seed(2)
         return made
 
@@ -201,6 +217,51 @@ def test_workers_share_the_rows_and_a_state_goes_on_without_them():
         begun = ids(islice(running, 4))
         resumed.load_state_dict(json.loads(json.dumps(stopped.state_dict())))
         assert begun + ids(resumed) == expected
+
+
+def in_batches():
+    return ps.from_arrow([*arrow([7] * 4 + [6])], 7).sharding_filter()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_of_all_workers_are_cut_together_so_that_only_the_last_is_short(num_workers):
+    for drop_last in (False, True):
+        with iter_torch_batches(in_batches(), 4, drop_last=drop_last, num_workers=num_workers) as loader:
+            seen = ids(loader)
+        assert [*map(len, seen)] == [4] * 8 + [2] * (not drop_last)
+        assert len({*chain.from_iterable(seen)}) == sum(map(len, seen))
+
+
+def test_rows_and_what_a_collate_fn_makes_are_put_together_by_the_workers():
+    with iter_torch_batches(in_batches().rows(), 4, num_workers=2) as loader:
+        assert [*map(len, ids(loader))] == [4] * 7 + [2, 4]
+    with iter_torch_batches(in_batches(), 4, collate_fn=lambda batch: os.getpid(), num_workers=2) as loader:
+        assert len({*loader} - {os.getpid()}) == 2
+
+
+@pytest.mark.parametrize("options", [{}, {"local_shuffle_buffer_size": 8}])
+def test_a_state_in_the_middle_of_a_batch_that_is_cut_goes_on_with_workers_and_without(options):
+    def loader(num_workers):
+        made = iter_torch_batches(in_batches(), 3, num_workers=num_workers, **options)
+        made.seed(4)
+        return made
+
+    def noted(batches, made):
+        return [(batch["id"].tolist(), json.dumps(made.state_dict())) for batch in batches]
+
+    with loader(2) as with_workers, loader(0) as without:
+        told = noted(with_workers, with_workers)
+        expected, after = [batch for batch, _ in told], ids(with_workers)
+        assert sorted(chain.from_iterable(expected)) == [*range(34)]
+        for number, (_, state) in enumerate(told[:-1], start=1):
+            without.load_state_dict(json.loads(state))
+            rest = noted(without, without)
+            assert [batch for batch, _ in rest] == expected[number:]
+            assert ids(without) == after
+        without.load_state_dict(json.loads(told[0][1]))
+        for number, (_, state) in enumerate(noted(without, without)[:-1], start=2):
+            with_workers.load_state_dict(json.loads(state))
+            assert ids(with_workers) == expected[number:]
 
 
 def test_a_chain_without_a_sharding_point_is_refused_with_workers():
@@ -254,6 +315,7 @@ def test_the_loader_ends_with_its_block():
         ({"batch_size": 4, "dtypes": torch.float32, "collate_fn": list}, ValueError, "do not go together"),
         ({"batch_size": 4, "collate_fn": 3}, TypeError, "collate_fn must be a function"),
         ({"batch_size": None, "drop_last": True}, ValueError, "drop_last needs a batch_size"),
+        ({"batch_size": None, "batched": True}, ValueError, "batched needs a batch_size"),
         ({"batch_size": 4, "device": "nonsense"}, RuntimeError, "nonsense"),
     ],
 )
@@ -274,8 +336,12 @@ def test_what_is_no_chain_is_refused():
         ([pa.record_batch({"x": [[1], [1, 2]]})], {}, ValueError, "'x', row 1"),
         ([pa.record_batch({"x": [300]})], {"dtypes": torch.int8}, ValueError, "'x', row 0"),
         ([pa.record_batch({"x": [1]})], {"dtypes": {"y": torch.int8}}, KeyError, "dtypes has 'y'"),
-        ([{"x": torch.ones(3), "y": torch.ones(2)}], {}, ValueError, "'x' has 3, 'y' has 2: if it is a row"),
-        ([{"x": torch.ones(2)}, {"y": torch.ones(3)}], {}, ValueError, "different columns"),
+        ([{"x": torch.ones(3)}], {}, ValueError, "may be a batch.*or a row.*say batched=True, or batched=False"),
+        ([{"x": np.ones(3), "y": ["a"]}], {}, ValueError, "may be a batch"),
+        ([{"x": torch.ones(3), "y": torch.ones(2)}], {"batched": True}, ValueError, "'x' has 3, 'y' has 2"),
+        ([{"x": torch.ones(2)}, {"y": torch.ones(3)}], {"batched": True}, ValueError, "different columns"),
+        ([{"x": 1.0}], {"batched": True}, TypeError, "must be tensors, arrays or lists of its rows"),
+        ([(torch.ones(2), torch.ones(2))], {"batched": True}, TypeError, "are needed.*this is of type tuple"),
         ([pa.record_batch({"x": [1]}), 5], {}, ValueError, "different columns.*rows that came one by one"),
         ([{"x": [1]}, {"x": [1, 2]}], {}, RuntimeError, "equal size"),
         ([(1, 2.0)], {"dtypes": torch.int8}, TypeError, "the rows have none: they are of type tuple"),

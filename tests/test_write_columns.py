@@ -31,12 +31,14 @@ from botocore.exceptions import BotoCoreError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from PIL import Image
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock import MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper, ParquetWriter
 from penstock.pipes.iter.write_shards import CountedFile
+from penstock.pipes.rows_or_batches import may_be_batch
 from penstock.pipes.sources import read_csv, read_json, read_parquet
 from penstock.pipes.tensors import tensor_of
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, check_operator
@@ -51,7 +53,9 @@ WRITERS = {"parquet": "write_parquet", "csv": "write_csv", "json": "write_json",
 
 
 def writing(source: Any, folder: object, kind: str, rows_per_file: int, **arguments: Any) -> Any:
-    """A chain that writes what there is in a list, or comes from a pipe."""
+    """A chain that writes what there is in a list, or comes from a pipe; what may be batches in a list are such."""
+    if isinstance(source, list) and any(map(may_be_batch, source)):
+        arguments = {"batched": True, **arguments}
     pipe = source if isinstance(source, ps.IterDataPipe) else IterableWrapper(source, deepcopy=False)
     write = getattr(pipe, WRITERS.get(kind, "write_numpy"))
     return write(f"{folder}/train-{{shard:04d}}.{kind}", rows_per_file, **arguments)
@@ -443,10 +447,30 @@ def test_npy_files_are_the_array_of_one_column(tmp_path: Path) -> None:
 # Rows and batches
 
 
-def test_a_dict_of_tensors_alone_is_a_batch_and_can_be_called_a_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "npz"])
+def test_the_chain_tells_whether_dicts_of_tensors_are_batches_or_rows(tmp_path: Path, kind: str) -> None:
     item = {"x": torch.arange(6).reshape(3, 2)}
-    assert [rows for _, rows in written([item, item], tmp_path, "parquet", 10)] == [6]
-    assert [rows for _, rows in written([item, item], tmp_path, "parquet", 10, batched=False)] == [2]
+    unknown = IterableWrapper([item, item])
+    for source, rows in ((unknown.to_tensors().prefetch(1), 6), (ps.from_items([item, item]).map(dict), 2)):
+        assert [rows for _, rows in written(source, tmp_path, kind, 10)] == [rows]
+        assert [rows for _, rows in written(source, tmp_path, kind, 10, batched=True)] == [6]
+        assert [rows for _, rows in written(source, tmp_path, kind, 10, batched=False)] == [2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("item", [{"x": torch.zeros(2)}, {"x": np.zeros(2), "text": ["a", "b"]}])
+def test_a_dict_of_tensors_of_which_the_chain_does_not_tell_is_an_error(tmp_path: Path, kind: str, item: Any) -> None:
+    with pytest.raises(ValueError, match="may be a batch.*or a row.*say batched=True") as caught:
+        written(IterableWrapper([item]), tmp_path, kind)
+    assert "Writer(" in caught.value.__notes__[0]
+    assert contents(tmp_path) == {}
+
+
+def test_images_that_are_read_are_rows(tmp_path: Path) -> None:
+    for number in range(2):
+        Image.new("L", (3, 3)).save(tmp_path / f"{number}.png")
+    images = ps.iter.FileLister(str(tmp_path)).read_images()
+    assert [rows for _, rows in written(images, tmp_path / "out", "parquet", 10)] == [2]
 
 
 def test_a_dict_of_lists_alone_is_a_row_and_can_be_called_a_batch(tmp_path: Path) -> None:
@@ -457,11 +481,11 @@ def test_a_dict_of_lists_alone_is_a_row_and_can_be_called_a_batch(tmp_path: Path
 
 @pytest.mark.parametrize("rows_per_file", [10, 1])
 def test_batches_among_rows_and_rows_among_batches_are_errors(tmp_path: Path, rows_per_file: int) -> None:
-    row, batch = {"x": 1.0}, {"x": torch.zeros(2, dtype=torch.float64)}
+    row, batch = {"x": 1.0}, pa.record_batch({"x": [1.0, 2.0]})
     with pytest.raises(TypeError, match="a batch comes among single rows: batched="):
-        written([row, batch], tmp_path, "parquet", rows_per_file)
+        written(IterableWrapper([row, batch]), tmp_path, "parquet", rows_per_file)
     with pytest.raises(TypeError, match="a single row comes among batches: batched="):
-        written([batch, row], tmp_path, "parquet", rows_per_file)
+        written(IterableWrapper([batch, row]), tmp_path, "parquet", rows_per_file)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -601,7 +625,7 @@ def test_row_groups_have_as_many_rows_as_asked_for(tmp_path: Path, rows_in_batch
 @pytest.mark.parametrize("rows_in_batch", [1, 7, 40])
 def test_without_a_number_row_groups_are_of_a_size_in_memory(tmp_path: Path, rows_in_batch: int) -> None:
     mebibytes = ({"x": torch.full((rows_in_batch, 2**18), float(number))} for number in range(200 // rows_in_batch))
-    [(url, number)] = written(mebibytes, tmp_path, "parquet", 1000)
+    [(url, number)] = written([*mebibytes], tmp_path, "parquet", 1000)
     groups = row_groups(url)
     assert sum(groups) == number
     assert all(60 <= rows <= 70 for rows in groups[:-1])
@@ -937,7 +961,7 @@ def test_large_files_go_in_parts_and_are_the_same_as_local_ones(
     bucket: Path, fault_proxy: FaultProxy, tmp_path: Path, kind: str
 ) -> None:
     for folder in (tmp_path, "s3://columns"):
-        written(large(9), folder, kind, 9)
+        written(large(9), folder, kind, 9, batched=True)
     assert contents(bucket) == contents(tmp_path)
     start = f"PUT /columns/train-0000.{kind}?partNumber="
     assert len([request for request in fault_proxy.requests() if request.startswith(start)]) == 3
@@ -979,7 +1003,7 @@ def test_an_upload_that_fails_leaves_the_earlier_file_and_is_aborted(
 
 @pytest.mark.parametrize("kind", ["parquet", "npz", "jsonl"])
 def test_a_source_that_fails_takes_the_upload_back(bucket: Path, kind: str) -> None:
-    dp = writing(IterableWrapper([*large(8, 1)]).map(failing_at(7)), "s3://columns", kind, 8)
+    dp = writing(IterableWrapper([*large(8, 1)]).map(failing_at(7)), "s3://columns", kind, 8, batched=True)
     with pytest.raises(RuntimeError, match="no more"):
         list(dp)
     assert contents(bucket) == {}
@@ -993,7 +1017,7 @@ def test_what_is_in_memory_does_not_grow_with_the_file() -> None:
         before = pa.total_allocated_bytes()
         pool = pa.default_memory_pool()
         tracemalloc.start()
-        written(large(rows), "s3://columns", "parquet", rows, rows_per_group=4)
+        written(large(rows), "s3://columns", "parquet", rows, rows_per_group=4, batched=True)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert pool.bytes_allocated() - before < 50_000_000

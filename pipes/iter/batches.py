@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from itertools import islice
 from queue import SimpleQueue
@@ -35,6 +35,9 @@ class BatchMapper(IterDataPipe[Any]):
     `fn` gets a list of items and returns an iterable, as long as it likes, or is a generator function. With
     `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
     items. `on_error` is what becomes of a batch for which `fn` raises: where it is left out, it counts as one.
+
+    Raises TypeError where `fn` returns a dict, text or bytes: what is to make one batch of columns of another, as Ray
+    Data's `map_batches` does, is `.map(fn)` on such batches.
 
     >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
     >>> list(dp)
@@ -74,8 +77,16 @@ class BatchMapper(IterDataPipe[Any]):
 
     def _of_batch(self, batch: list[Any]) -> Iterable[Any]:
         if isinstance(self.input_col, (list, tuple)):
-            return self.fn(*([item[column] for item in batch] for column in self.input_col))
-        return self.fn(batch if self.input_col is None else [item[self.input_col] for item in batch])
+            outputs = self.fn(*([item[column] for item in batch] for column in self.input_col))
+        else:
+            outputs = self.fn(batch if self.input_col is None else [item[self.input_col] for item in batch])
+        if isinstance(outputs, (Mapping, str, bytes)):
+            raise TypeError(
+                f"fn must return a list of items, or another iterable of them, and returned {outputs!r:.100}, a "
+                f"{type(outputs).__name__}: batches of columns, as after .to_tensors() or .collate(), are transformed "
+                "with .map(fn)"
+            )
+        return outputs
 
 
 @functional_datapipe("async_map_batches")

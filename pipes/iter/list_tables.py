@@ -1,4 +1,4 @@
-"""Files with columns: listed, with what the names of their folders say."""
+"""Files of one format, most of which have columns: listed, with what the names of their folders say."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _MASKS = {
     "json": ["*.json", "*.jsonl", "*.ndjson", "*.json.gz", "*.jsonl.gz", "*.jsonl.zst"],
     "ipc": ["*.arrow", "*.arrows", "*.feather", "*.ipc"],
     "orc": ["*.orc"],
+    "images": ["*.png", "*.jpg", "*.jpeg", "*.bmp", "*.gif", "*.tif", "*.tiff", "*.webp", "*.PNG", "*.JPG", "*.JPEG"],
+    "text": ["*.txt"],
+    "numpy": ["*.npy", "*.npz"],
 }
 """What the files of a format are called, of all that a folder may have."""
 
@@ -36,9 +39,9 @@ class TableFileLister(Lister):
     """Yield the path or URL of each file of a format, below folders, in sorted order.
 
     `root` is a path or URL of a file, of a folder or with a pattern (`*`, `?`, `[…]`, `**`), a list of them or an
-    iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"` or `"orc"`: of a folder, those files come
-    that are called so (`*.parquet`), of all its subfolders, but none of which a name, or that of a subfolder, begins
-    with `_` or a dot.
+    iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or
+    `"numpy"`: of a folder, those files come that are called so (`*.parquet`), of all its subfolders, but none of which
+    a name, or that of a subfolder, begins with `_` or a dot.
 
     With `hive`, folders called `key=value` give their files a column: int64 where all values that there are of it are
     whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin` comes, which has the

@@ -30,9 +30,9 @@ class ModelPoolMapper(ProcessPoolMapper):
     operations run in threads at once.
 
     With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
-    items are RecordBatches or dicts of tensors, with such of that size, as `rebatch` makes them; where they are rows,
-    with lists of them. Rows that are dicts of tensors alone would be taken for batches: use `batch` before. Without it,
-    the model is called with the items as they are.
+    items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
+    them. Which of both they are, `batched` says, or else the chain, as for `write_parquet`. Without `batch_size`, the
+    model is called with the items as they are.
 
     A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`, as is anything else that has an
     attribute `inference_mode = True`; what comes out of threads then takes no part in gradients. With `device`, the
@@ -44,7 +44,8 @@ class ModelPoolMapper(ProcessPoolMapper):
     thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
 
     Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
-    device; RuntimeError, which says how and on which item, where a process ends.
+    device, ValueError for a dict that may be batch or row, and RuntimeError, which says how and on which item, where a
+    process ends.
 
     >>> class Adder:
     ...     def __init__(self, number=10):
@@ -71,15 +72,18 @@ class ModelPoolMapper(ProcessPoolMapper):
         max_in_flight: int | None = None,
         *,
         threads: bool = False,
+        batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
         expect_whole("workers", workers)
         if max_in_flight is not None:
             expect_whole("max_in_flight", max_in_flight)
+        if batched is not None and batch_size is None:
+            raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         where = None if device is None else torch.device(device)
         _check_maker(model, where)
         super().__init__(
-            source if batch_size is None else Rebatcher(RowGatherer(source, batch_size), batch_size),
+            source if batch_size is None else Rebatcher(RowGatherer(source, batch_size, batched), batch_size),
             partial(_Caller, model, where),
             workers,
             scheduled_tasks=max_in_flight or 2 * workers,
@@ -90,6 +94,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.device = where
         self.max_in_flight = max_in_flight
         self.threads = threads
+        self.batched = batched
 
     def __iter__(self) -> Iterator[Any]:
         if not self.threads:

@@ -31,9 +31,10 @@ class ParquetWriter(TableWriter):
     """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
     An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
-    a value for each row, or a single row, which is a dict. A dict whose values are tensors and arrays, and perhaps
-    lists, is a batch, and any other a row; `batched` says it where that is not so, as for rows that are all tensors.
-    Files have `rows_per_file` rows, the last what is left, however the batches are cut.
+    a value for each row, or a single row, which is a dict. Which of them dicts are, `batched` says, or else the chain:
+    after `to_tensors` they are batches, after `rows` or `read_images` rows. Where its operators do not tell, as after
+    `IterableWrapper` or `flatmap`, they are rows, and one with tensors and arrays, and perhaps lists, but nothing else
+    is an error. Files have `rows_per_file` rows, the last what is left, however the batches are cut.
 
     Tensors and arrays with more dimensions than that of the rows are Arrow's fixed-shape tensors, and are read back in
     shape and dtype; those of rows as well, as lists where their shapes differ. Tensors on a device are copied to main
@@ -61,13 +62,13 @@ class ParquetWriter(TableWriter):
     `anon=True`; without them credentials and endpoints come from the environment.
 
     Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
-    have, ValueError for columns or types that are not those of the batches before, all with the column and the number
-    of the item; OSError, or an error of the file system's client, with the file's URL, where a file cannot be written;
-    at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
+    have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the
+    column and the number of the item; OSError, or an error of the file system's client, with the file's URL, where a
+    file cannot be written; at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
 
     >>> import torch
     >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-    >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2)
+    >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2, batched=True)
     >>> list(dp)
     [('memory://columns/train-0000.parquet', 2), ('memory://columns/train-0001.parquet', 1)]
     >>> import fsspec, pyarrow.parquet as pq
@@ -131,7 +132,8 @@ class NumpyWriter(RowWriter[Arrays]):
 
     >>> import torch
     >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-    >>> dp = batches.write_numpy("memory://columns/train-{shard:04d}.npy", rows_per_file=2, column="image")
+    >>> url = "memory://columns/train-{shard:04d}.npy"
+    >>> dp = batches.write_numpy(url, rows_per_file=2, column="image", batched=True)
     >>> list(dp)
     [('memory://columns/train-0000.npy', 2), ('memory://columns/train-0001.npy', 1)]
     >>> import fsspec, numpy as np

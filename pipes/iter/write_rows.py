@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, say_where
 from ..batch_rows import sliced
-from ..column_writing import columns_of_rows, fitted, is_row, table_of
+from ..column_writing import columns_of_rows, fitted, table_of
+from ..rows_or_batches import gives_batches, is_batch
 from ..streams import checked_path
 from ..tensors import rows_in
 from .write_shards import ShardWriter, check_division, check_template
@@ -63,6 +64,7 @@ class RowWriter(ShardWriter, Generic[P]):
         self.url_template = url_template
         self.rows_per_file = rows_per_file
         self.batched = batched
+        self._dicts_are_batches = gives_batches(source) if batched is None else batched
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
         self.options = options  # not under their own name, which repr and the notes of errors would show: secrets
@@ -119,7 +121,7 @@ class RowWriter(ShardWriter, Generic[P]):
         while self._rest is None:
             rows: list[Numbered] = []
             for number, item in items:
-                of_row = is_row(item, self.batched)
+                of_row = isinstance(item, Mapping) and not is_batch(item, self._dicts_are_batches)
                 before = True if rows else self._of_rows
                 if before not in (None, of_row):
                     self._refuse(_mixed(of_row), number, item)

@@ -1,0 +1,136 @@
+"""What operators tell of their items, rows or batches, and what is asked where they do not."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from penstock.pipes.rows_or_batches import _BATCHES, _EACH_FROM_ONE, _ROWS, UNCHANGED, gives_batches, is_batch
+from penstock.registry import operators
+from penstock.registry.examples import maker_of_example
+
+ITEM = {"x": torch.ones(2)}
+
+
+def unknown() -> Any:
+    return IterableWrapper([ITEM, ITEM])
+
+
+def batches() -> Any:
+    return unknown().to_tensors()
+
+
+def rows() -> Any:
+    return ps.from_items([ITEM, ITEM])
+
+
+def test_each_operator_that_tells_is_one_and_tells_one_thing() -> None:
+    tables = [UNCHANGED, _EACH_FROM_ONE, _BATCHES, _ROWS]
+    assert len(set.union(*tables)) == sum(map(len, tables))
+    assert set.union(*tables) <= {entry.name for entry in operators.values()}
+
+
+@pytest.mark.parametrize("name", sorted(_BATCHES | _ROWS))
+def test_what_an_operator_gives_is_what_it_tells(name: str) -> None:
+    (cls,) = [entry.cls for entry in operators.values() if entry.name == name and entry.kind == "iter"]
+    dp = maker_of_example(cls)()
+    assert gives_batches(dp) is (name in _BATCHES)
+    item = next(iter(dp))
+    if isinstance(item, dict):
+        lengths = {len(column) for column in item.values() if isinstance(column, (torch.Tensor, np.ndarray, list))}
+        assert name in _ROWS or len(lengths) == 1
+    else:
+        assert isinstance(item, (pa.RecordBatch, pa.Table)) == (name in _BATCHES) or name == "collate"
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (unknown, None),
+        (lambda: unknown().map(dict).shuffle(), None),
+        (lambda: ps.from_arrow(pa.table({"id": [1]})), True),
+        (lambda: ps.from_numpy(np.ones(3)).sharding_filter(), True),
+        (rows, False),
+        (lambda: ps.from_torch(torch.utils.data.TensorDataset(torch.ones(3))).map(list), False),
+        (lambda: ps.from_torch(torch.utils.data.ChainDataset([])), None),
+        (lambda: ps.read_images("."), False),
+        (lambda: ps.read_parquet(".").map(dict).prefetch(2).filter(bool), True),
+        (lambda: batches().rows().map(dict), False),
+        (lambda: rows().batch(2), None),
+        (lambda: rows().batch(2).map(dict), None),
+        (lambda: rows().batch(2).collate().map(dict), True),
+        (lambda: rows().flatmap(list), None),
+        (lambda: rows().pipe(list), None),
+        (lambda: batches().zip(batches()), None),
+        (lambda: batches().concat(batches().map(dict)), True),
+        (lambda: batches().concat(rows()), None),
+        (lambda: batches().concat(unknown()), None),
+        (lambda: batches().fork(2)[1], True),
+        (lambda: rows().demux(2, len)[0], False),
+        (lambda: unknown().unzip(2)[0], None),
+        (lambda: rows().random_split({"a": 0.5, "b": 0.5}, seed=0)[1], False),
+        (lambda: ps.map.SequenceWrapper([1]).map(str).to_iter_datapipe(), None),
+        (lambda: rows().map_pool(lambda: dict), False),
+        (lambda: unknown().map_pool(lambda: dict), None),
+        (lambda: rows().map_pool(lambda: dict, batch_size=2), True),
+    ],
+)
+def test_a_chain_tells_what_its_operators_do(make: Any, expected: bool | None) -> None:
+    assert gives_batches(make()) is expected
+
+
+def test_the_operators_of_others_do_not_tell() -> None:
+    class Doubler(ps.IterDataPipe[Any]):
+        def __init__(self, source: ps.IterDataPipe[Any]) -> None:
+            self.source = source
+
+    assert gives_batches(Doubler(rows())) is None
+    assert gives_batches(Doubler(rows()).to_tensors()) is True
+
+
+@pytest.mark.parametrize(
+    ("item", "known"),
+    [
+        (pa.record_batch({"x": [1]}), True),
+        (pa.table({"x": [1]}), True),
+        ({"x": torch.tensor(1)}, False),
+        ({"x": np.ones(2), "n": 1}, False),
+        ({"x": torch.ones(2), "text": "ab"}, False),
+        ({"x": [1, 2]}, False),
+        ({}, False),
+        ((torch.ones(2), torch.ones(2)), False),
+        (torch.ones(2), False),
+        (io.BytesIO(b""), False),
+    ],
+)
+def test_items_that_cannot_be_both_need_no_word(item: Any, known: bool) -> None:
+    assert is_batch(item, None) is known
+
+
+@pytest.mark.parametrize("item", [{"x": torch.ones(2)}, {"x": np.ones((2, 2)), "text": ["a", "b"]}])
+def test_items_that_may_be_both_do(item: Any) -> None:
+    with pytest.raises(ValueError, match="may be a batch.*or a row.*batched=True, or batched=False for rows"):
+        is_batch(item, None)
+    assert is_batch(item, True)
+    assert not is_batch(item, False)
+
+
+def test_what_the_chain_tells_travels_with_its_copies() -> None:
+    with ps.iter_torch_batches(rows().sharding_filter(), 2, num_workers=2) as loader:
+        assert [batch["x"].shape for batch in loader] == [(1, 2), (1, 2)]
+    with ps.iter_torch_batches(batches(), 3) as loader:
+        assert [batch["x"].shape for batch in loader] == [(3,), (1,)]
+
+
+def test_what_is_said_goes_before_what_the_chain_tells() -> None:
+    with ps.iter_torch_batches(rows(), 4, batched=True) as loader:
+        assert [batch["x"].shape for batch in loader] == [(4,)]
+    with ps.iter_torch_batches(batches(), 4, batched=False) as loader:
+        assert [batch["x"].shape for batch in loader] == [(2, 2)]
