@@ -1354,9 +1354,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `model` is a class whose instances can be called, or a function that returns what can be called, such as
         `functools.partial(Predictor, "weights.pt")`. Each process calls it once, and what it made for one item after
-        another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled, which is
-        quicker where what is computed takes less time than the items' way to another process, as small models do; torch's
-        operations run in threads at once.
+        another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled or copied,
+        which is quicker where what is computed takes less time than the items' way to another process, as small models do;
+        torch's operations run in threads at once.
 
         With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
         items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
@@ -1756,10 +1756,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parallel.ProcessPoolMapper:
         """Yield `fn(item)` for each item, called in `max_workers` processes at once, in the order of the items.
 
-        That is for functions that compute in Python; items and results are pickled, which takes its time with large ones.
-        Where `fn` is a class whose instances can be called, or a `functools.partial` of one, each process makes it once and
-        calls its instance: so a model is loaded once for each process. `fn` travels by cloudpickle, so it may be a lambda
-        or come from a notebook; scripts need no `if __name__ == "__main__"`.
+        That is for functions that compute in Python. Items and results are pickled, which takes its time with many small
+        objects; the memory of tensors and arrays is copied once on each way, to memory that both processes share. It is
+        used again when nobody has those tensors any more, so results are the consumer's, to keep and to write to. Where
+        `fn` is a class whose instances can be called, or a `functools.partial` of one, each process makes it once and calls
+        its instance: so a model is loaded once for each process. `fn` travels by cloudpickle, so it may be a lambda or come
+        from a notebook; scripts need no `if __name__ == "__main__"`.
 
         `max_workers` is by default the number of processors. `scheduled_tasks`, `ordered`, `input_col`, `output_col` and
         `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.

@@ -25,9 +25,9 @@ class ModelPoolMapper(ProcessPoolMapper):
 
     `model` is a class whose instances can be called, or a function that returns what can be called, such as
     `functools.partial(Predictor, "weights.pt")`. Each process calls it once, and what it made for one item after
-    another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled, which is
-    quicker where what is computed takes less time than the items' way to another process, as small models do; torch's
-    operations run in threads at once.
+    another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled or copied,
+    which is quicker where what is computed takes less time than the items' way to another process, as small models do;
+    torch's operations run in threads at once.
 
     With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
     items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of

@@ -190,10 +190,12 @@ class ThreadPoolMapper(WorksAhead[Any]):
 class ProcessPoolMapper(WorksAhead[Any]):
     """Yield `fn(item)` for each item, called in `max_workers` processes at once, in the order of the items.
 
-    That is for functions that compute in Python; items and results are pickled, which takes its time with large ones.
-    Where `fn` is a class whose instances can be called, or a `functools.partial` of one, each process makes it once and
-    calls its instance: so a model is loaded once for each process. `fn` travels by cloudpickle, so it may be a lambda
-    or come from a notebook; scripts need no `if __name__ == "__main__"`.
+    That is for functions that compute in Python. Items and results are pickled, which takes its time with many small
+    objects; the memory of tensors and arrays is copied once on each way, to memory that both processes share. It is
+    used again when nobody has those tensors any more, so results are the consumer's, to keep and to write to. Where
+    `fn` is a class whose instances can be called, or a `functools.partial` of one, each process makes it once and calls
+    its instance: so a model is loaded once for each process. `fn` travels by cloudpickle, so it may be a lambda or come
+    from a notebook; scripts need no `if __name__ == "__main__"`.
 
     `max_workers` is by default the number of processors. `scheduled_tasks`, `ordered`, `input_col`, `output_col` and
     `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
