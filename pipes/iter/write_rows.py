@@ -12,7 +12,7 @@ from ...registry import IterDataPipe, Node, Trail, close, expect_whole
 from ...registry.notes import describe_item
 from ..batch_rows import sliced
 from ..column_writing import check_names, columns_of_rows, fitted, table_of
-from ..rows_or_batches import gives_batches, is_batch
+from ..rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
 from ..streams import checked_path
 from ..tensors import rows_in
 from .write_shards import ShardWriter, check_division, check_template
@@ -120,7 +120,12 @@ class RowWriter(ShardWriter, Generic[P]):
                     raise TypeError(
                         "a batch comes among single rows: batched=True or batched=False says what dicts are"
                     )
-                batch = self._made(item)
+                try:
+                    batch = self._made(item)
+                except (TypeError, ValueError) as error:
+                    if self._dicts_are_batches and isinstance(item, Mapping):
+                        error.add_note(TOLD_BATCHES)
+                    raise
                 if rows_in(batch) > 0:  # one without rows may not even tell the types of its columns
                     self._rest = self._checked(batch, of_rows=False)
                     break
