@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Any
 
 from ..registry import IterDataPipe
-from .rows_or_batches import gives_batches, is_batch
+from .rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
+from .tensors import rows_in
 
 __all__ = ["RowGatherer", "are_rows", "out_of_batch"]
 
@@ -37,8 +38,18 @@ class RowGatherer(IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         items = iter(self.source)
         for item in items:
+            if self.batched:
+                _expect_batch(item)
             # Only the first is looked at: of another kind than the others, it would be an error in what follows.
             yield item if is_batch(item, self.batched) else {_ROWS: [item, *islice(items, self.n - 1)]}
+
+
+def _expect_batch(item: Any) -> None:
+    try:
+        rows_in(item)
+    except (TypeError, ValueError) as error:
+        error.add_note(TOLD_BATCHES)
+        raise
 
 
 def out_of_batch(batch: Any) -> Any:

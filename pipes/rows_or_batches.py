@@ -11,9 +11,12 @@ import torch
 from ..registry import sources_of
 from ..registry.graph import DataPipe, is_one_of_several
 
-__all__ = ["UNCHANGED", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
+__all__ = ["TOLD_BATCHES", "UNCHANGED", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
 
 P = TypeVar("P", bound=DataPipe)
+
+TOLD_BATCHES = "it is taken for a batch, as the operators before tell, or batched=True: batched=False is for rows"
+"""What an error is to say that comes of an item which is told to be a batch."""
 
 UNCHANGED = {
     "SampleMultiplexer", "concat", "cycle", "demux", "filter", "fork", "fullsync", "header", "in_memory_cache", "mix",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,21 @@ def test_items_that_may_be_both_do(item: Any) -> None:
         is_batch(item, None)
     assert is_batch(item, True)
     assert not is_batch(item, False)
+
+
+@pytest.mark.parametrize("item", [{"mean": 3.0}, {"x": torch.ones(2), "y": torch.ones(3)}])
+def test_a_row_where_the_chain_tells_of_batches_is_an_error_that_says_how_to_tell_of_rows(
+    tmp_path: Path, item: Any
+) -> None:
+    for read in (
+        lambda dp: dp.map_pool(lambda: dict, batch_size=2),
+        lambda dp: ps.iter_torch_batches(dp, 2),
+        lambda dp: dp.write_parquet(f"{tmp_path}/{{shard}}.parquet", 2),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            list(read(batches().map(lambda batch: item)))
+        assert any("batched=False is for rows" in note for note in caught.value.__notes__)
+    assert len(list(batches().map(lambda batch: item).map_pool(lambda: list, batch_size=2, batched=False))) == 1
 
 
 def test_what_the_chain_tells_travels_with_its_copies() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, say_where
 from ..batch_rows import sliced
 from ..column_writing import columns_of_rows, fitted, table_of
-from ..rows_or_batches import gives_batches, is_batch
+from ..rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
 from ..streams import checked_path
 from ..tensors import rows_in
 from .write_shards import ShardWriter, check_division, check_template
@@ -158,6 +158,8 @@ class RowWriter(ShardWriter, Generic[P]):
                 return None
             return self._accepted(self._fitted(batch, of_rows=False), of_rows=False)
         except Exception as error:
+            if self._dicts_are_batches and isinstance(item, Mapping):
+                error.add_note(TOLD_BATCHES)
             self._refuse(error, number, item)
             return None
 
