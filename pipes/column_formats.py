@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = ["FORMATS", "ColumnFormat", "ParquetFormat", "check_options"]
+__all__ = ["FORMATS", "PARTS", "ColumnFormat", "ParquetFormat", "check_options"]
 
 _ROWS_AT_A_TIME = 64
 """Rows by which a damaged column is searched for the first that cannot be read."""
@@ -263,6 +263,16 @@ FORMATS: dict[str, Callable[..., ColumnFormat]] = {
     "orc": OrcFormat,
 }
 """How a file of a format is opened."""
+
+
+PARTS = {
+    "parquet": ParquetFormat.part,
+    "csv": CsvFormat.part,
+    "json": JsonFormat.part,
+    "ipc": IpcFileFormat.part,
+    "orc": OrcFormat.part,
+}
+"""What a part of a file of a format is called."""
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:

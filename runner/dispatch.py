@@ -23,11 +23,11 @@ import torch
 
 from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
-from ..registry import IterDataPipe, Node, derive_seed, seed_graph, sources_of, walk
+from ..registry import IterDataPipe, Node, copy_of, derive_seed, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.state import begin_from
 from .line import BEGUN, HUNG_UP, Receiver, Sender
-from .shards import Dispatched, Epoch, Place, Received, ShardPass, copy_of
+from .shards import Dispatched, Epoch, Place, Received, ShardPass
 from .transport import blocks_for_each, send_parcel_descriptor
 from .watch import Watch
 

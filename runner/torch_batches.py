@@ -11,11 +11,11 @@ from ..pipes.batch_rows import as_batch
 from ..pipes.columns import check_function
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
-from ..pipes.iter.transform import OneToOne, _collate
+from ..pipes.iter.transform import OneToOne, default_collated
 from ..pipes.loose_rows import RowGatherer, is_batch, out_of_batch
 from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
-from .loader import DataLoader2, _readable
+from .loader import DataLoader2, readable
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
 
 __all__ = ["iter_torch_batches"]
@@ -68,7 +68,7 @@ def iter_torch_batches(
         expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
     expect_whole("prefetch_batches", prefetch_batches, least=0)
     expect_whole("num_workers", num_workers, least=0)
-    chain = _readable(dp)
+    chain = readable(dp)
     if batch_size is not None:
         chain = RowGatherer(chain, batch_size)
     if collate_fn is None:  # before the rows are cut, which costs least with large tensors
@@ -135,7 +135,7 @@ class _Finisher(OneToOne[Any]):
         rows = out_of_batch(batch)
         if rows is batch:
             return batch
-        collated = _collate(rows)
+        collated = default_collated(rows)
         if self.dtypes is None:
             return collated
         if not isinstance(collated, Mapping):

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from ..pipes.processes import end_with_parent
-from ..registry import Node, walk
+from ..registry import Node, copy_of, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
-from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo, copy_of
+from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .transport import send_parcel_descriptor
 from .watch import Watch
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, require_end
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    functional_datapipe,
+    provenance_of,
+    require_end,
+)
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 
 P = ParamSpec("P")
@@ -26,7 +34,13 @@ class OneToOne(IterDataPipe[R]):
     """Yield what a function makes of each item: the base of the operators that do."""
 
     holds_items = False
+    keeps_rows: ClassVar[bool] = False
+    """Whether what comes out has, for each row of a batch that comes in, one row in its place."""
     source: IterDataPipe[Any]
+
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return found if found is None or self.keeps_rows else found.changed()
 
     def _function(self) -> Callable[[Any], R]:
         """Return the function of one item."""
@@ -170,7 +184,7 @@ class Collator(OneToOne[Any]):
             return self.collate_fn
         if isinstance(self.conversion, Mapping):
             return functools.partial(_collate_columns, self.conversion)
-        return _collate if self.conversion is default_collate else self.conversion
+        return default_collated if self.conversion is default_collate else self.conversion
 
 
 @functional_datapipe("flatmap")
@@ -233,6 +247,10 @@ class FlatMapper(IterDataPipe[R]):
         outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
         return self._outputs_of_each(outputs_of, self.source)
 
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return None if found is None else found.changed()
+
 
 @functional_datapipe("pipe")
 class StreamMapper(IterDataPipe[R]):
@@ -288,7 +306,8 @@ def as_it_is(*columns: Any) -> Any:
     return columns[0] if len(columns) == 1 else columns
 
 
-def _collate(batch: Any) -> Any:
+def default_collated(batch: Any) -> Any:
+    """Return a batch as tensors, as torch's `default_collate` makes them, whose errors get a note of what to do."""
     try:
         return default_collate(batch)
     except Exception as error:
@@ -300,7 +319,7 @@ def _collate_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequen
     columns = _columns_of(batch)
     if unknown := conversion.keys() - columns.keys():
         raise KeyError(f"the batch has no column {', '.join(map(repr, unknown))}: its columns are {[*columns]}")
-    functions: dict[Any, Callable[..., Any]] = {**dict.fromkeys(columns, _collate), **conversion}
+    functions: dict[Any, Callable[..., Any]] = {**dict.fromkeys(columns, default_collated), **conversion}
     results = {column: functions[column](values) for column, values in columns.items()}
     return results if isinstance(batch[0], Mapping) else tuple(results.values())
 
