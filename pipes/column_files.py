@@ -10,7 +10,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ..registry import Guard, Retry
-from .column_formats import FORMATS, ColumnFormat, ParquetFormat
+from .column_formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
 from .column_origins import Origin, known_values
 from .filters import fields_in, guarantee
 from .object_ranges import open_ranged
@@ -59,12 +59,13 @@ class ColumnFile:
         import pyarrow as pa
 
         self.origin = origin
+        self._kind = kind
         self._among = among
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
         self._filter = filter
         self._target = target
-        open_stream = partial(self._open_stream, kind, storage, guard, retry)
+        open_stream = partial(self._open_stream, storage, guard, retry)
         among.add(self)
         try:
             self.content: ColumnFormat = FORMATS[kind](open_stream, options, *([] if footer is None else [footer]))
@@ -118,7 +119,7 @@ class ColumnFile:
             table = self.content.read(number, self._to_read)
             return None if table is None else self._finished(table)
         except Exception as error:
-            error.add_note(f"in {self.content.part} {number} of the file")
+            error.add_note(f"in {PARTS[self._kind]} {number} of the file")
             raise
 
     def close(self) -> None:
@@ -142,18 +143,18 @@ class ColumnFile:
             self._streams.pop().close()
         self._among.discard(self)
 
-    def _open_stream(self, kind: str, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
+    def _open_stream(self, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
         """Return a stream of the file, as Arrow reads it; one of text is unpacked as its name says."""
         import pyarrow as pa
 
         from .iter.storage import is_local_path, opened  # whose package uses this module
 
-        url, is_text = self.origin.url, kind in ("csv", "json")
+        url, is_text = self.origin.url, self._kind in ("csv", "json")
         if self._copy is not None:
             stream = self._copy()
         elif is_local_path(url) and not storage:
             # What is mapped is not copied, where the file has arrays as they are in memory.
-            stream = pa.memory_map(url) if kind == "ipc" else pa.OSFile(url)
+            stream = pa.memory_map(url) if self._kind == "ipc" else pa.OSFile(url)
         else:
             by_range = speaks_with(url, storage)
             file = (

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from ..pipes.batch_rows import as_batch
+from ..pipes.collating import default_collated
 from ..pipes.columns import check_function
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
-from ..pipes.iter.transform import OneToOne, default_collated
+from ..pipes.iter.transform import OneToOne
 from ..pipes.loose_rows import RowGatherer, is_batch, out_of_batch
 from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
@@ -18,16 +18,12 @@ from ...registry import (
     provenance_of,
     require_end,
 )
+from ..collating import collated_columns, default_collated
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
-
-_ADVICE = (
-    "default_collate stacks tensors and arrays of one shape, numbers, and tuples, lists and dicts of these that are "
-    "laid out alike: pad, resize or convert what differs before collate, or give collate a function of your own"
-)
 
 
 class OneToOne(IterDataPipe[R]):
@@ -183,7 +179,7 @@ class Collator(OneToOne[Any]):
         if self.collate_fn is not None:
             return self.collate_fn
         if isinstance(self.conversion, Mapping):
-            return functools.partial(_collate_columns, self.conversion)
+            return functools.partial(collated_columns, self.conversion)
         return default_collated if self.conversion is default_collate else self.conversion
 
 
@@ -304,32 +300,3 @@ def one_output_col(input_col: Columns | None, output_col: Hashable | list[Hashab
 def as_it_is(*columns: Any) -> Any:
     """Return a column, or a tuple of several."""
     return columns[0] if len(columns) == 1 else columns
-
-
-def default_collated(batch: Any) -> Any:
-    """Return a batch as tensors, as torch's `default_collate` makes them, whose errors get a note of what to do."""
-    try:
-        return default_collate(batch)
-    except Exception as error:
-        error.add_note(_ADVICE)
-        raise
-
-
-def _collate_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequence[Any]) -> Any:
-    columns = _columns_of(batch)
-    if unknown := conversion.keys() - columns.keys():
-        raise KeyError(f"the batch has no column {', '.join(map(repr, unknown))}: its columns are {[*columns]}")
-    functions: dict[Any, Callable[..., Any]] = {**dict.fromkeys(columns, default_collated), **conversion}
-    results = {column: functions[column](values) for column, values in columns.items()}
-    return results if isinstance(batch[0], Mapping) else tuple(results.values())
-
-
-def _columns_of(batch: Sequence[Any]) -> dict[Any, list[Any]]:
-    """The values of the rows of a batch, column by column; ValueError where the rows have different columns."""
-    if not isinstance(batch[0], Mapping):
-        return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}
-    names = batch[0].keys()
-    for row in batch:
-        if row.keys() != names:
-            raise ValueError(f"the rows of the batch have different columns: {[*names]} and {[*row]}")
-    return {name: [row[name] for row in batch] for name in names}
