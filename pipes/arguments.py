@@ -8,7 +8,7 @@ from typing import Any
 from ..registry import expect_whole
 from ..registry.torch_pipes import TorchIterDataPipe
 
-__all__ = ["expect_batching", "expect_indices", "expect_pipes"]
+__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes"]
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
@@ -38,3 +38,13 @@ def expect_indices(indices: Iterable[Any]) -> None:
         raise TypeError(
             f"indices are read by each pass, and a {type(indices).__name__} can be read only once: give a list"
         )
+
+
+def expect_names(columns: object) -> None:
+    """Raise TypeError unless `columns` is a list of names, or None; ValueError where one is there twice."""
+    if columns is None:
+        return
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
+        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
+    if len({*columns}) < len(columns):
+        raise ValueError(f"columns has a name twice: {columns!r:.100}")

@@ -7,16 +7,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from typing import IO, TYPE_CHECKING, Any
 
 from ..registry import Guard, Retry
-from .column_formats import FORMATS, ColumnFormat, ParquetFormat
+from .column_formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
+from .column_origins import Origin, known_values
 from .filters import fields_in, guarantee
 from .object_ranges import open_ranged
 from .ranged import Ranged
 from .stores import speaks_with
-from .streams import checked_path
 from .threads import Interrupted
 
 if TYPE_CHECKING:
@@ -24,52 +23,13 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = [
-    "ColumnFile",
-    "Origin",
-    "RowGroup",
-    "expect_names",
-    "first_difference",
-    "hive_values",
-    "known_values",
-    "origin_of",
-]
-
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+__all__ = ["ColumnFile", "first_difference"]
 
 _IN_MEMORY = 32 * 2**20
 """Bytes of a file of text that is not on disk from which on it is copied to disk, and not into memory."""
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 """How a file of text is compressed, by how its name ends."""
-
-Partition = tuple[tuple[str, "int | str | None"], ...]
-"""The columns that all rows of a file have in common, each with its value, by the names of its folders."""
-
-
-class Origin(NamedTuple):
-    """A file, with the values that its folders give to columns; None of a type that `types` names."""
-
-    url: str
-    partition: Partition = ()
-    types: tuple[str, ...] = ()
-
-
-class RowGroup(NamedTuple):
-    """A row group of a Parquet file: its number and how many rows it has; the rest is as in an `Origin`."""
-
-    url: str
-    number: int
-    rows: int
-    partition: Partition = ()
-    types: tuple[str, ...] = ()
-
-
-def origin_of(item: object) -> Origin:
-    """Return what file an item is, or is of; TypeError where it is no path, URL, `Origin` or `RowGroup`."""
-    if isinstance(item, (Origin, RowGroup)):
-        return Origin(item.url, item.partition, item.types)
-    return Origin(checked_path(item))
 
 
 class ColumnFile:
@@ -99,12 +59,13 @@ class ColumnFile:
         import pyarrow as pa
 
         self.origin = origin
+        self._kind = kind
         self._among = among
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
         self._filter = filter
         self._target = target
-        open_stream = partial(self._open_stream, kind, storage, guard, retry)
+        open_stream = partial(self._open_stream, storage, guard, retry)
         among.add(self)
         try:
             self.content: ColumnFormat = FORMATS[kind](open_stream, options, *([] if footer is None else [footer]))
@@ -158,7 +119,7 @@ class ColumnFile:
             table = self.content.read(number, self._to_read)
             return None if table is None else self._finished(table)
         except Exception as error:
-            error.add_note(f"in {self.content.part} {number} of the file")
+            error.add_note(f"in {PARTS[self._kind]} {number} of the file")
             raise
 
     def close(self) -> None:
@@ -182,18 +143,18 @@ class ColumnFile:
             self._streams.pop().close()
         self._among.discard(self)
 
-    def _open_stream(self, kind: str, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
+    def _open_stream(self, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
         """Return a stream of the file, as Arrow reads it; one of text is unpacked as its name says."""
         import pyarrow as pa
 
-        from .iter.storage import _is_local_path, opened  # whose package uses this module
+        from .iter.storage import is_local_path, opened  # whose package uses this module
 
-        url, is_text = self.origin.url, kind in ("csv", "json")
+        url, is_text = self.origin.url, self._kind in ("csv", "json")
         if self._copy is not None:
             stream = self._copy()
-        elif _is_local_path(url) and not storage:
+        elif is_local_path(url) and not storage:
             # What is mapped is not copied, where the file has arrays as they are in memory.
-            stream = pa.memory_map(url) if kind == "ipc" else pa.OSFile(url)
+            stream = pa.memory_map(url) if self._kind == "ipc" else pa.OSFile(url)
         else:
             by_range = speaks_with(url, storage)
             file = (
@@ -265,16 +226,6 @@ def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
     return lambda: pa.OSFile(temporary.name)
 
 
-def expect_names(columns: Sequence[str] | None) -> None:
-    """Raise TypeError unless columns are a list of names, ValueError where one is there twice."""
-    if columns is None:
-        return
-    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
-    if len({*columns}) < len(columns):
-        raise ValueError(f"columns has a name twice: {columns!r:.100}")
-
-
 def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:
     """Return, in words, in what field a schema differs from the one that is expected."""
     for field in expected:
@@ -289,23 +240,3 @@ def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:
 
 def _described(field: pa.Field) -> str:
     return f"{field.type}{'' if field.nullable else ' not null'}"
-
-
-def hive_values(url: str) -> dict[str, str | None]:
-    """Return the values that the folders of a file give to columns, as text.
-
-    >>> hive_values("s3://b/sales/year=2024/kind=a%20b/0.parquet")
-    {'year': '2024', 'kind': 'a b'}
-    """
-    pairs = [folder.partition("=") for folder in url.replace(os.sep, "/").split("/")[:-1] if "=" in folder]
-    return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs}
-
-
-def known_values(origin: Origin) -> dict[str, pa.Scalar]:
-    """Return the values that all rows of a file have in common, by the names of the columns."""
-    import pyarrow as pa
-
-    types = {"int64": pa.int64(), "string": pa.string()}
-    return {
-        name: pa.scalar(value, types[kind]) for (name, value), kind in zip(origin.partition, origin.types, strict=True)
-    }

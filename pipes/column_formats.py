@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = ["FORMATS", "ColumnFormat", "ParquetFormat", "check_options"]
+__all__ = ["FORMATS", "PARTS", "ColumnFormat", "ParquetFormat", "check_options"]
 
 _ROWS_AT_A_TIME = 64
 """Rows by which a damaged column is searched for the first that cannot be read."""
@@ -19,9 +19,6 @@ _ROWS_AT_A_TIME = 64
 
 class ColumnFormat:
     """A file with columns. `open_stream` opens it, again each time that it is called; what is open closes with this."""
-
-    part: ClassVar[str]
-    """What a part of it is called."""
 
     goes_on: ClassVar[bool] = True
     """Whether the parts after one that cannot be read can be."""
@@ -53,8 +50,6 @@ class ColumnFormat:
 
 class ParquetFormat(ColumnFormat):
     """A Parquet file: `footer` is what its end says, where that is known already."""
-
-    part = "row group"
 
     def __init__(
         self,
@@ -111,8 +106,6 @@ class ParquetFormat(ColumnFormat):
 
 class OrcFormat(ColumnFormat):
     """An ORC file."""
-
-    part = "stripe"
 
     def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
         from pyarrow.orc import ORCFile  # type: ignore[import-untyped]
@@ -179,8 +172,6 @@ class _Streamed(ColumnFormat):
 class CsvFormat(_Streamed):
     """A file of comma-separated values, or separated by what the options say."""
 
-    part = "block"
-
     def _reader(self, columns: Sequence[str] | None) -> Any:
         from pyarrow import csv
 
@@ -194,8 +185,6 @@ class CsvFormat(_Streamed):
 
 class JsonFormat(_Streamed):
     """A file with an object of JSON in each line."""
-
-    part = "block"
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
         import pyarrow as pa
@@ -212,8 +201,6 @@ class JsonFormat(_Streamed):
 class IpcStreamFormat(_Streamed):
     """A stream of record batches, as Arrow writes it where it cannot go back."""
 
-    part = "record batch"
-
     def _reader(self, columns: Sequence[str] | None) -> Any:
         import pyarrow as pa
 
@@ -223,8 +210,6 @@ class IpcStreamFormat(_Streamed):
 
 class IpcFileFormat(ColumnFormat):
     """A file of record batches: Arrow's own, which is Feather too."""
-
-    part = "record batch"
 
     def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
         import pyarrow as pa
@@ -263,6 +248,10 @@ FORMATS: dict[str, Callable[..., ColumnFormat]] = {
     "orc": OrcFormat,
 }
 """How a file of a format is opened."""
+
+
+PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record batch", "orc": "stripe"}
+"""What a part of a file of a format is called."""
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:

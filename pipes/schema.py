@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..registry import sources_of, walk
+from ..registry import copy_of, sources_of, walk
 from ..registry.graph import DataPipe
 from .rows_or_batches import UNCHANGED
 
@@ -105,14 +104,7 @@ def _reader_of(dp: Any) -> Any:
 
 
 def _items(dp: Any) -> Generator[Any, None, None]:
-    # A copy that shares the items which the pipes hold.
-    pipes = [*walk(dp)]
-    held = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
-    copied: dict[int, Any] = {id(items): items for items in held}
-    for pipe in reversed(pipes):  # sources first, or a long chain would be a deep recursion
-        copy.deepcopy(pipe, copied)
-    fresh: Any = copied[id(dp)]
-    yield from fresh
+    yield from copy_of(dp)
 
 
 def _fields(item: Any) -> Iterator[Field]:

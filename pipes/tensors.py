@@ -18,9 +18,9 @@ __all__ = [
     "array_of",
     "batch_of",
     "batch_of_frame",
-    "check_columns",
     "check_dtypes",
     "column_of",
+    "listed",
     "names_of",
     "rows_in",
     "tensor_of",
@@ -116,16 +116,6 @@ def names_of(batch: pa.RecordBatch | Mapping[str, Any]) -> list[str]:
     return [*batch] if isinstance(batch, Mapping) else batch.schema.names
 
 
-def check_columns(columns: object) -> None:
-    """Raise TypeError unless `columns` is a list of names, or None; ValueError where one is there twice."""
-    if columns is None:
-        return
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
-        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
-    if len({*columns}) < len(columns):
-        raise ValueError(f"columns has a name twice: {columns!r:.100}")
-
-
 def check_dtypes(dtypes: object) -> None:
     """Raise TypeError unless `dtypes` is what `tensors_of` takes."""
     values = dtypes.values() if isinstance(dtypes, Mapping) else [] if dtypes is None else [dtypes]
@@ -160,13 +150,21 @@ def array_of(values: Column, name: str) -> pa.Array:
         return _of_ndarray(_as_ndarray(values, name), name)
     if not isinstance(values, Sequence):
         return _of_values(values, name)
-    # Looked at by type, since what there is many of are values that stay as they are.
-    if any(issubclass(kind, (torch.Tensor, np.ndarray, list, tuple, Mapping)) for kind in {*map(type, values)}):
-        values = [_plain(value, name) for value in values]
-        if _are_alike(values):
-            return _of_ndarray(np.stack(values), name)
-        values = [_listed(value) for value in values]
-    return _of_values(values, name)
+    if not _are_nested(values):
+        return _of_values(values, name)
+    values = [_plain(value, name) for value in values]
+    return _of_ndarray(np.stack(values), name) if _are_alike(values) else _of_values([*map(_listed, values)], name)
+
+
+def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
+    """Return values as `pyarrow.array` takes them: tensors and arrays in them as lists of arrays of one dimension.
+
+    Raises TypeError, which names the column, for a tensor of a dtype that Arrow does not have.
+
+    >>> listed([torch.tensor(1), np.zeros((1, 2))], "x")
+    [1, [array([0., 0.])]]
+    """
+    return [_listed(_plain(value, name)) for value in values] if _are_nested(values) else values
 
 
 def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
@@ -277,12 +275,18 @@ def _of_values(values: Any, name: str) -> pa.Array:
         raise kind(f"{where}: {error}") from error
 
 
+def _are_nested(values: Sequence[Any]) -> bool:
+    """Say whether values have tensors or others in them; by their types, since numbers and text are many."""
+    nested = (torch.Tensor, np.ndarray, list, tuple, Mapping)
+    return any(issubclass(kind, nested) for kind in {*map(type, values)})
+
+
 def _plain(value: Any, name: str) -> Any:
     """A value without tensors in it: arrays instead."""
     if isinstance(value, torch.Tensor):
         return _as_ndarray(value, name)
     if isinstance(value, (list, tuple)):
-        return [_plain(part, name) for part in value]
+        return [_plain(part, name) for part in value] if _are_nested(value) else value
     if isinstance(value, Mapping):
         return {key: _plain(part, name) for key, part in value.items()}
     return value
@@ -300,8 +304,8 @@ def _listed(value: Any) -> Any:
     """A value as pyarrow takes it, in which arrays have one dimension."""
     if isinstance(value, np.ndarray):
         return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_listed, value)]
-    if isinstance(value, list):
-        return [*map(_listed, value)]
+    if isinstance(value, (list, tuple)):
+        return [*map(_listed, value)] if _are_nested(value) else value
     if isinstance(value, dict):
         return {key: _listed(part) for key, part in value.items()}
     return value

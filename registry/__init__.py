@@ -4,10 +4,11 @@ from .arguments import expect_whole
 from .base import IterDataPipe, MapDataPipe
 from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, operators
-from .graph import sources_of, walk
+from .graph import copy_of, sources_of, walk
 from .iteration import close, replace_live_iterator, require_end
 from .laws import check_operator
 from .notes import say_where
+from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
 from .seeds import Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
 from .state import Node, Pace, Tally, Trail, can_capture, capture, chain_shape, check_state, hand_down, pack
@@ -23,6 +24,8 @@ __all__ = [
     "OnError",
     "Operator",
     "Pace",
+    "Provenance",
+    "ReadRows",
     "Retry",
     "Seeded",
     "Skip",
@@ -35,12 +38,15 @@ __all__ = [
     "check_operator",
     "check_state",
     "close",
+    "copy_of",
     "derive_seed",
     "expect_whole",
     "functional_datapipe",
     "hand_down",
+    "joined_provenance",
     "operators",
     "pack",
+    "provenance_of",
     "replace_live_iterator",
     "require_end",
     "say_where",

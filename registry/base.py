@@ -17,6 +17,7 @@ from .functional import bases, find_method
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Pass, begin_pass, node_at_end, replace_live_iterator, snapshot
 from .notes import describe_item, say_where
+from .provenance import Provenance
 from .state import (
     Node,
     Tally,
@@ -296,6 +297,14 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""
+
+    def provenance(self) -> Provenance | None:
+        """Return which rows of which files the item was made of that was handed out last; None where not known.
+
+        Called where an error is noted. It must be true: an operator that makes each item of the one item that it read
+        last can return that of its source.
+        """
+        return None
 
     # What a subclass may call
 

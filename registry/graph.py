@@ -11,6 +11,7 @@ from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 __all__ = [
     "DataPipe",
     "DataPipeGraph",
+    "copy_of",
     "find_dps",
     "is_one_of_several",
     "list_dps",
@@ -73,6 +74,16 @@ def walk(pipe: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> Iter
             yield current
             if stop is None or not stop(current):
                 waiting.extend(reversed(sources_of(current)))
+
+
+def copy_of(chain: Any) -> Any:
+    """Return a chain of its own, that shares the items which the pipes of the other hold."""
+    pipes = [*walk(chain)]
+    items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
+    copied: dict[int, Any] = {id(item): item for item in items}
+    for pipe in reversed(pipes):  # sources first, or a long chain would be a deep recursion
+        copy.deepcopy(pipe, copied)
+    return copied[id(chain)]
 
 
 def is_one_of_several(pipe: DataPipe) -> bool:

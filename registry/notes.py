@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from .display import step
 from .graph import DataPipe, sources_of
+from .provenance import Provenance, provenance_of
 
 __all__ = ["describe_item", "local_of", "notes_of", "place_of", "say_where"]
 
@@ -26,37 +28,47 @@ def notes_of(error: BaseException) -> list[str]:
     return [note for note in getattr(error, "__notes__", ()) if note.startswith(_PREFIX)]
 
 
-def say_where(error: BaseException, pipe: DataPipe, item: object = _NOTHING) -> None:
-    """Add a note to an error that leaves a pipe: the operator, the item it was on, and that item's path or key.
+def say_where(
+    error: BaseException, pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None
+) -> None:
+    """Add a note to an error that leaves a pipe: the operator, the item it was on, and where that came from.
 
-    Only the first pipe that the error leaves adds one: that is where it was raised.
+    Only the first pipe that the error leaves adds one: that is where it was raised. Without an item, it is on the one
+    that its source handed out last; of another one it is to say the provenance, where that is known.
     """
     if notes_of(error):
         return
     try:
-        error.add_note(_where(error, pipe, item))
+        error.add_note(_where(error, pipe, item, provenance))
     except Exception:  # a user's item or argument that cannot be shown must not take the error's place
         error.add_note(f"{_PREFIX}raised in {type(pipe).__name__}")
 
 
-def _where(error: BaseException, pipe: DataPipe, item: object) -> str:
-    if item is _NOTHING and all(last_item(source) is _NOTHING for source in sources_of(pipe)):
+def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Provenance | None) -> str:
+    sources = sources_of(pipe)
+    if item is _NOTHING and all(last_item(source) is _NOTHING for source in sources):
         item = _item_in_hand(error, pipe)
-    return f"{_PREFIX}raised in {place_of(pipe, item)}"
+        if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else it may be one that was held back
+            provenance = provenance_of(sources[0])
+    return f"{_PREFIX}raised in {place_of(pipe, item, provenance)}"
 
 
-def place_of(pipe: DataPipe, item: object = _NOTHING) -> str:
-    """Return, in words, an operator and the item that it is on, with the path or key of what was read last above it."""
+def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:
+    """Return, in words, an operator, the item that it is on, and where that, or what was read last above, came from."""
     sources = sources_of(pipe)
     if item is _NOTHING:
-        item = next((last for source in sources if (last := last_item(source)) is not _NOTHING), _NOTHING)
+        for source in sources:
+            if (item := last_item(source)) is not _NOTHING:
+                provenance = provenance_of(source)
+                break
     where = step(pipe)
     if item is not _NOTHING:
         where += f", on {describe_item(item)}"
-        if _origin_of(item) is None:
+        if provenance is not None:
+            where += f", from {provenance}"
+        elif _key_of(item) is None and (last_read := _last_read_above(pipe)):
             # Not "from": a step between that reads ahead or batches has read further than this item.
-            origin = next(filter(None, map(_origin_upstream, sources)), None)
-            where += f", last read upstream: {origin}" if origin is not None else ""
+            where += f", last read upstream: {last_read}"
     return where
 
 
@@ -130,12 +142,29 @@ def _described(item: object) -> str:
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
         return repr(item) if len(item) <= 300 else _short.repr(item)
-    if isinstance(item, dict) and len(item) <= 6:
-        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in item.items()) + "}"
-    return _short.repr(item)
+    if isinstance(item, dict):
+        shown = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
+        rest = f", … {len(item)} in all" if len(item) > len(shown) else ""
+        return "{" + ", ".join(f"{_short.repr(key)}: {_described(value)}" for key, value in shown) + rest + "}"
+    if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
+        values = ", ".join(f"{name}={_described(value)}" for name, value in zip(item._fields, item, strict=True))
+        return f"{type(item).__name__}({values})"
+    if (columns := _columns_of(item)) is not None:
+        names = ", ".join([*map(str, columns[:6]), *(["…"] if len(columns) > 6 else [])])
+        return f"{type(item).__name__} of {len(item):,} rows: {names}"  # type: ignore[arg-type]
+    return " ".join(_short.repr(item).splitlines())
 
 
-def _origin_of(item: object) -> str | None:
+def _columns_of(item: object) -> list[object] | None:
+    """The names of the columns of a table, of whatever package; None for anything else."""
+    if hasattr(item, "num_rows") and hasattr(item, "schema"):  # Arrow's
+        return [*item.schema.names]
+    if hasattr(item, "columns") and len(getattr(item, "shape", ())) == 2:  # a data frame
+        return [*item.columns]
+    return None
+
+
+def _key_of(item: object) -> str | None:
     """The path, URL or key that an item carries, if it carries one."""
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         return repr(item[0])
@@ -144,8 +173,18 @@ def _origin_of(item: object) -> str | None:
     return None
 
 
-def _origin_upstream(pipe: DataPipe) -> str | None:
-    """The nearest path, URL or key above a pipe, of the items that its sources are on."""
+def _last_read_above(pipe: DataPipe) -> str | None:
+    """Where the items came from that are nearest above a pipe and tell it: those that its sources are on."""
+    sources = sources_of(pipe)
+    read_now = [source for source in sources if last_item(source) is not _NOTHING]
+    found = [*dict.fromkeys(filter(None, map(_last_read, read_now or sources)))]
+    return "; ".join(found[:4]) + (f", {len(found)} places in all" if len(found) > 4 else "") or None
+
+
+def _last_read(pipe: DataPipe) -> str | None:
     last = last_item(pipe)
-    found = None if last is _NOTHING else _origin_of(last)
-    return found or next(filter(None, map(_origin_upstream, sources_of(pipe))), None)
+    key = None if last is _NOTHING else _key_of(last)
+    if key is not None:
+        return key
+    provenance = provenance_of(pipe)
+    return _last_read_above(pipe) if provenance is None else str(provenance)

@@ -24,11 +24,11 @@ import torch
 from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
 from ..pipes.transport import blocks_for_each, send_parcel_descriptor
-from ..registry import IterDataPipe, Node, derive_seed, seed_graph, sources_of, walk
+from ..registry import IterDataPipe, Node, copy_of, derive_seed, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.state import begin_from
 from .line import BEGUN, HUNG_UP, Receiver, Sender
-from .shards import Dispatched, Epoch, Place, Received, ShardPass, copy_of
+from .shards import Dispatched, Epoch, Place, Received, ShardPass
 from .watch import Watch
 
 __all__ = ["STREAM_READER", "Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]

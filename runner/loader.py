@@ -20,6 +20,7 @@ from ..registry import (
     capture,
     chain_shape,
     check_state,
+    copy_of,
     derive_seed,
     hand_down,
     pack,
@@ -31,9 +32,8 @@ from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from .reader import ShardReader
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
-from .shards import copy_of
 
-__all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration"]
+__all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
 T = TypeVar("T")
 Adapter = Callable[[Any], Any]
@@ -123,9 +123,9 @@ class DataLoader2(Generic[T]):
         adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or []
         if not isinstance(adapters, Iterable):
             raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
-        chain: Any = copy_of(_readable(datapipe))
+        chain: Any = copy_of(readable(datapipe))
         for adapt in adapters:
-            chain = _readable(adapt(chain))
+            chain = readable(adapt(chain))
         self.datapipe: IterDataPipe[T] = chain
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         self._read: Any = None
@@ -143,7 +143,7 @@ class DataLoader2(Generic[T]):
         seeds = SeedGenerator(derive_seed(self._base_seed(), self._epoch))
         adapt = self.reading_service.initialize_iteration(seeds)
         if adapt is not None:
-            self._read = _readable(adapt(self._read))
+            self._read = readable(adapt(self._read))
         hand_down(self._read, self._place)
         return DataLoader2Iterator(self._one_epoch(iter(self._read)))
 
@@ -259,7 +259,7 @@ class DataLoader2(Generic[T]):
     def _initialized(self) -> IterDataPipe[T]:
         """The chain that is read; no process is started and nothing read before its first item is asked for."""
         if self._read is None:
-            self._read = _readable(self.reading_service.initialize(self.datapipe))
+            self._read = readable(self.reading_service.initialize(self.datapipe))
         read: IterDataPipe[T] = self._read
         return read
 
@@ -290,8 +290,8 @@ class DataLoader2(Generic[T]):
         return self._seed
 
 
-def _readable(chain: Any) -> IterDataPipe[Any]:
-    """A chain as one of our own iterable pipes; TypeError where it is none."""
+def readable(chain: Any) -> IterDataPipe[Any]:
+    """Return a chain as one of our own iterable pipes; TypeError where it is none."""
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
     ours: Any = chain
@@ -299,8 +299,8 @@ def _readable(chain: Any) -> IterDataPipe[Any]:
         ours = ShardingFilter(MapToIterConverter(ours))
     elif not isinstance(chain, IterDataPipe):
         ours = StreamMapper(ours, iter)  # which resumes, by reading again what was read
-    readable: IterDataPipe[Any] = ours
-    return readable
+    chain_of_ours: IterDataPipe[Any] = ours
+    return chain_of_ours
 
 
 def _one_line(shape: list[str]) -> str:

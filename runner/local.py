@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ..registry import Node, capture, walk
+from ..registry import Node, capture, copy_of, walk
 from ..registry.state import node_of_repetition
 from .dispatch import Dispatch, LocalFeed, divided
-from .shards import Dispatched, Epoch, Place, ReadOptions, Received, ShardPass, Shards, WorkerInfo, copy_of
+from .shards import Dispatched, Epoch, Place, ReadOptions, Received, ShardPass, Shards, WorkerInfo
 
 __all__ = ["LocalShards"]
 

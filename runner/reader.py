@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
-from ..registry import IterDataPipe, Node
+from ..registry import IterDataPipe, Node, copy_of
 from .local import LocalShards
 from .pool import Interrupted, WorkerPool
-from .shards import Place, ReadOptions, Received, copy_of, sharded
+from .shards import Place, ReadOptions, Received, sharded
 
 __all__ = ["ShardReader"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +42,6 @@ __all__ = [
     "ShardPass",
     "Shards",
     "WorkerInfo",
-    "copy_of",
     "sharded",
 ]
 
@@ -310,13 +308,3 @@ def sharded(chain: IterDataPipe[Any], num_shards: int, shard: int) -> IterDataPi
     if num_shards > 1:
         apply_sharding(chain, num_shards, shard, SHARDING_PRIORITIES.MULTIPROCESSING)
     return chain
-
-
-def copy_of(chain: Any) -> Any:
-    """Return a chain of its own, that shares the items which the pipes of the other hold."""
-    pipes = [*walk(chain)]
-    items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
-    copied = {id(item): item for item in items}
-    for pipe in reversed(pipes):  # sources first, or a long chain would be a deep recursion
-        copy.deepcopy(pipe, copied)
-    return copied[id(chain)]

@@ -8,15 +8,16 @@ from typing import Any
 import torch
 
 from ..pipes.batch_rows import as_batch
+from ..pipes.collating import default_collated
 from ..pipes.columns import check_function
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
-from ..pipes.iter.transform import OneToOne, _collate
+from ..pipes.iter.transform import OneToOne
 from ..pipes.loose_rows import RowGatherer, are_rows, out_of_batch
 from ..pipes.rows_or_batches import gives_batches, may_be_batch
 from ..pipes.tensors import Dtypes, check_dtypes, rows_in, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
-from .loader import DataLoader2, _readable
+from .loader import DataLoader2, readable
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
 
 __all__ = ["iter_torch_batches"]
@@ -76,7 +77,7 @@ def iter_torch_batches(
         expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
     expect_whole("prefetch_batches", prefetch_batches, least=0)
     expect_whole("num_workers", num_workers, least=0)
-    chain = _readable(dp)
+    chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
     if batch_size is not None:
         chain = RowGatherer(chain, batch_size, known)
@@ -163,7 +164,7 @@ class _Finisher(OneToOne[Any]):
         rows = out_of_batch(batch)
         if rows is batch:
             return batch
-        collated = _collate(rows)
+        collated = default_collated(rows)
         if self.dtypes is None:
             return collated
         if not isinstance(collated, Mapping):

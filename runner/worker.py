@@ -15,10 +15,10 @@ import torch
 
 from ..pipes.processes import end_with_parent
 from ..pipes.transport import send_parcel_descriptor
-from ..registry import Node, walk
+from ..registry import Node, copy_of, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
-from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo, copy_of
+from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .watch import Watch
 
 __all__ = ["Setup", "run"]

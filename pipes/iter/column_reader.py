@@ -13,13 +13,17 @@ from ...registry import (
     Guard,
     IterDataPipe,
     OnError,
+    Provenance,
+    ReadRows,
     Retry,
     expect_whole,
     say_where,
     walk,
 )
-from ..column_files import ColumnFile, Origin, RowGroup, expect_names, first_difference, origin_of
-from ..column_formats import ParquetFormat, check_options
+from ..arguments import expect_names
+from ..column_files import ColumnFile, first_difference
+from ..column_formats import PARTS, ParquetFormat, check_options
+from ..column_origins import Origin, RowGroup, origin_of
 from ..filters import expression_of
 from .parts import ReadsParts
 from .shard import ShardingFilter
@@ -46,20 +50,23 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
     kind: ClassVar[str]
     """What the files are, a key of `FORMATS`."""
 
+    format_options: Mapping[str, Any] = {}
+    """How they are to be read, where the format has options; a subclass that has some sets them."""
+
     payload = (*ReadsParts.payload, "_footers")
-    transient = (*ReadsParts.transient, "_expression", "_target", "_seen", "_footers")
+    transient = (*ReadsParts.transient, "_expression", "_target", "_seen", "_footers", "_last")
 
     def __init__(
         self,
         source: IterDataPipe[Any],
-        columns: Sequence[str] | None,
-        filter: str | pc.Expression | None,
-        batch_size: int,
-        unify: bool | pa.Schema,
-        read_ahead: int,
-        storage_options: Mapping[str, Any] | None,
-        on_error: OnError,
-        format_options: Mapping[str, Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
     ) -> None:
         expect_names(columns)
         expect_whole("batch_size", batch_size)
@@ -71,7 +78,7 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
 
             if not isinstance(unify, pa.Schema):
                 raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
-        check_options(self.kind, format_options)
+        check_options(self.kind, self.format_options)
         self.source = source
         self.columns = columns
         self._filter = filter
@@ -81,7 +88,6 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
         self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
         self.on_error = on_error
         self.guard = Guard(on_error)
-        self.format_options = format_options
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches: no row is read, but the end, or the beginning, of the first file.
@@ -104,6 +110,7 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
         self._target: pa.Schema | None = None
         self._seen: tuple[str, pa.Schema] | None = None
         self._footers: OrderedDict[str, Any] = OrderedDict()
+        self._last: tuple[str, int, int, int] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._expression = None if self._filter is None else expression_of(self._filter)
@@ -139,7 +146,22 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
                 f"{difference}, as in {first!r}, which was read before: give columns that are the same in all files, "
                 "or unify=True, by which what is missing becomes null and numbers the wider type"
             )
-        return (batch for batch in part.to_batches(max_chunksize=self.batch_size) if batch.num_rows)
+        return self._batches(origin_of(item).url, number, part)
+
+    def _batches(self, url: str, number: int, part: pa.Table) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in part.to_batches(max_chunksize=self.batch_size):
+            if rows := batch.num_rows:
+                self._last = url, number, first, first + rows
+                yield batch
+                first += rows
+
+    def provenance(self) -> Provenance | None:
+        if self._last is None:
+            return None
+        url, number, first, end = self._last
+        rows = range(first, end) if self._filter is None else None  # of which it is not known which ones were left out
+        return Provenance((ReadRows(url, f"{PARTS[self.kind]} {number}", rows),))
 
     def _opened(self, item: Any) -> ColumnFile:
         url = origin_of(item).url

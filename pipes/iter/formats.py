@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ..arguments import expect_names
 from ..arrow_values import stays_list
 from ..batch_rows import as_batch
 from ..tensors import (
     Dtypes,
     batch_of,
     batch_of_frame,
-    check_columns,
     check_dtypes,
     column_of,
     names_of,
@@ -64,6 +64,8 @@ class TensorMaker(OneToOne[dict[str, Any]]):
             [3, 4]], dtype=torch.int8), 'text': ['a', None]}]
     """
 
+    keeps_rows = True
+
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -72,7 +74,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        check_columns(columns)
+        expect_names(columns)
         check_dtypes(dtypes)
         self.source = source
         self.columns = columns
@@ -109,6 +111,8 @@ class Formatter(OneToOne[Any]):
     >>> list(dp)
     [{'id': array([1, 2]), 'text': array(['a', 'b'], dtype=object)}]
     """
+
+    keeps_rows = True
 
     def __init__(
         self,

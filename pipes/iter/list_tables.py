@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...registry import OnError, functional_datapipe
-from ..column_files import Origin, hive_values, known_values
+from ..column_origins import Origin, hive_values, known_values
 from ..filters import expression_of, may_be_true
 from ..streams import checked_path
 from .files import Lister, Roots, files_in, matches
-from .storage import _is_local_path, _urls, locate
+from .storage import is_local_path, locate, urls_below
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -101,7 +101,7 @@ class TableFileLister(Lister):
                 yield origin
 
     def _files_under(self, root: str) -> Iterator[str]:
-        if _is_local_path(root) and not self.storage:
+        if is_local_path(root) and not self.storage:
             if os.path.isfile(root):
                 return iter([root])
             if os.path.isdir(root):
@@ -131,7 +131,7 @@ class TableFileLister(Lister):
 
 
 def _urls_of(root: str, path: str, names: list[str]) -> list[str]:
-    return sorted(names) if _is_local_path(root) else _urls(root, path, names)
+    return sorted(names) if is_local_path(root) else urls_below(root, path, names)
 
 
 def _origins(urls: list[str]) -> Iterator[Origin]:

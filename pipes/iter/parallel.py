@@ -9,7 +9,16 @@ from contextlib import closing
 from queue import SimpleQueue
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    expect_whole,
+    functional_datapipe,
+    provenance_of,
+    say_where,
+)
 from ...registry.display import step
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
@@ -38,13 +47,17 @@ class WorksAhead(ReadsAhead[R]):
     items before them.
     """
 
-    transient: ClassVar[tuple[str, ...]] = (*ReadsAhead.transient, "_arrivals")
+    transient: ClassVar[tuple[str, ...]] = (*ReadsAhead.transient, "_arrivals", "_provenance")
     ordered: bool = True
     _arrivals: SimpleQueue[Outcome] | None = None
 
     def reset(self) -> None:
         super().reset()
         self._arrivals = SimpleQueue()
+        self._provenance: Provenance | None = None
+
+    def provenance(self) -> Provenance | None:
+        return self._provenance if self._provenance is None else self._provenance.changed()
 
     def interrupt(self) -> None:
         super().interrupt()
@@ -61,14 +74,14 @@ class WorksAhead(ReadsAhead[R]):
         arrivals: SimpleQueue[Outcome] = self._arrivals or SimpleQueue()
         outcomes = self._outcomes(arrivals)
         progress, failures = self._progress, list[Exception]()
-        under_way: dict[int, Any] = {}
+        under_way: dict[int, tuple[Any, Provenance | None]] = {}
         workers = workers_for(arrivals)
         with closing(self._ahead()) as items:  # type: ignore[type-var]
             try:
-                for number, item in enumerate(_until_error(items, failures)):
+                for number, item in enumerate(until_error(items, failures)):
                     if number < progress.done or number in progress.beyond:
                         continue
-                    under_way[number] = item
+                    under_way[number] = item, provenance_of(self.source)
                     workers.submit(number, item)
                     if len(under_way) == room:
                         yield from self._next(outcomes, under_way)
@@ -97,11 +110,13 @@ class WorksAhead(ReadsAhead[R]):
                 yield outcome
 
     def _next(
-        self, outcomes: Iterator[tuple[int, Any, BaseException | None]], under_way: dict[int, Any]
+        self,
+        outcomes: Iterator[tuple[int, Any, BaseException | None]],
+        under_way: dict[int, tuple[Any, Provenance | None]],
     ) -> Iterator[R]:
         """Hand out the next result, if it is one to be handed out."""
         number, result, error = next(outcomes)
-        item = under_way.pop(number)
+        item, provenance = under_way.pop(number)
         try:
             if isinstance(error, StopIteration):  # out of a generator it would come without a word on the item
                 raise RuntimeError("a function raised StopIteration, which says nothing here") from error
@@ -109,14 +124,15 @@ class WorksAhead(ReadsAhead[R]):
                 raise error
             kept = self.guard.keep(result)
         except Exception as raised:
-            say_where(raised, self, item)  # the newest item of the source is another
+            say_where(raised, self, item, provenance)  # the newest item of the source is another
             raise
         self._progress.add(number)
         if kept:
+            self._provenance = provenance
             yield result
 
 
-def _until_error(items: Iterator[Any], failures: list[Exception]) -> Iterator[Any]:
+def until_error(items: Iterator[Any], failures: list[Exception]) -> Iterator[Any]:
     """Yield items up to an error, which is kept for later."""
     try:
         yield from items

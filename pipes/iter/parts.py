@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from ...registry import IterDataPipe, Node, Trail, say_where
 from ..column_files import ColumnFile
 from ..flows import Flows
-from .parallel import _until_error
+from .parallel import until_error
 
 __all__ = ["ReadsParts"]
 
@@ -71,7 +71,7 @@ class ReadsParts(IterDataPipe[R]):
         self._trail = Trail(self.source, lambda: self._file)
         first_part = self._part
         with closing(iter(self._trail)) as items:  # type: ignore[type-var]
-            to_read = islice(_until_error(items, failures), self._file, None)
+            to_read = islice(until_error(items, failures), self._file, None)
             begun = ((item, first_part) for item in islice(to_read, 1))
             places = chain(begun, ((item, 0) for item in to_read))
             flows = self._flows = self._in_threads(lambda place: self._parts(*place), self._open_files)

@@ -48,20 +48,6 @@ class ParquetReader(ColumnReader):
 
     kind = "parquet"
 
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,
-        batch_size: int = BATCH_SIZE,
-        *,
-        unify: bool | pa.Schema = False,
-        read_ahead: int = READ_AHEAD,
-        storage_options: Mapping[str, Any] | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
-        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, {})
-
 
 @functional_datapipe("read_csv")
 class CsvReader(ColumnReader):
@@ -102,8 +88,17 @@ class CsvReader(ColumnReader):
         on_error: OnError = "raise",
         **csv_options: Any,
     ) -> None:
-        self.csv_options = csv_options
-        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, csv_options)
+        self.csv_options = self.format_options = csv_options
+        super().__init__(
+            source,
+            columns,
+            filter,
+            batch_size,
+            unify=unify,
+            read_ahead=read_ahead,
+            storage_options=storage_options,
+            on_error=on_error,
+        )
 
 
 @functional_datapipe("read_json")
@@ -138,9 +133,16 @@ class JsonReader(ColumnReader):
         on_error: OnError = "raise",
         **json_options: Any,
     ) -> None:
-        self.json_options = json_options
+        self.json_options = self.format_options = json_options
         super().__init__(
-            source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, json_options
+            source,
+            columns,
+            filter,
+            batch_size,
+            unify=unify,
+            read_ahead=read_ahead,
+            storage_options=storage_options,
+            on_error=on_error,
         )
 
 
@@ -163,20 +165,6 @@ class IpcReader(ColumnReader):
 
     kind = "ipc"
 
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,
-        batch_size: int = BATCH_SIZE,
-        *,
-        unify: bool | pa.Schema = False,
-        read_ahead: int = READ_AHEAD,
-        storage_options: Mapping[str, Any] | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
-        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, {})
-
 
 @functional_datapipe("read_orc")
 class OrcReader(ColumnReader):
@@ -195,17 +183,3 @@ class OrcReader(ColumnReader):
     """
 
     kind = "orc"
-
-    def __init__(
-        self,
-        source: IterDataPipe[Any],
-        columns: Sequence[str] | None = None,
-        filter: str | pc.Expression | None = None,
-        batch_size: int = BATCH_SIZE,
-        *,
-        unify: bool | pa.Schema = False,
-        read_ahead: int = READ_AHEAD,
-        storage_options: Mapping[str, Any] | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
-        super().__init__(source, columns, filter, batch_size, unify, read_ahead, storage_options, on_error, {})

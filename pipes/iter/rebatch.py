@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...registry import IterDataPipe, Node, Trail, expect_whole, functional_datapipe
+from ...registry import (
+    IterDataPipe,
+    Node,
+    Provenance,
+    Tally,
+    Trail,
+    expect_whole,
+    functional_datapipe,
+    joined_provenance,
+    provenance_of,
+)
 from ...registry.seeds import derive_seed
 from ..batch_rows import as_batch, joined, pieces, row_dicts, sliced, taken
 from ..drawing import Shuffling
@@ -38,7 +48,7 @@ class Rebatcher(IterDataPipe[Any]):
     """
 
     holds_items = False
-    transient = ("_trail",)
+    transient = ("_trail", "_joined")
 
     def __init__(self, source: IterDataPipe[Any], n: int, drop_last: bool = False) -> None:
         expect_whole("n", n)
@@ -51,6 +61,7 @@ class Rebatcher(IterDataPipe[Any]):
     def reset(self) -> None:
         self._trail: Trail[Any] | None = None
         self._item = self._row = 0  # where the next row is
+        self._joined: list[Provenance | None] = []  # of the parts of the batch that was handed out last
 
     def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
         if self._trail is None:
@@ -64,11 +75,20 @@ class Rebatcher(IterDataPipe[Any]):
     def set_state(self, state: dict[str, Any]) -> None:
         self._item, self._row = state["batches"], state["row"]
 
+    def provenance(self) -> Provenance | None:
+        return joined_provenance(self._joined or [self._of_rows(self._row - self.n, self._row)])
+
+    def _of_rows(self, start: int, end: int) -> Provenance | None:
+        """Return the provenance of some rows of the batch that was read last."""
+        found = provenance_of(self.source)
+        return None if found is None else found.of_rows(start, end)
+
     def __iter__(self) -> Iterator[Any]:
         n = self.n
         self._trail = Trail(self.source, lambda: self._item)
         start = self._row
         held: list[Any] = []  # parts of batches, which together have fewer than n rows
+        held_from: list[Provenance | None] = []
         rows_held = 0
         for number, item in islice(enumerate(self._trail), self._item, None):
             batch = as_batch(item)
@@ -76,24 +96,26 @@ class Rebatcher(IterDataPipe[Any]):
             if held and rows_held + rows - start >= n:
                 end = start + n - rows_held
                 parts = [*held, sliced(batch, start, end)]
-                held, rows_held, start = [], 0, end
+                self._joined = [*held_from, self._of_rows(start, end)]
+                held, held_from, rows_held, start = [], [], 0, end
                 self._item, self._row = number, end
                 yield joined(parts)
             if not held:
                 end = rows - (rows - start) % n
-                self._item, self._row = number, start
+                self._item, self._row, self._joined = number, start, []
                 for piece in pieces(batch, start, end, n):
                     self._row += n
                     yield piece
                 start = end
             if start < rows:
                 held.append(sliced(batch, start, rows))
+                held_from.append(self._of_rows(start, rows))
                 rows_held += rows - start
             elif not held:
                 self._item, self._row = number + 1, 0
             start = 0
         if held and not self.drop_last:
-            self._item, self._row = self._trail.pulled, 0
+            self._item, self._row, self._joined = self._trail.pulled, 0, held_from
             yield joined(held)
 
 
@@ -113,11 +135,24 @@ class RowReader(IterDataPipe[dict[str, Any]]):
     [{'id': 0, 'text': 'a'}, {'id': 1, 'text': 'b'}]
     """
 
+    transient = ("_read",)
+
     def __init__(self, source: IterDataPipe[Any]) -> None:
         self.source = source
 
+    def reset(self) -> None:
+        self._read = Tally()  # counts the rows of the batch that were handed out
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self._outputs_of_each(lambda item: row_dicts(as_batch(item)), self.source)
+        return self._outputs_of_each(self._rows_of, self.source)
+
+    def _rows_of(self, item: Any) -> Iterator[dict[str, Any]]:
+        self._read = Tally()
+        return self._read.follow(row_dicts(as_batch(item)))
+
+    def provenance(self) -> Provenance | None:
+        found, rows = provenance_of(self.source), self._read.items
+        return None if found is None else found.of_rows(rows - 1, rows)
 
 
 @functional_datapipe("shuffle_rows")

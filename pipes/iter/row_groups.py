@@ -7,7 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
-from ..column_files import ColumnFile, RowGroup, origin_of
+from ..column_files import ColumnFile
+from ..column_origins import RowGroup, origin_of
 from ..drawing import Shuffling, in_random_order
 from ..filters import expression_of
 from .parts import ReadsParts

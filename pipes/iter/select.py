@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, Tally, expect_whole, functional_datapipe, require_end
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    Tally,
+    expect_whole,
+    functional_datapipe,
+    provenance_of,
+    require_end,
+)
 from ..columns import Columns, check_function, taking_columns
 
 T = TypeVar("T")
@@ -65,6 +75,9 @@ class Filter(IterDataPipe[T]):
     def at_end(self) -> None:
         require_end(self.source)
 
+    def provenance(self) -> Provenance | None:
+        return provenance_of(self.source)
+
 
 @functional_datapipe("header")
 class Header(IterDataPipe[T]):
@@ -98,6 +111,9 @@ class Header(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         return self._tally.follow(islice(self.source, None if self.limit is None else self.limit - self._before))
+
+    def provenance(self) -> Provenance | None:
+        return provenance_of(self.source)
 
     def __len__(self) -> int:
         length = len(self.source)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, ClassVar, TypeVar
 
-from ...registry import SHARDING_PRIORITIES, IterDataPipe, functional_datapipe, walk
+from ...registry import SHARDING_PRIORITIES, IterDataPipe, Provenance, functional_datapipe, provenance_of, walk
 from ..striding import Strided, strided
 
 T = TypeVar("T")
@@ -84,6 +84,9 @@ class ShardingFilter(Strided[T]):
         for item in strided(self.source, next_one + first * parts, step * parts, at_a_time):
             self._begun = True
             yield item
+
+    def provenance(self) -> Provenance | None:
+        return provenance_of(self.source)
 
     def __len__(self) -> int:
         parts, part = self._part()

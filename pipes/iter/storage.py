@@ -14,7 +14,17 @@ from ..streams import checked_path, is_binary, stream_over
 from .files import Lister, Roots, files_in, matches
 from .transform import OneToOne
 
-__all__ = ["OF_TEXT", "FSSpecFileLister", "FSSpecFileOpener", "check_key", "locate", "locate_for_one_attempt", "opened"]
+__all__ = [
+    "OF_TEXT",
+    "FSSpecFileLister",
+    "FSSpecFileOpener",
+    "check_key",
+    "is_local_path",
+    "locate",
+    "locate_for_one_attempt",
+    "opened",
+    "urls_below",
+]
 
 _NEEDED = {
     **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
@@ -58,7 +68,7 @@ class FSSpecFileLister(Lister):
         self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
     def _files_under(self, root: str) -> Iterator[str]:
-        if _is_local_path(root) and os.path.isdir(root):
+        if is_local_path(root) and os.path.isdir(root):
             # Several times as fast as through fsspec, which looks at each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
@@ -68,7 +78,7 @@ class FSSpecFileLister(Lister):
             urls = [root]
         else:
             found = file_system.ls(path, detail=True)
-            urls = _urls(root, path, [entry["name"] for entry in found if not _is_folder(file_system, entry)])
+            urls = urls_below(root, path, [entry["name"] for entry in found if not _is_folder(file_system, entry)])
         for url in urls:
             if matches(url, self.masks):
                 yield url
@@ -126,7 +136,7 @@ def opened(
 
     `options` are those of the file system, `arguments` are for its way to open a file.
     """
-    if _is_local_path(url) and not options and not arguments:
+    if is_local_path(url) and not options and not arguments:
         # What fsspec would do, at half the price.
         return stream_over(open(url, "rb", buffering=0), url, text)
     check_key(url)
@@ -137,7 +147,8 @@ def opened(
     return stream_over(file, url, text, file_system)
 
 
-def _is_local_path(url: str) -> bool:
+def is_local_path(url: str) -> bool:
+    """Say whether what is given as a URL is a path of this machine, without a protocol."""
     return "://" not in url and "::" not in url and url[:1] != "~"
 
 
@@ -179,7 +190,7 @@ def _is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:
     return kind == "directory" or name.endswith("/") or bool(entry.get("islink") and file_system.isdir(name))
 
 
-def _urls(root: str, path: str, names: Iterable[str]) -> list[str]:
+def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
     """Return the URLs of files, given the URL of their folder, its path in the file system, and theirs."""
     links = root.split("::")
     place = 0

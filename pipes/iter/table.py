@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, expect_whole, functional_datapipe
-from ..column_files import expect_names
+from ..arguments import expect_names
 from ..streams import checked_path
+from ..tensors import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -207,8 +205,8 @@ def _table(rows: list[Any], columns: Sequence[str] | None, schema: pa.Schema | N
     names = columns if schema is None else schema.names
     values = _columns_of(rows, names)
     if schema is None:
-        return pa.table({name: pa.array(_for_arrow(column)) for name, column in values.items()})
-    arrays = [pa.array(_for_arrow(values[field.name]), field.type) for field in schema]
+        return pa.table({name: pa.array(listed(column, name)) for name, column in values.items()})
+    arrays = [pa.array(listed(values[field.name], field.name), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -224,23 +222,3 @@ def _columns_of(rows: list[Any], names: Sequence[str] | None) -> dict[str, Seque
     if wrong := [len(row) for row in values if len(row) != len(names)]:
         raise ValueError(f"a row has {wrong[0]} values, and there are {len(names)} columns: {', '.join(names)}")
     return dict(zip(names, zip(*values, strict=True), strict=True))
-
-
-def _for_arrow(values: Sequence[Any]) -> Sequence[Any]:
-    """Values as pyarrow takes them."""
-    # Looked at by type, since what there is many of are values that stay as they are.
-    if not any(issubclass(kind, (torch.Tensor, np.ndarray, list, tuple, Mapping)) for kind in {*map(type, values)}):
-        return values
-    return [_value_for_arrow(value) for value in values]
-
-
-def _value_for_arrow(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray):  # of which pyarrow takes those of one dimension
-        return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_value_for_arrow, value)]
-    if isinstance(value, (list, tuple)):
-        return _for_arrow(value)
-    if isinstance(value, Mapping):
-        return {key: _value_for_arrow(part) for key, part in value.items()}
-    return value

@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, require_end
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    functional_datapipe,
+    provenance_of,
+    require_end,
+)
+from ..collating import collated_columns, default_collated
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
-_ADVICE = (
-    "default_collate stacks tensors and arrays of one shape, numbers, and tuples, lists and dicts of these that are "
-    "laid out alike: pad, resize or convert what differs before collate, or give collate a function of your own"
-)
-
 
 class OneToOne(IterDataPipe[R]):
     """Yield what a function makes of each item: the base of the operators that do."""
 
     holds_items = False
+    keeps_rows: ClassVar[bool] = False
+    """Whether what comes out has, for each row of a batch that comes in, one row in its place."""
     source: IterDataPipe[Any]
+
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return found if found is None or self.keeps_rows else found.changed()
 
     def _function(self) -> Callable[[Any], R]:
         """Return the function of one item."""
@@ -169,8 +179,8 @@ class Collator(OneToOne[Any]):
         if self.collate_fn is not None:
             return self.collate_fn
         if isinstance(self.conversion, Mapping):
-            return functools.partial(_collate_columns, self.conversion)
-        return _collate if self.conversion is default_collate else self.conversion
+            return functools.partial(collated_columns, self.conversion)
+        return default_collated if self.conversion is default_collate else self.conversion
 
 
 @functional_datapipe("flatmap")
@@ -233,6 +243,10 @@ class FlatMapper(IterDataPipe[R]):
         outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
         return self._outputs_of_each(outputs_of, self.source)
 
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return None if found is None else found.changed()
+
 
 @functional_datapipe("pipe")
 class StreamMapper(IterDataPipe[R]):
@@ -286,31 +300,3 @@ def one_output_col(input_col: Columns | None, output_col: Hashable | list[Hashab
 def as_it_is(*columns: Any) -> Any:
     """Return a column, or a tuple of several."""
     return columns[0] if len(columns) == 1 else columns
-
-
-def _collate(batch: Any) -> Any:
-    try:
-        return default_collate(batch)
-    except Exception as error:
-        error.add_note(_ADVICE)
-        raise
-
-
-def _collate_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequence[Any]) -> Any:
-    columns = _columns_of(batch)
-    if unknown := conversion.keys() - columns.keys():
-        raise KeyError(f"the batch has no column {', '.join(map(repr, unknown))}: its columns are {[*columns]}")
-    functions: dict[Any, Callable[..., Any]] = {**dict.fromkeys(columns, _collate), **conversion}
-    results = {column: functions[column](values) for column, values in columns.items()}
-    return results if isinstance(batch[0], Mapping) else tuple(results.values())
-
-
-def _columns_of(batch: Sequence[Any]) -> dict[Any, list[Any]]:
-    """The values of the rows of a batch, column by column; ValueError where the rows have different columns."""
-    if not isinstance(batch[0], Mapping):
-        return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}
-    names = batch[0].keys()
-    for row in batch:
-        if row.keys() != names:
-            raise ValueError(f"the rows of the batch have different columns: {[*names]} and {[*row]}")
-    return {name: [row[name] for row in batch] for name in names}

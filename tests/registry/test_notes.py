@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -105,6 +107,19 @@ def test_the_traceback_has_no_frame_of_a_stage_that_passed_the_error_on() -> Non
     assert len(names) <= 4
 
 
+class Named(NamedTuple):
+    path: str
+    value: Any
+
+
+class Printed:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 @pytest.mark.parametrize(
     ("item", "words"),
     [
@@ -119,6 +134,18 @@ def test_the_traceback_has_no_frame_of_a_stage_that_passed_the_error_on() -> Non
         (("a", torch.zeros(1)), "('a', Tensor of shape (1,), torch.float32)"),
         (list(range(100)), "[0, 1, 2, 3, … 100 in all]"),
         ({"x": np.zeros(5)}, "{'x': ndarray of shape (5,), float64}"),
+        (
+            {n: torch.zeros(50) for n in range(9)},
+            "{" + ", ".join(f"{n}: Tensor of shape (50,), torch.float32" for n in range(4)) + ", … 9 in all}",
+        ),
+        (pa.record_batch({"id": range(70000), "price": range(70000)}), "RecordBatch of 70,000 rows: id, price"),
+        (pa.table({name: [1] for name in "abcdefgh"}), "Table of 1 rows: a, b, c, d, e, f, …"),
+        (pd.DataFrame({"id": range(3), 1: range(3)}), "DataFrame of 3 rows: id, 1"),
+        (
+            Named("/a/long/path" * 10, torch.zeros(1)),
+            f"Named(path={'/a/long/path' * 10!r}, value=Tensor of shape (1,), torch.float32)",
+        ),
+        (Printed("one\ntwo"), "one two"),
     ],
 )
 def test_an_item_is_told_in_a_few_words(item: Any, words: str) -> None:

@@ -1,0 +1,91 @@
+"""Where items were read: which rows of which files, for the notes of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+
+__all__ = ["Provenance", "ReadRows", "joined_provenance", "provenance_of"]
+
+_SHOWN = 4
+"""Places that are shown at most."""
+
+
+class ReadRows(NamedTuple):
+    """Rows that were read from a part of a file; None where their numbers are not known, as behind a filter.
+
+    >>> print(ReadRows("a.parquet", "row group 2", range(4096, 8192)))
+    rows 4,096 to 8,191 of row group 2 of 'a.parquet'
+    """
+
+    file: str
+    part: str
+    rows: range | None
+
+    def __str__(self) -> str:
+        of_file = f"{self.part} of {self.file!r}"
+        if self.rows is None:
+            return f"the rows that match of {of_file}"
+        first, last = self.rows[0], self.rows[-1]
+        return f"row {first:,} of {of_file}" if first == last else f"rows {first:,} to {last:,} of {of_file}"
+
+
+class Provenance(NamedTuple):
+    """The rows that an item was made of; `in_order` where its rows are these, one by one."""
+
+    places: tuple[ReadRows, ...]
+    in_order: bool = True
+
+    def __str__(self) -> str:
+        more = f", {len(self.places)} places in all" if len(self.places) > _SHOWN else ""
+        return "; ".join(map(str, self.places[:_SHOWN])) + more
+
+    def of_rows(self, start: int, stop: int) -> Provenance:
+        """Return the provenance of some of the item's rows: of all where it is not known which of them these are.
+
+        >>> whole = Provenance((ReadRows("a", "block 0", range(5, 9)), ReadRows("b", "block 0", range(5))))
+        >>> print(whole.of_rows(3, 6))
+        row 8 of block 0 of 'a'; rows 0 to 1 of block 0 of 'b'
+        """
+        if not self.in_order or any(place.rows is None for place in self.places):
+            return self
+        places = []
+        for place in self.places:
+            assert place.rows is not None
+            if rows := place.rows[max(start, 0) : max(stop, 0)]:
+                places.append(place._replace(rows=rows))
+            start, stop = start - len(place.rows), stop - len(place.rows)
+        return Provenance((*places,))
+
+    def changed(self) -> Self:
+        """Return the provenance of what a function made of the item: it may have left rows out, or moved them."""
+        return self._replace(in_order=False)
+
+
+def joined_provenance(parts: Iterable[Provenance | None]) -> Provenance | None:
+    """Return the provenance of parts that were joined to one item; None where that of one is not known."""
+    places: list[ReadRows] = []
+    in_order = True
+    for part in parts:
+        if part is None:
+            return None
+        in_order = in_order and part.in_order
+        for place in part.places:
+            before = places[-1] if places else None
+            if before is None or before[:2] != place[:2]:
+                places.append(place)
+            elif before.rows is not None and place.rows is not None and before.rows.stop == place.rows.start:
+                places[-1] = before._replace(rows=range(before.rows.start, place.rows.stop))
+            elif before != place:
+                places.append(place)
+    return Provenance((*places,), in_order)
+
+
+def provenance_of(pipe: Any) -> Provenance | None:
+    """Return what the item was made of that a pipe handed out last, where its `provenance` knows that."""
+    find = getattr(type(pipe), "provenance", None)  # of the class: pipes look for operators among their attributes
+    current = vars(pipe).get("_pass")  # other libraries' pipes have none
+    if find is None or current is None or not current.begun:
+        return None
+    found: Provenance | None = find(pipe)
+    return found if found is not None and found.places else None

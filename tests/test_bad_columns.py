@@ -1,0 +1,275 @@
+"""Bad input of files with columns: whatever step finds it, the error names the file, row group, column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+
+BAD = 17
+"""The row of the second file that is bad: row 7 of row group 1."""
+
+_BATCHES = {"read in this process": 0, "read by two workers": 2}
+
+
+@pytest.fixture(params=[*_BATCHES])
+def read(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """What reads a chain to its end, and is to find an error: here, or in workers."""
+
+    def read(dp: Any) -> None:
+        service = ps.MultiProcessingReadingService(2, timeout=60) if _BATCHES[request.param] else None
+        with ps.DataLoader2(dp, reading_service=service) as loader:
+            list(loader)
+
+    return read
+
+
+def files(folder: Path, **bad: Any) -> list[str]:
+    """Two files of 30 rows in row groups of 10, of which the second has, in its row `BAD`, a value that is bad."""
+    good = {"id": [*range(30)], "pair": [[n, n] for n in range(30)]}
+    paths = [str(folder / f"{name}.parquet") for name in ("good", "bad")]
+    pq.write_table(pa.table(good), paths[0], row_group_size=10)
+    rows = {name: [bad[name] if name in bad and n == BAD else value for n, value in enumerate(values)]
+            for name, values in good.items()}  # fmt: skip
+    pq.write_table(pa.table(rows), paths[1], row_group_size=10)
+    return paths
+
+
+def source(paths: list[str]) -> Any:
+    return IterableWrapper(paths).sharding_filter()
+
+
+def told_by(read: Callable[[Any], Any], dp: Any, kind: type[Exception] = Exception) -> str:
+    """The text of the error that reading a chain ends in, and its notes."""
+    with pytest.raises(kind) as caught:
+        read(dp)
+    return "\n".join([str(caught.value), *caught.value.__notes__])
+
+
+def fails_on_bad(batch: Any) -> Any:
+    ids = [int(value) for value in batch["id"]]
+    if BAD + 1000 in ids:
+        raise ArithmeticError(f"the model cannot do row {ids.index(BAD + 1000)}")
+    return batch
+
+
+def model_that_fails() -> Callable[[Any], Any]:
+    return fails_on_bad
+
+
+# Bad files
+
+
+def test_a_damaged_footer_is_named_by_its_file(tmp_path: Path, read: Any) -> None:
+    paths = files(tmp_path)
+    content = bytearray(Path(paths[1]).read_bytes())
+    content[-40:-8] = b"\xff" * 32
+    Path(paths[1]).write_bytes(content)
+    assert f"raised in ParquetReader(), on {paths[1]!r}" in told_by(read, source(paths).read_parquet(), OSError)
+
+
+def test_a_damaged_page_is_named_by_file_row_group_column_and_row(tmp_path: Path, read: Any) -> None:
+    paths = files(tmp_path)
+    column = pq.read_metadata(paths[1]).row_group(1).column(0)
+    content = bytearray(Path(paths[1]).read_bytes())
+    start = column.data_page_offset
+    content[start : start + 20] = b"\xff" * 20
+    Path(paths[1]).write_bytes(content)
+    told = told_by(read, source(paths).read_parquet().to_tensors(), OSError)
+    assert "column 'id' cannot be read, from row 0 of the row group on\nin row group 1 of the file" in told
+    assert f"on {paths[1]!r}" in told
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json", "ipc", "orc"])
+def test_a_file_that_is_not_what_its_name_says_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(b'\x00\xff"{' * 100)
+    dp = getattr(source([str(path)]), f"read_{kind}")().to_tensors()
+    assert f", on {str(path)!r}" in told_by(list, dp, OSError if kind == "orc" else pa.ArrowInvalid)
+
+
+# Bad values
+
+
+@pytest.mark.parametrize(
+    ("bad", "step", "kind", "text"),
+    [
+        ({"pair": [1]}, lambda dp: dp.to_tensors(), ValueError, "column 'pair', row 1 is a list of 1"),
+        ({"id": None}, lambda dp: dp.to_tensors(), ValueError, "column 'id', row 1 is null"),
+        ({"pair": [1]}, lambda dp: dp.with_format("numpy"), ValueError, "column 'pair', row 1 is a list of 1"),
+        (
+            {"id": 300},
+            lambda dp: dp.to_tensors(dtypes={"id": torch.uint8}),
+            ValueError,
+            "column 'id', row 1",
+        ),
+    ],
+)
+def test_a_value_that_makes_no_tensor_is_named_by_file_row_group_column_and_row(
+    tmp_path: Path, read: Any, bad: Any, step: Any, kind: type[Exception], text: str
+) -> None:
+    paths = files(tmp_path, **bad)
+    told = told_by(read, step(source(paths).read_parquet(batch_size=6)), kind)
+    assert text in told
+    # Of the row group's ten rows, four are in its second batch; the row of the error counts from the first of these.
+    assert told.count(f"from rows 6 to 9 of row group 1 of {paths[1]!r}") == 1
+
+
+def test_a_missing_column_is_named_by_file_and_column(tmp_path: Path, read: Any) -> None:
+    paths = files(tmp_path)
+    pq.write_table(pa.table({"id": [1]}), paths[1])
+    told = told_by(read, source(paths).read_parquet(columns=["pair"]), KeyError)
+    assert "the file has no column 'pair'" in told
+    assert f"on {paths[1]!r}" in told
+    told = told_by(read, source(paths[1:]).read_parquet().to_tensors(columns=["pair"]), KeyError)
+    assert "no columns 'pair'" in told
+    assert f"from row 0 of row group 0 of {paths[1]!r}" in told
+
+
+def test_an_overflow_where_files_are_unified_is_named_by_file_row_group_column_and_row(
+    tmp_path: Path, read: Any
+) -> None:
+    paths = files(tmp_path, id=300)
+    schema = pa.schema([("id", pa.uint8()), ("pair", pa.list_(pa.int64()))])
+    told = told_by(read, source(paths).read_parquet(unify=schema), pa.ArrowInvalid)
+    assert "column 'id' is int64, and is to be uint8: that fails for row 7\nin row group 1 of the file" in told
+    assert f"on {paths[1]!r}" in told
+
+
+# Functions that fail
+
+
+BATCH = "from rows 6 to 9 of row group 1 of {0}"
+TWO_GROUPS = "from rows 5 to 9 of row group 1 of {0}; rows 0 to 9 of row group 2 of {0}"
+
+
+def fails_on_bad_row(row: Any) -> Any:
+    return fails_on_bad({"id": [row["id"]]})
+
+
+@pytest.mark.parametrize(
+    ("step", "text", "where"),
+    [
+        (lambda dp: dp.map(fails_on_bad), "row 1", BATCH),
+        (lambda dp: dp.filter(fails_on_bad), "row 1", BATCH),
+        (lambda dp: dp.map(dict).filter(len).map(fails_on_bad), "row 1", BATCH),
+        (lambda dp: dp.header(None).map(fails_on_bad), "row 1", BATCH),
+        (lambda dp: dp.threadpool_map(fails_on_bad), "row 1", BATCH),
+        (lambda dp: dp.threadpool_map(dict).map(fails_on_bad), "row 1", BATCH),
+        (lambda dp: dp.map_pool(model_that_fails, workers=1, threads=True), "row 1", BATCH),
+        (lambda dp: dp.rows().map(fails_on_bad_row), "row 0", "from row 7 of row group 1 of {0}"),
+        (lambda dp: dp.rows().threadpool_map(fails_on_bad_row), "row 0", "from row 7 of row group 1 of {0}"),
+        (lambda dp: dp.rebatch(5).rows().map(fails_on_bad_row), "row 0", "from row 7 of row group 1 of {0}"),
+        (lambda dp: dp.rebatch(2).map(fails_on_bad), "row 1", "from rows 6 to 7 of row group 1 of {0}"),
+        (lambda dp: dp.rebatch(5).map(fails_on_bad), "row 2", "from rows 5 to 9 of row group 1 of {0}"),
+        (lambda dp: dp.rebatch(15).map(fails_on_bad), "row 2", TWO_GROUPS),
+        # A function may leave rows out, or move them: which rows of its batches come from which is not known.
+        (lambda dp: dp.map(dict).rebatch(5).map(fails_on_bad), "row 2", "from rows 0 to 9 of row group 1 of {0}"),
+        (lambda dp: dp.rebatch(15).flatmap(lambda b: [b]).rows().map(fails_on_bad_row), "row 0", TWO_GROUPS),
+        # These hold back what they read: more was read than the item that fails.
+        (lambda dp: dp.prefetch(1).map(fails_on_bad), "row 1", "last read upstream: rows "),
+        (lambda dp: dp.shuffle_rows(10).map(fails_on_bad), "row ", "last read upstream: rows "),
+        (lambda dp: dp.batch(1).map(lambda b: fails_on_bad(b[0])), "row 1", "last read upstream: rows 6 to 9 of"),
+    ],
+)
+def test_an_error_of_a_function_says_what_its_batch_was_made_of(
+    tmp_path: Path, read: Any, step: Any, text: str, where: str
+) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+    told = told_by(read, step(source(paths).read_parquet(batch_size=6).to_tensors()), ArithmeticError)
+    assert f"the model cannot do {text}" in told
+    assert where.format(repr(paths[1])) in told
+
+
+def test_an_error_behind_batches_that_are_shared_out_says_what_they_were_made_of(tmp_path: Path, read: Any) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+    dp = IterableWrapper(paths).read_parquet(batch_size=6).sharding_filter().to_tensors().map(fails_on_bad)
+    assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told_by(read, dp, ArithmeticError)
+
+
+def test_an_error_in_another_process_says_what_its_batch_was_made_of(tmp_path: Path) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+    dp = source(paths).read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, max_in_flight=4)
+    told = told_by(list, dp, ArithmeticError)
+    assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told
+
+
+class Hoarder(ps.IterDataPipe[Any]):
+    """Fails on an item when it has read others since."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in [*self.source]:
+            yield fails_on_bad(item)
+
+
+def test_a_step_that_may_hold_items_back_is_not_believed_to_be_on_the_one_read_last(tmp_path: Path) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+    told = told_by(list, Hoarder(source(paths).read_parquet().to_tensors()), ArithmeticError)
+    assert f", last read upstream: rows 0 to 9 of row group 2 of {paths[1]!r}" in told
+
+
+def test_behind_a_filter_no_row_numbers_are_told(tmp_path: Path, read: Any) -> None:
+    paths = files(tmp_path, pair=[1])
+    told = told_by(read, source(paths).read_parquet(filter="id != 15", batch_size=6).to_tensors(), ValueError)
+    assert f"from the rows that match of row group 1 of {paths[1]!r}" in told
+
+
+def test_batches_made_smaller_by_a_function_are_not_taken_for_those_of_the_file(tmp_path: Path) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+    dp = source(paths).read_parquet().map(lambda batch: batch.slice(5)).rows()
+    told = told_by(list, dp.map(lambda row: fails_on_bad({"id": [row["id"]]})), ArithmeticError)
+    assert f"from rows 0 to 9 of row group 1 of {paths[1]!r}" in told
+
+
+def test_a_resumed_pass_tells_the_same_rows(tmp_path: Path) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+
+    def chain() -> Any:
+        return source(paths).read_parquet(batch_size=6).to_tensors().rebatch(4).map(fails_on_bad)
+
+    begun, resumed = chain(), chain()
+    items = iter(begun)
+    for _ in range(11):  # up to the middle of the batch before the one that fails
+        next(items)
+    resumed.load_state_dict(begun.state_dict())
+    assert told_by(list, resumed) == told_by(lambda _: list(items), begun)
+
+
+def test_of_files_that_were_read_before_nothing_is_told(tmp_path: Path) -> None:
+    paths = files(tmp_path, id=BAD + 1000)
+    first, second = (source([path]).read_parquet() for path in paths)
+    told = told_by(list, first.concat(second).map(lambda batch: fails_on_bad(batch.to_pydict())), ArithmeticError)
+    assert f"last read upstream: rows 0 to 9 of row group 1 of {paths[1]!r}" in told
+    assert paths[0] not in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"), [("csv", "block"), ("json", "block"), ("ipc", "record batch"), ("orc", "stripe")]
+)
+def test_other_kinds_of_files_tell_their_parts(tmp_path: Path, kind: str, part: str) -> None:
+    path = str(tmp_path / f"a.{kind}")
+    content = pa.table({"id": [1, 2, BAD + 1000]})
+    if kind == "csv":
+        pa.csv.write_csv(content, path)
+    elif kind == "json":
+        Path(path).write_text("".join(f'{{"id": {n}}}\n' for n in content["id"].to_pylist()))
+    elif kind == "ipc":
+        pa.feather.write_feather(content, path)
+    else:
+        pa.orc.write_table(content, path)
+    dp = getattr(source([path]), f"read_{kind}")(batch_size=2).to_tensors().map(fails_on_bad)
+    assert f"from row 2 of {part} 0 of {path!r}" in told_by(list, dp, ArithmeticError)
