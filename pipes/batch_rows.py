@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .tensors import rows_in, tensor_of
+from .tensors import batch_of_frame, is_frame, rows_in, tensor_of
 
 __all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken"]
 
@@ -22,7 +22,7 @@ Batch = Any
 
 
 def as_batch(item: Any) -> Batch:
-    """Return an item as a batch, which a table is in one piece; raise TypeError where it is none."""
+    """Return an item as a batch, of Arrow where it is a table or a data frame; raise TypeError where it is none."""
     if isinstance(item, dict):
         return item
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -31,10 +31,12 @@ def as_batch(item: Any) -> Batch:
         return item
     if isinstance(item, Mapping):
         return dict(item)
+    if is_frame(item):
+        return batch_of_frame(item)
     if not isinstance(item, pa.Table):
         raise TypeError(
-            "column batches are needed, which are of type pyarrow.RecordBatch or pyarrow.Table or dicts of columns, "
-            f"and this is of type {type(item).__name__}"
+            "column batches are needed, a pyarrow.RecordBatch or pyarrow.Table, data frames, or dicts of "
+            f"columns, and this is of type {type(item).__name__}"
         )
     return _in_one_piece(item)
 

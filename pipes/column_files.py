@@ -84,6 +84,7 @@ class ColumnFile:
                 raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {has}")
             looked_at = [] if filter is None else fields_in(filter, self.whole_schema)
             self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
+            _expect_once(self._together, self.content.schema.names)
             own_names = {field.name for field in own}
             # Where none is in the file, one is read all the same, to know how many rows there are.
             self._to_read = [name for name in self._together if name in own_names] or self.content.schema.names[:1]
@@ -188,6 +189,15 @@ class ColumnFile:
             return pa.nulls(table.num_rows, self.whole_schema.field(name).type)
         wanted = self.whole_schema.field(name).type
         return column if column.type == wanted else _cast(column, wanted, name)
+
+
+def _expect_once(wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Raise ValueError where a column that is wanted has the name of another in the file."""
+    if several := [name for name in wanted if names.count(name) > 1]:
+        raise ValueError(
+            f"the file has several columns {', '.join(map(repr, several))}, which cannot be told apart: name those "
+            "that are wanted, without them; those of CSV get other names by column_names=[…] with skip_rows=1"
+        )
 
 
 def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:

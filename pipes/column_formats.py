@@ -195,7 +195,14 @@ class JsonFormat(_Streamed):
         if columns is not None:  # the others are not made into arrays
             parse.explicit_schema = pa.schema([self.schema.field(name) for name in columns])
             parse.unexpected_field_behavior = "ignore"
-        return json.open_json(self._opened(), read, parse)
+        try:
+            return json.open_json(self._opened(), read, parse)
+        except pa.ArrowInvalid as error:
+            if self._opened().read(256).lstrip().startswith(b"["):
+                raise ValueError(
+                    "the file is one list: an object in each line is needed, as `jq -c '.[]'` makes it"
+                ) from error
+            raise
 
 
 class IpcStreamFormat(_Streamed):
@@ -236,8 +243,12 @@ class IpcFileFormat(ColumnFormat):
 def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> ColumnFormat:
     """Return a file of Arrow's own, of the one kind or of the other."""
     with open_stream() as stream:
-        is_file = stream.read(6) == b"ARROW1"
-    return (IpcFileFormat if is_file else IpcStreamFormat)(open_stream, options)
+        beginning = stream.read(6)
+    if beginning.startswith(b"FEA1"):
+        raise ValueError(
+            "the file is of Feather's version 1, from before Arrow: pyarrow.feather reads and writes it anew"
+        )
+    return (IpcFileFormat if beginning == b"ARROW1" else IpcStreamFormat)(open_stream, options)
 
 
 FORMATS: dict[str, Callable[..., ColumnFormat]] = {

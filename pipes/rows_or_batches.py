@@ -10,6 +10,7 @@ import torch
 
 from ..registry import sources_of
 from ..registry.graph import DataPipe, is_one_of_several
+from .tensors import is_frame
 
 __all__ = ["TOLD_BATCHES", "UNCHANGED", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
 
@@ -79,7 +80,7 @@ def is_batch(item: object, told: bool | None) -> bool:
     (True, False)
     """
     if told or not isinstance(item, Mapping):
-        return bool(told) or _is_of_arrow(item)
+        return bool(told) or _is_table(item)
     if told is None and _may_be_columns(item):
         raise ValueError(
             "a dict of tensors and arrays may be a batch, whose columns they are, or a row, and the operators before "
@@ -90,13 +91,13 @@ def is_batch(item: object, told: bool | None) -> bool:
 
 def may_be_batch(item: object) -> bool:
     """Say whether an item is a column batch, or a dict that may be one by what it has in it."""
-    return _may_be_columns(item) if isinstance(item, Mapping) else _is_of_arrow(item)
+    return _may_be_columns(item) if isinstance(item, Mapping) else _is_table(item)
 
 
-def _is_of_arrow(item: object) -> bool:
+def _is_table(item: object) -> bool:
     import pyarrow as pa  # type: ignore[import-untyped]  # here, since importing it takes a while
 
-    return isinstance(item, (pa.RecordBatch, pa.Table))
+    return isinstance(item, (pa.RecordBatch, pa.Table)) or is_frame(item)
 
 
 def _may_be_columns(item: Mapping[Any, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ __all__ = [
     "batch_of_frame",
     "check_dtypes",
     "column_of",
+    "is_frame",
     "listed",
     "names_of",
     "rows_in",
@@ -178,6 +180,12 @@ def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
     arrays = {name: array_of(values, name) for name, values in columns.items()}
     rows_in(arrays)
     return pa.RecordBatch.from_arrays([*arrays.values()], names=[*arrays])
+
+
+def is_frame(item: object) -> bool:
+    """Say whether an item is a data frame of pandas."""
+    pandas = sys.modules.get("pandas")  # without which there are none
+    return pandas is not None and isinstance(item, pandas.DataFrame)
 
 
 def batch_of_frame(frame: Any) -> pa.RecordBatch:

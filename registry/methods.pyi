@@ -961,10 +961,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `"numpy"`: of a folder, those files come that are called so (`*.parquet`), of all its subfolders, but none of which
         a name, or that of a subfolder, begins with `_` or a dot.
 
-        With `hive`, folders called `key=value` give their files a column: int64 where all values that there are of it are
-        whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin` comes, which has the
-        values beside the `url`, and which readers take in place of a path. Those of which the `filter`, a
-        `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
+        With `hive`, folders called `key=value`, above the root too, give their files a column: int64 where all values that
+        there are of it are whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin`
+        comes, which has the values beside the `url`, and which readers take in place of a path. Those of which the
+        `filter`, a `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
 
         All files are listed before the first is handed out, and again on resuming, which needs the same files.
         `storage_options` are options of the file system. `on_error` is what becomes of a root that cannot be listed.
@@ -2199,8 +2199,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the rows of column batches in batches of `n` rows; the last may have fewer, or is dropped with `drop_last`.
 
         A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
-        the same kind. Rows that lie in one batch are not copied: what is handed out is a view, and keeps that batch. So it
-        is cheap to read large batches, and to make small ones of them here, after `to_tensors`.
+        the same kind; of tables and of data frames of pandas, RecordBatches. Rows that lie in one batch are not
+        copied: what is handed out is a view, and keeps that batch. So it is cheap to read large batches, and to make small
+        ones of them here, after `to_tensors`.
 
         Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
         columns of the same types.
@@ -2843,7 +2844,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_lines.CSVWriter:
         """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
@@ -2875,7 +2876,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_lines.JSONWriter:
         """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
@@ -2906,7 +2907,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         column: str | None = None,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_columns.NumpyWriter:
         """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
@@ -2943,7 +2944,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         compression: str = 'snappy',
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_columns.ParquetWriter:
         """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
@@ -2975,8 +2976,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `on_error` is what becomes of an item, a batch or a row, that cannot be written: one that is neither, or the columns
         or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
-        Where a file cannot be sent, that is an error. Further arguments are options of the file system, such as
-        `anon=True`; without them credentials and endpoints come from the environment.
+        Where a file cannot be sent, that is an error. `storage_options` are options of the file system, such as
+        `{"anon": True}`; without them credentials and endpoints come from the environment.
 
         Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
         have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the

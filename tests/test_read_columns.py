@@ -410,6 +410,30 @@ def test_a_column_that_there_is_not_is_named(tmp_path: Path, kind: str) -> None:
         list(reader(kind, [path], ["id"], filter="cost > 3"))
 
 
+def test_columns_of_one_name_are_an_error_unless_others_are_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b,a\n1,2,3\n")
+    pq.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), tmp_path / "a.parquet")
+    for dp in (ps.read_csv(tmp_path / "a.csv"), ps.read_parquet(tmp_path / "a.parquet")):
+        with pytest.raises(ValueError, match=r"several columns 'a', .* column_names=") as caught:
+            list(dp)
+        assert str(tmp_path) in "".join(caught.value.__notes__)
+    assert rows(ps.read_csv(tmp_path / "a.csv", columns=["b"])) == [{"b": 2}]
+    renamed = ps.read_csv(tmp_path / "a.csv", column_names=["a", "b", "c"], skip_rows=1)
+    assert rows(renamed) == [{"a": 1, "b": 2, "c": 3}]
+
+
+def test_a_list_of_json_and_the_first_feather_are_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(' [{"a": 1}]')
+    (tmp_path / "a.feather").write_bytes(b"FEA1" + bytes(60))
+    for dp, text in (
+        (ps.read_json(tmp_path / "a.json"), "the file is one list"),
+        (ps.read_ipc(tmp_path / "a.feather"), "Feather's version 1"),
+    ):
+        with pytest.raises(ValueError, match=text) as caught:
+            list(dp)
+        assert str(tmp_path) in "".join(caught.value.__notes__)
+
+
 def damaged(path: Path) -> str:
     """A file of three row groups, of the second of which a column cannot be read from its second page on."""
     pq.write_table(

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
@@ -98,6 +99,13 @@ def test_tables_and_tensors_of_all_dtypes_are_joined_and_drawn() -> None:
         drawn = [batch["x"] for batch in IterableWrapper(items).shuffle_rows(3)]
         assert sorted(torch.cat([x.to(torch.int64) for x in drawn]).flatten().tolist()) == [0, 1, 1]
         assert {x.dtype for x in drawn} == {dtype}
+
+
+def test_data_frames_are_batches_too() -> None:
+    frames = [pd.DataFrame({"id": [0, 1, 2]}), pd.DataFrame({"id": [3]})]
+    assert [batch.to_pydict() for batch in IterableWrapper(frames).rebatch(2)] == [{"id": [0, 1]}, {"id": [2, 3]}]
+    with ps.iter_torch_batches(IterableWrapper(frames), 3) as loader:
+        assert [batch["id"].tolist() for batch in loader] == [[0, 1, 2], [3]]
 
 
 def test_mappings_that_are_no_dicts_are_batches_too() -> None:

@@ -983,7 +983,7 @@ def test_an_upload_that_fails_leaves_the_earlier_file_and_is_aborted(
 ) -> None:
     (bucket / "train-0001.parquet").write_bytes(b"earlier")
     fault_proxy.play(fault)
-    dp = writing([*large(12)], "s3://columns", "parquet", 6, rows_per_group=1, **OPTIONS)
+    dp = writing([*large(12)], "s3://columns", "parquet", 6, rows_per_group=1, storage_options=OPTIONS)
     iterator = iter(dp)
     assert next(iterator)[1] == 6
     state = passed_on(dp)

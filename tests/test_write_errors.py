@@ -228,7 +228,7 @@ def test_an_upload_that_is_refused_is_not_skipped_and_names_the_file(
 ) -> None:
     suffix = "json" if "index" in name else kind
     fault_proxy.play(Fault("status", f"PUT /unsent/{name}.{suffix}", status=403, code="AccessDenied"))
-    dp = writing(ids(range(6)), "s3://unsent", kind, 3, on_error="skip", **OPTIONS)
+    dp = writing(ids(range(6)), "s3://unsent", kind, 3, on_error="skip", storage_options=OPTIONS)
     seen: list[Any] = []
     with pytest.raises((OSError, BotoCoreError), match=f"while writing s3://unsent/{name}.{suffix}"):
         seen.extend(dp)

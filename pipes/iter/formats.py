@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +15,6 @@ from ..batch_rows import as_batch
 from ..tensors import (
     Dtypes,
     batch_of,
-    batch_of_frame,
     check_dtypes,
     column_of,
     names_of,
@@ -84,7 +82,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
 
     def _function(self) -> Callable[[Any], dict[str, Any]]:
         columns, dtypes = self.columns, self.dtypes
-        return lambda item: tensors_of(_batch(item), columns, dtypes)
+        return lambda item: tensors_of(as_batch(item), columns, dtypes)
 
 
 @functional_datapipe("with_format")
@@ -130,13 +128,7 @@ class Formatter(OneToOne[Any]):
 
     def _function(self) -> Callable[[Any], Any]:
         convert = _FORMATS[self.format]
-        return lambda item: convert(_batch(item))
-
-
-def _batch(item: Any) -> Any:
-    """An item as a batch of Arrow or a dict."""
-    pandas = sys.modules.get("pandas")  # without which there are no data frames
-    return batch_of_frame(item) if pandas is not None and isinstance(item, pandas.DataFrame) else as_batch(item)
+        return lambda item: convert(as_batch(item))
 
 
 def _as_arrow(batch: Any) -> pa.RecordBatch:

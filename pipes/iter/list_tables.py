@@ -43,10 +43,10 @@ class TableFileLister(Lister):
     `"numpy"`: of a folder, those files come that are called so (`*.parquet`), of all its subfolders, but none of which
     a name, or that of a subfolder, begins with `_` or a dot.
 
-    With `hive`, folders called `key=value` give their files a column: int64 where all values that there are of it are
-    whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin` comes, which has the
-    values beside the `url`, and which readers take in place of a path. Those of which the `filter`, a
-    `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
+    With `hive`, folders called `key=value`, above the root too, give their files a column: int64 where all values that
+    there are of it are whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin`
+    comes, which has the values beside the `url`, and which readers take in place of a path. Those of which the
+    `filter`, a `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
 
     All files are listed before the first is handed out, and again on resuming, which needs the same files.
     `storage_options` are options of the file system. `on_error` is what becomes of a root that cannot be listed.

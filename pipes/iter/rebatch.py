@@ -34,8 +34,9 @@ class Rebatcher(IterDataPipe[Any]):
     """Yield the rows of column batches in batches of `n` rows; the last may have fewer, or is dropped with `drop_last`.
 
     A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
-    the same kind. Rows that lie in one batch are not copied: what is handed out is a view, and keeps that batch. So it
-    is cheap to read large batches, and to make small ones of them here, after `to_tensors`.
+    the same kind; of tables and of data frames of pandas, RecordBatches. Rows that lie in one batch are not
+    copied: what is handed out is a view, and keeps that batch. So it is cheap to read large batches, and to make small
+    ones of them here, after `to_tensors`.
 
     Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
     columns of the same types.

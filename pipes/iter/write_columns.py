@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -58,8 +58,8 @@ class ParquetWriter(TableWriter):
 
     `on_error` is what becomes of an item, a batch or a row, that cannot be written: one that is neither, or the columns
     or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
-    Where a file cannot be sent, that is an error. Further arguments are options of the file system, such as
-    `anon=True`; without them credentials and endpoints come from the environment.
+    Where a file cannot be sent, that is an error. `storage_options` are options of the file system, such as
+    `{"anon": True}`; without them credentials and endpoints come from the environment.
 
     Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
     have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the
@@ -87,9 +87,9 @@ class ParquetWriter(TableWriter):
         compression: str = "snappy",
         batched: bool | None = None,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, on_error, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, on_error, storage_options)
         if rows_per_group is not None:
             expect_whole("rows_per_group", rows_per_group)
         if compression != "snappy":
@@ -151,9 +151,9 @@ class NumpyWriter(RowWriter[Arrays]):
         column: str | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, on_error, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, on_error, storage_options)
         if checked_path(url_template).endswith(".npy") != (column is not None):
             raise ValueError(
                 "an .npy file has one array, which column names, and an .npz file all: url_template is "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
@@ -52,9 +52,9 @@ class CSVWriter(TableWriter):
         *,
         batched: bool | None = None,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".csv",), batched, on_error, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".csv",), batched, on_error, storage_options)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(schema, of_csv, "a field of CSV holds a number, text or a time: write_parquet has a place for it")
@@ -108,9 +108,9 @@ class JSONWriter(TableWriter):
         *,
         batched: bool | None = None,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, on_error, kwargs)
+        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, on_error, storage_options)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(

@@ -55,7 +55,7 @@ class RowWriter(ShardWriter, Generic[P]):
         suffixes: tuple[str, ...],
         batched: bool | None,
         on_error: OnError,
-        options: Mapping[str, Any],
+        storage_options: Mapping[str, Any] | None,
     ) -> None:
         check_template(checked_path(url_template), *suffixes)
         expect_whole("rows_per_file", rows_per_file)
@@ -67,7 +67,9 @@ class RowWriter(ShardWriter, Generic[P]):
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
-        self.options = options  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = (
+            storage_options or {}
+        )  # not under their own name, which repr and the notes of errors would show: secrets
 
     def reset(self) -> None:
         super().reset()
