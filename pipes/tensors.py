@@ -163,8 +163,8 @@ def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
 
     Raises TypeError, which names the column, for a tensor of a dtype that Arrow does not have.
 
-    >>> listed([torch.tensor(1), np.zeros((1, 2))], "x")
-    [1, [array([0., 0.])]]
+    >>> listed([torch.zeros(2), np.zeros((1, 2))], "x")
+    [array([0., 0.], dtype=float32), [array([0., 0.])]]
     """
     return [_listed(_plain(value, name)) for value in values] if _are_nested(values) else values
 

@@ -145,7 +145,7 @@ def _described(item: object) -> str:
     if isinstance(item, dict):
         shown = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
         rest = f", … {len(item)} in all" if len(item) > len(shown) else ""
-        return "{" + ", ".join(f"{_short.repr(key)}: {_described(value)}" for key, value in shown) + rest + "}"
+        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in shown) + rest + "}"
     if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
         values = ", ".join(f"{name}={_described(value)}" for name, value in zip(item._fields, item, strict=True))
         return f"{type(item).__name__}({values})"
