@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from .tensors import batch_of_frame, is_frame, rows_in, tensor_of
+from .arrow_columns import batch_of_frame, is_frame, rows_in
+from .tensors import tensor_of
 
 __all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken"]
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+from .arrow_columns import batch_of
 from .column_kinds import is_tensor
-from .tensors import batch_of, tensor_of
+from .tensors import tensor_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ..registry import IterDataPipe
+from ..registry import IterDataPipe, Provenance, provenance_of
+from .arrow_columns import rows_in
+from .batch_rows import as_batch
 from .rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
-from .tensors import rows_in
 
 __all__ = ["RowGatherer", "are_rows", "out_of_batch"]
 
@@ -28,6 +29,8 @@ class RowGatherer(IterDataPipe[Any]):
     """
 
     holds_items = False
+    transient = ("_gathers",)
+    _gathers = True
 
     def __init__(self, source: IterDataPipe[Any], n: int, batched: bool | None = None) -> None:
         self.source = source
@@ -38,18 +41,22 @@ class RowGatherer(IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         items = iter(self.source)
         for item in items:
-            if self.batched:
-                _expect_batch(item)
             # Only the first is looked at: of another kind than the others, it would be an error in what follows.
-            yield item if is_batch(item, self.batched) else {_ROWS: [item, *islice(items, self.n - 1)]}
+            self._gathers = not is_batch(item, self.batched)
+            yield {_ROWS: [item, *islice(items, self.n - 1)]} if self._gathers else self._checked(item)
 
+    def _checked(self, item: Any) -> Any:
+        try:
+            batch = as_batch(item)
+            rows_in(batch)  # raises where columns differ in it
+            return batch
+        except (TypeError, ValueError) as error:
+            if self.batched:
+                error.add_note(TOLD_BATCHES)
+            raise
 
-def _expect_batch(item: Any) -> None:
-    try:
-        rows_in(item)
-    except (TypeError, ValueError) as error:
-        error.add_note(TOLD_BATCHES)
-        raise
+    def provenance(self) -> Provenance | None:
+        return None if self._gathers else provenance_of(self.source)
 
 
 def out_of_batch(batch: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 
 from ..registry import sources_of
 from ..registry.graph import DataPipe, is_one_of_several
-from .tensors import is_frame
+from .arrow_columns import is_frame
 
 __all__ = ["TOLD_BATCHES", "UNCHANGED", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
 

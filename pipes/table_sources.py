@@ -10,12 +10,12 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from ..registry import IterDataPipe
+from .arrow_columns import batch_of, batch_of_frame
 from .iter.column_reader import BATCH_SIZE
 from .iter.create import IterableWrapper
 from .iter.rebatch import Rebatcher
 from .map.create import SequenceWrapper
 from .rows_or_batches import giving_rows
-from .tensors import batch_of, batch_of_frame
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

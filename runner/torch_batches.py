@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..pipes.arrow_columns import rows_in
 from ..pipes.batch_rows import as_batch
 from ..pipes.collating import default_collated
 from ..pipes.columns import check_function
@@ -15,7 +16,7 @@ from ..pipes.iter.rebatch import Rebatcher, RowShuffler
 from ..pipes.iter.transform import OneToOne
 from ..pipes.loose_rows import RowGatherer, are_rows, out_of_batch
 from ..pipes.rows_or_batches import gives_batches, may_be_batch
-from ..pipes.tensors import Dtypes, check_dtypes, rows_in, tensors_of
+from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
 from .loader import DataLoader2, readable
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
@@ -119,6 +120,8 @@ def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: b
 
 class _ColumnsInTensors(OneToOne[Any]):
     """Yield batches of columns as dicts of tensors, and anything else as it is: rows, and pairs of tensors."""
+
+    keeps_rows = True
 
     def __init__(self, source: IterDataPipe[Any], dtypes: Dtypes | None, leave: Callable[[Any], bool]) -> None:
         self.source = source

@@ -168,6 +168,11 @@ def fails_on_bad_row(row: Any) -> Any:
         (lambda dp: dp.threadpool_map(fails_on_bad), "row 1", BATCH),
         (lambda dp: dp.threadpool_map(dict).map(fails_on_bad), "row 1", BATCH),
         (lambda dp: dp.map_pool(model_that_fails, workers=1, threads=True), "row 1", BATCH),
+        (
+            lambda dp: dp.map_pool(model_that_fails, workers=1, batch_size=2, threads=True),
+            "row 1",
+            "from rows 6 to 7 of row group 1 of {0}",
+        ),
         (lambda dp: dp.rows().map(fails_on_bad_row), "row 0", "from row 7 of row group 1 of {0}"),
         (lambda dp: dp.rows().threadpool_map(fails_on_bad_row), "row 0", "from row 7 of row group 1 of {0}"),
         (lambda dp: dp.rebatch(5).rows().map(fails_on_bad_row), "row 0", "from row 7 of row group 1 of {0}"),
@@ -202,6 +207,14 @@ def test_an_error_in_another_process_says_what_its_batch_was_made_of(tmp_path: P
     paths = files(tmp_path, id=BAD + 1000)
     dp = source(paths).read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, max_in_flight=4)
     told = told_by(list, dp, ArithmeticError)
+    assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told
+
+
+def test_a_value_in_batches_for_training_is_named_by_file_row_group_and_row(tmp_path: Path) -> None:
+    paths = files(tmp_path, id=None)
+    with ps.iter_torch_batches(source(paths).read_parquet(batch_size=6), 4) as loader:
+        told = told_by(list, loader, ValueError)
+    assert "column 'id', row 1" in told
     assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told
 
 

@@ -341,7 +341,7 @@ def test_what_is_no_chain_is_refused():
         ([{"x": torch.ones(3), "y": torch.ones(2)}], {"batched": True}, ValueError, "'x' has 3, 'y' has 2"),
         ([{"x": torch.ones(2)}, {"y": torch.ones(3)}], {"batched": True}, ValueError, "different columns"),
         ([{"x": 1.0}], {"batched": True}, TypeError, "must be tensors, arrays or lists of its rows"),
-        ([(torch.ones(2), torch.ones(2))], {"batched": True}, TypeError, "a batch is a .*here is a tuple"),
+        ([(torch.ones(2), torch.ones(2))], {"batched": True}, TypeError, "column batches are needed, .*of type tuple"),
         ([pa.record_batch({"x": [1]}), 5], {}, ValueError, "different columns.*rows that came one by one"),
         ([{"x": [1]}, {"x": [1, 2]}], {}, RuntimeError, "equal size"),
         ([(1, 2.0)], {"dtypes": torch.int8}, TypeError, "the rows have none: they are of type tuple"),

@@ -10,17 +10,10 @@ import torch
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..arguments import expect_names
+from ..arrow_columns import batch_of
 from ..arrow_values import stays_list
 from ..batch_rows import as_batch
-from ..tensors import (
-    Dtypes,
-    batch_of,
-    check_dtypes,
-    column_of,
-    names_of,
-    tensor_of,
-    tensors_of,
-)
+from ..tensors import Dtypes, check_dtypes, column_of, names_of, tensor_of, tensors_of
 from .transform import OneToOne
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
+from ..arrow_columns import batch_of
 from ..store_errors import Untold
 from ..stores import read_whole, speaks_with, trying_again
 from ..streams import checked_path
-from ..tensors import batch_of
 from ..threads import Threads
 from .decode import ImageDecoder
 from .parallel import WorksAhead

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, expect_whole, functional_datapipe
 from ..arguments import expect_names
+from ..arrow_columns import listed
 from ..streams import checked_path
-from ..tensors import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, say_where
+from ..arrow_columns import rows_in
 from ..batch_rows import sliced
 from ..column_writing import columns_of_rows, fitted, table_of
 from ..rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
 from ..streams import checked_path
-from ..tensors import rows_in
 from .write_shards import ShardWriter, check_division, check_template
 
 if TYPE_CHECKING:

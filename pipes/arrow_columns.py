@@ -1,0 +1,215 @@
+"""Tensors, arrays, lists and data frames made into columns of Arrow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .arrow_values import first_failing
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["Column", "array_of", "batch_of", "batch_of_frame", "is_frame", "listed", "rows_in"]
+
+Column = Any
+"""A column of Arrow, a tensor, an array of NumPy, or a list of values."""
+
+
+def array_of(values: Column, name: str) -> pa.Array:
+    """Return tensors, arrays and other values as a column of Arrow, without a copy where the type allows.
+
+    The first dimension are the rows; a tensor or array with more has Arrow's type of fixed-shape tensors. Tensors that
+    are on a device are copied to main memory. Of a list of tensors or arrays that have one shape and dtype, the same
+    comes out as of these stacked; where they differ, lists.
+
+    Raises ValueError and TypeError, which name the column, for what has no dimension, for dtypes that Arrow does not
+    have, and for values of which `pyarrow.array` makes no column; for these, with the row.
+
+    >>> array_of(torch.zeros(2, 4, 4, dtype=torch.uint8), "image").type.shape
+    [4, 4]
+    """
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return _in_one_piece(values)
+    if isinstance(values, (str, bytes, Mapping)):
+        raise TypeError(f"column {name!r} must be a tensor, an array or a list, and is a {type(values).__name__}")
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = [*values]
+    if isinstance(values, (torch.Tensor, np.ndarray)):
+        return _of_ndarray(_as_ndarray(values, name), name)
+    if not isinstance(values, Sequence):
+        return _of_values(values, name)
+    if not _are_nested(values):
+        return _of_values(values, name)
+    values = [_plain(value, name) for value in values]
+    return _of_ndarray(np.stack(values), name) if _are_alike(values) else _of_values([*map(_listed, values)], name)
+
+
+def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
+    """Return values as `pyarrow.array` takes them: tensors and arrays in them as lists of arrays of one dimension.
+
+    Raises TypeError, which names the column, for a tensor of a dtype that Arrow does not have.
+
+    >>> listed([torch.zeros(2), np.zeros((1, 2))], "x")
+    [array([0., 0.], dtype=float32), [array([0., 0.])]]
+    """
+    return [_listed(_plain(value, name)) for value in values] if _are_nested(values) else values
+
+
+def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
+    """Return columns, each of which `array_of` takes, as one batch; raise ValueError where their lengths differ.
+
+    >>> batch_of({"id": torch.tensor([1, 2]), "text": ["a", "b"]}).to_pydict()
+    {'id': [1, 2], 'text': ['a', 'b']}
+    """
+    import pyarrow as pa
+
+    arrays = {name: array_of(values, name) for name, values in columns.items()}
+    rows_in(arrays)
+    return pa.RecordBatch.from_arrays([*arrays.values()], names=[*arrays])
+
+
+def is_frame(item: object) -> bool:
+    """Say whether an item is a data frame of pandas."""
+    pandas = sys.modules.get("pandas")  # without which there are none
+    return pandas is not None and isinstance(item, pandas.DataFrame)
+
+
+def batch_of_frame(frame: Any) -> pa.RecordBatch:
+    """Return the columns of a data frame of pandas as one batch, without its index.
+
+    Floats that are NaN stay that, as pandas has them; what else is missing becomes null. Raises ValueError where two
+    columns have one name.
+    """
+    names = [*map(str, frame.columns)]
+    if len({*names}) < len(names):
+        raise ValueError(f"the data frame has several columns of one name: {names}")
+    return batch_of({name: _of_series(frame.iloc[:, place]) for place, name in enumerate(names)})
+
+
+def _of_series(series: Any) -> Column:
+    if not isinstance(series.dtype, np.dtype):
+        return series
+    if series.dtype != object:
+        return series.to_numpy()
+    return [None if missing else value for value, missing in zip(series, series.isna(), strict=True)]
+
+
+def rows_in(batch: pa.RecordBatch | Mapping[str, Any]) -> int:
+    """Return the number of rows of a batch: of Arrow, or a dict of tensors, arrays and lists.
+
+    Raises TypeError for what is no batch, ValueError for a dict whose columns differ in their number of rows.
+
+    >>> rows_in({"id": torch.tensor([1, 2]), "text": ["a", "b"]})
+    2
+    """
+    if not isinstance(batch, Mapping):
+        if not hasattr(batch, "num_rows"):
+            raise TypeError(
+                f"a batch is a pyarrow.RecordBatch or a dict of columns, and here is a {type(batch).__name__}"
+            )
+        return int(batch.num_rows)
+    try:
+        lengths = [*map(len, batch.values())]
+    except TypeError as error:
+        raise TypeError(f"the columns of a batch must be tensors, arrays or lists of its rows: {error}") from None
+    if lengths and lengths.count(lengths[0]) < len(lengths):
+        told = ", ".join(f"{name!r} has {length}" for name, length in zip(batch, lengths, strict=True))
+        raise ValueError(f"the columns of a batch must have the same number of rows, and {told}")
+    return lengths[0] if lengths else 0
+
+
+def _in_one_piece(array: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+
+
+def _as_ndarray(values: torch.Tensor | np.ndarray, name: str) -> np.ndarray:
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return values.detach().cpu().resolve_conj().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise TypeError(
+            f"column {name!r}: Arrow has nothing for a tensor of {values.dtype}, so convert it before, as with "
+            f".float() or .to_dense(): {error}"
+        ) from error
+
+
+def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    if values.ndim == 0:
+        raise ValueError(f"column {name!r} has a single value, without a dimension: its first dimension are the rows")
+    if values.dtype.kind == "c" or values.dtype.char == "g":
+        raise TypeError(f"column {name!r}: Arrow has nothing for an array of {values.dtype}")
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.ndim == 1:
+        return _of_values(values, name)
+    if values.dtype.kind not in "biufmM":
+        return _of_values(values.tolist(), name)
+    numbers = _of_values(np.ascontiguousarray(values).reshape(-1), name)
+    shape = values.shape[1:]
+    rows = pa.Array.from_buffers(pa.list_(numbers.type, prod(shape)), len(values), [None], children=[numbers])
+    return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(numbers.type, shape), rows)
+
+
+def _of_values(values: Any, name: str) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        where = f"column {name!r}"
+        if isinstance(values, list):
+            where += f", row {first_failing(values, pa.array)}"
+        kind = ValueError if isinstance(error, (ValueError, OverflowError)) else TypeError
+        raise kind(f"{where}: {error}") from error
+
+
+def _are_nested(values: Sequence[Any]) -> bool:
+    """Say whether values have tensors or others in them; by their types, since numbers and text are many."""
+    nested = (torch.Tensor, np.ndarray, list, tuple, Mapping)
+    return any(issubclass(kind, nested) for kind in {*map(type, values)})
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A value without tensors in it: arrays instead."""
+    if isinstance(value, torch.Tensor):
+        return _as_ndarray(value, name)
+    if isinstance(value, (list, tuple)):
+        return [_plain(part, name) for part in value] if _are_nested(value) else value
+    if isinstance(value, Mapping):
+        return {key: _plain(part, name) for key, part in value.items()}
+    return value
+
+
+def _are_alike(values: list[Any]) -> bool:
+    """Say whether values are arrays of one shape and dtype."""
+    first = values[0]
+    return isinstance(first, np.ndarray) and all(
+        isinstance(value, np.ndarray) and value.shape == first.shape and value.dtype == first.dtype for value in values
+    )
+
+
+def _listed(value: Any) -> Any:
+    """A value as pyarrow takes it, in which arrays have one dimension."""
+    if isinstance(value, np.ndarray):
+        return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_listed, value)]
+    if isinstance(value, (list, tuple)):
+        return [*map(_listed, value)] if _are_nested(value) else value
+    if isinstance(value, dict):
+        return {key: _listed(part) for key, part in value.items()}
+    return value
