@@ -684,7 +684,7 @@ def test_a_compression_that_there_is_not_is_an_error_at_construction(tmp_path: P
 
 
 def test_options_of_the_file_system_are_not_shown() -> None:
-    dp = IterableWrapper([]).write_parquet("s3://b/{shard}.parquet", 1, secret="hunter2")
+    dp = IterableWrapper([]).write_parquet("s3://b/{shard}.parquet", 1, storage_options={"secret": "hunter2"})
     assert "hunter2" not in repr(dp)
     assert "hunter2" not in str(vars(dp).keys())
 
