@@ -1001,13 +1001,25 @@ def test_an_upload_that_fails_leaves_the_earlier_file_and_is_aborted(
     assert len(json.loads((bucket / "_train-index.json").read_bytes())["shards"]) == 2
 
 
-@pytest.mark.parametrize("kind", ["parquet", "npz", "jsonl"])
-def test_a_source_that_fails_takes_the_upload_back(bucket: Path, kind: str) -> None:
-    dp = writing(IterableWrapper([*large(8, 1)]).map(failing_at(7)), "s3://columns", kind, 8, batched=True)
+@pytest.mark.parametrize(("kind", "mebibytes"), [("parquet", 4), ("jsonl", 1)])
+def test_a_source_that_fails_takes_the_upload_back(
+    bucket: Path, fault_proxy: FaultProxy, kind: str, mebibytes: int
+) -> None:
+    more = {"rows_per_group": 1} if kind == "parquet" else {}
+    source = IterableWrapper([*large(8, mebibytes)]).map(failing_at(7))
     with pytest.raises(RuntimeError, match="no more"):
-        list(dp)
+        list(writing(source, "s3://columns", kind, 8, batched=True, **more))
+    assert f"PUT /columns/train-0000.{kind}?partNumber=1" in "".join(fault_proxy.requests())
     assert contents(bucket) == {}
     assert uploads_under_way() == []
+
+
+def test_of_arrays_nothing_is_sent_before_the_file_is_whole(bucket: Path, fault_proxy: FaultProxy) -> None:
+    source = IterableWrapper([*large(8)]).map(failing_at(7))
+    with pytest.raises(RuntimeError, match="no more"):
+        list(writing(source, "s3://columns", "npz", 8, batched=True))
+    assert not [request for request in fault_proxy.requests() if request.startswith(("PUT", "POST"))]
+    assert contents(bucket) == {}
 
 
 @pytest.mark.usefixtures("bucket")

@@ -596,10 +596,11 @@ def test_an_upload_that_fails_leaves_the_earlier_shard_and_is_aborted(
     assert len(json.loads((bucket / "train-index.json").read_bytes())["shards"]) == 2
 
 
-def test_a_source_that_fails_takes_the_upload_back(bucket: Path) -> None:
+def test_a_source_that_fails_takes_the_upload_back(bucket: Path, fault_proxy: FaultProxy) -> None:
     dp = IterableWrapper([*large_samples(8)]).map(failing_at(7)).write_tar("s3://shards/{shard}.tar", 8)
     with pytest.raises(RuntimeError, match="no more"):
         list(dp)
+    assert "PUT /shards/0.tar?partNumber=1" in "".join(fault_proxy.requests())
     assert contents(bucket) == {}
     assert uploads_under_way() == []
 
