@@ -16,7 +16,6 @@ from .filters import fields_in, guarantee
 from .object_ranges import open_ranged
 from .ranged import Ranged
 from .stores import speaks_with
-from .threads import Interrupted
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -134,9 +133,7 @@ class ColumnFile:
             # Not by closing it, which is for the thread that reads it: the threads of one may be just starting.
             raw: Any = getattr(stream, "raw", None)
             if isinstance(raw, Ranged):
-                if (fetch := getattr(raw, "_fetch", None)) is not None:
-                    fetch.give_up()
-                raw._arrivals.put((None, None, Interrupted()))
+                raw.interrupt()
 
     def _close_streams(self) -> None:
         self._copy = None

@@ -12,7 +12,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from .threads import Outcome, Threads
+from .threads import Interrupted, Outcome, Threads
 
 __all__ = ["Fetch", "Ranged"]
 
@@ -123,6 +123,12 @@ class Ranged(io.RawIOBase):
         self._arrivals.put((None, None, ValueError("the object was closed while it was read")))
         self._threads.stop()
         del self._threads, self._fetch  # and with them what is open
+
+    def interrupt(self) -> None:
+        """Let whoever waits for bytes get an error instead; called by another thread, while it may be closed here."""
+        if (fetch := getattr(self, "_fetch", None)) is not None:
+            fetch.give_up()
+        self._arrivals.put((None, None, Interrupted()))
 
     def _expect_open(self) -> None:
         if self.closed:

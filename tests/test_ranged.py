@@ -24,6 +24,7 @@ from penstock.pipes import ranged
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.object_ranges import open_ranged
 from penstock.pipes.ranged import Ranged
+from penstock.pipes.threads import Interrupted
 from penstock.registry import Guard
 from s3 import S3Server
 
@@ -264,6 +265,29 @@ def test_whoever_waits_is_told_when_another_thread_closes_it() -> None:
     fetch.let_go.set()
     closer.join(PATIENCE)
     assert "closed while it was read" in str(raised)
+
+
+def test_whoever_waits_is_told_when_another_thread_interrupts_it_which_may_be_closed_already() -> None:
+    fetch = Spans(NOISE[:1000])
+    fetch.let_go.clear()
+    stream = Ranged(fetch, 1000, "object")
+    raised: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            stream.read(10)
+        except Interrupted as error:
+            raised.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert eventually(lambda: len(fetch.asked) == 1)
+    stream.interrupt()
+    reader.join(PATIENCE)
+    fetch.let_go.set()
+    assert len(raised) == 1
+    stream.close()
+    stream.interrupt()
 
 
 def test_places_that_are_none_are_errors() -> None:

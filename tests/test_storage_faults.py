@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
@@ -287,6 +289,20 @@ def test_a_pass_that_is_given_up_while_the_server_is_silent_ends(keys: list[str]
     fault_proxy.play(Fault("stall", match=f"GET /{BUCKET}/{keys[1]}"))
     running = iter(loading(keys, request_timeout_ms=SILENCE))
     assert next(running) == pairs(keys)[0]
+    del running
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+def test_a_pass_over_columns_that_is_given_up_while_the_server_is_silent_ends(
+    s3_server: S3Server, fault_proxy: FaultProxy
+) -> None:
+    names = ["answers.parquet", "silent.parquet"]
+    for name in names:
+        pq.write_table(pa.table({"id": range(10)}), s3_server.root / BUCKET / name)
+    fault_proxy.play(Fault("stall", match=f"GET /{BUCKET}/{names[1]}", at=None))
+    dp = ps.read_parquet([url_of(name) for name in names], batch_size=5, storage_options=options_for())
+    running = iter(dp)
+    assert next(running).column("id").to_pylist() == [0, 1, 2, 3, 4]
     del running
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
 
