@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-ignore]
 
-from ..registry import IterDataPipe, capture, close, hand_down, pack
-from ..registry.state import unpack
+from ..registry import IterDataPipe, close
+from ..registry.state import hand_down, load, state_of
 
 __all__ = ["ChainNode"]
 
@@ -27,7 +27,10 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
         # Without a state, too: that of an earlier reset may not have been gone on from.
-        hand_down(self.chain, None if initial_state is None else unpack(self.chain, initial_state))
+        if initial_state is None:
+            hand_down(self.chain, [])
+        else:
+            load(self.chain, initial_state)
         self._it = iter(self.chain)
 
     def next(self) -> T:
@@ -36,7 +39,7 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
     def get_state(self) -> dict[str, Any]:
         # Not state_dict(), which tells at the end of a pass of the one to come: nodes ask for the next item to see
         # the end, and reset then.
-        return pack(self.chain, capture(self.chain))
+        return state_of(self.chain, after_the_end=False)
 
     def shutdown(self) -> None:
         """Release what the pass holds. `NodeReader` calls it, and so do the nodes of torchdata after 0.11."""

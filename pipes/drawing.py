@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
-from ..registry import IterDataPipe, Seeded, Tally, uniform_draws
+from ..registry import IterDataPipe, Seeded, Tally, own, uniform_draws
 
 __all__ = ["Drawer", "Shuffling", "in_random_order"]
 
@@ -18,23 +18,11 @@ T = TypeVar("T")
 class Drawer(Seeded, IterDataPipe[T]):
     """Yield what random numbers decide: the base of the operators that draw them, by `_draws`, which counts them."""
 
-    transient: ClassVar[tuple[str, ...]] = ("_drawn_before", "_drawn")
-
-    def reset(self) -> None:
-        super().reset()
-        self._drawn_before = 0
-        self._drawn = Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        return {**super().get_state(), "drawn": self._drawn_before + self._drawn.items}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._drawn_before = state["drawn"]
+    drawn: Tally = own(Tally)
 
     def _draws(self) -> Iterator[float]:
         """Return this pass's random floats in [0, 1), from where it stands; to be called once in a pass."""
-        return self._drawn.follow(uniform_draws(self.pass_seed, self._drawn_before))
+        return self.drawn.follow(uniform_draws(self.pass_seed, self.drawn.items))
 
 
 class Shuffling(Drawer[T]):

@@ -9,9 +9,12 @@ from .iteration import close, replace_live_iterator, require_end
 from .laws import check_operator
 from .notes import say_where
 from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
-from .seeds import Seeded, derive_seed, seed_graph, uniform_draws
+from .seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
-from .state import Node, Pace, Tally, Trail, can_capture, capture, chain_shape, check_state, hand_down, pack
+from .own import Tally, own
+from .reading import Node, Pace, Reading, can_capture, capture
+from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
+from .old import Trail
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
@@ -24,8 +27,10 @@ __all__ = [
     "OnError",
     "Operator",
     "Pace",
+    "Path",
     "Provenance",
     "ReadRows",
+    "Reading",
     "Retry",
     "Seeded",
     "Skip",
@@ -42,10 +47,15 @@ __all__ = [
     "derive_seed",
     "expect_whole",
     "functional_datapipe",
+    "flatten",
     "hand_down",
+    "header",
     "joined_provenance",
+    "load_place",
+    "node_in",
     "operators",
-    "pack",
+    "own",
+    "place_of",
     "provenance_of",
     "replace_live_iterator",
     "require_end",

@@ -9,26 +9,16 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from torch.utils.data import get_worker_info
-
 from .display import show_chain
 from .errors import Guard
 from .functional import bases, find_method
 from .graph import sources_of, walk
-from .iteration import ENDED_BY_STOP_ITERATION, Pass, begin_pass, node_at_end, replace_live_iterator, snapshot
+from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .notes import describe_item, say_where
 from .provenance import Provenance
-from .state import (
-    Node,
-    Tally,
-    begin_branches_anew,
-    hand_down,
-    node_after_pass,
-    node_before_pass,
-    pack,
-    take_seeds,
-    unpack,
-)
+from .own import Own, Tally, owned_by
+from .reading import Node, Reading, Waiting
+from .state import load, state_of
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -87,6 +77,7 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
+        cls._own = owned_by(cls)
         return cls
 
 
@@ -166,7 +157,7 @@ class _Pipe(Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
-        left_behind = ("_pass", "_handed_down", "_resumes", *self.transient)
+        left_behind = {"_pass", "_handed_down", "_link", *self.transient, *getattr(type(self), "_own", ())}
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
     def take(self, n: int) -> list[T_co]:
@@ -267,9 +258,12 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     in_main_process: ClassVar[bool] = False
     """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
 
+    _own: ClassVar[Mapping[str, Own]] = {}
     _pass: Pass | None = None
     _handed_down: Node | None = None
-    _resumes: bool = False  # whether the next pass is the one that a state of this whole chain tells of
+    """From where the next pass is to go on."""
+    _epoch: int = 0
+    """The number of the next pass, unless another pipe reads this one."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
@@ -286,14 +280,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     def set_state(self, state: dict[str, Any]) -> None:
         """Take up what `get_state` returned. Called after `reset`, when a pass goes on from a state."""
 
-    snapshot = snapshot
-
-    def node_of_repeated_pass(self) -> Node | None:
-        """Return the node before the next pass of an operator that gives the items of an earlier pass again."""
-        return None
-
-    def seeds_taken(self) -> None:
-        """Called when a state tells with which seeds the next pass is to begin."""
+    snapshot: Any = None
 
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""
@@ -308,12 +295,22 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     # What a subclass may call
 
+    def read(self, source: Any) -> Reading[Any]:
+        """Return the items of a source with their numbers, which `keep_from` says how to get back to."""
+        assert self._pass is not None, "a source is read in a pass, that is in __iter__"
+        return self._pass.read(source)
+
+    def _is_done_with(self, source: Any) -> None:
+        """Say that a source has come to its end, and is read anew if it is read once more."""
+        if self._pass is not None:
+            self._pass.is_done_with(source)
+
     def mark(self) -> None:
         """Say that the operator holds none of its sources' items at this point of its `__iter__`."""
         if self._pass is not None:
             self._pass.mark(self)
 
-    def _outputs_of_each(self, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
+    def outputs_of_each(self, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
         """Return all that a function gives of one item after another, at the speed of C, with marks between items."""
         iterator = iter(items)
         try:
@@ -355,50 +352,37 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         >>> list(resumed)
         ['2', '3', '4', '5']
         """
-        current = self._pass
-        before_a_pass = current is not None and (current.ended or (not current.begun and self._handed_down is None))
-        # What comes after the end is a new pass, but not in a worker of torch's loaders: they begin passes themselves.
-        if before_a_pass and get_worker_info() is None:
-            return pack(self, node_after_pass(self))
-        node = self._node()
-        # The nodes of the steps have their counts too, but tell them only where the steps are read again.
-        counts = [guard.skipped for guard in self._guards()]
-        return pack(self, {**node, "counts": counts} if any(counts) else node)
+        return state_of(self)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Let the next pass go on from a state of an equal chain.
 
-        Raises ValueError when the state is of another chain or version, and shows the difference.
+        Raises ValueError when the state is of another chain or version, or of other arguments, and shows the
+        difference. Other arguments, such as another batch size, are accepted with `strict=False`.
         """
-        node = {**unpack(self, state_dict)}
-        counts = node.pop("counts", [])
-        hand_down(self, node)
-        for guard, skipped in zip(self._guards(), counts, strict=False):
-            if not guard.raises:
-                guard.begin(skipped)
+        load(self, state_dict, strict)
 
-    def _guards(self) -> list[Guard]:
-        steps: Any = walk(self)
-        return [pipe.guard for pipe in steps if isinstance(pipe, _Pipe)]
-
-    def _node(self) -> Node:
+    def _stands(self, waiting: Waiting) -> Node | None:
+        """Return where the pipe stands; what it still needs to know for that goes into `waiting`."""
         if self._pass is not None and self._pass.begun:
-            return self._pass.node(self)
-        if self._handed_down is None:
-            return node_before_pass(self)
-        if self._handed_down.get("at") == "end":
-            return node_at_end(self, self._handed_down.get("skipped", 0))
+            return self._pass.node(self, waiting)
         return self._handed_down
 
     def _take_node(self, node: Node | None) -> None:
-        """Let the next pass begin from a node. Seeds are taken up at once: the pass may never begin, as in a zip."""
-        replace_live_iterator(self)
-        begin_branches_anew(self)
-        self._pass = None  # or the earlier pass would be taken for where the pipe stands
-        if node:
-            take_seeds(self, node)
-        self._handed_down = node or None
-        self._resumes = False
+        """Let the next pass begin from a node, or afresh."""
+        self._handed_down = node
+
+    def _begin_part(self, link: Link, node: Node | None) -> None:
+        """Learn of which pass the passes to come are part, and from where the next one is to begin."""
+        vars(self)["_link"], self._handed_down = link, node
+
+    def _forget_passes(self) -> None:
+        """Called before a state of the chain is loaded: no pass is under way any more."""
+        self._pass = self._handed_down = None
+        vars(self).pop("_link", None)
+
+    def _is_to_go_on_from(self, node: Node) -> None:
+        """Called when a state is loaded that has a node of this pipe, which may come to use it or not."""
 
     def _iterator_made(self) -> None:
         """Called when a new iterator is handed out; the pass begins with its first item."""
@@ -422,15 +406,6 @@ class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic
         yield from tally.follow(map(self.__getitem__, range(length)))
         if tally.items < length:
             raise RuntimeError(ENDED_BY_STOP_ITERATION)
-
-    def _node(self) -> Node:
-        return node_before_pass(self)
-
-    def _take_node(self, node: Node | None) -> None:
-        take_seeds(self, node or {})
-        for part in walk(self, stop=lambda part: isinstance(part, TorchIterDataPipe)):
-            if isinstance(part, MapDataPipe):
-                part.guard.take_up()
 
 
 bases.update({"iter": IterDataPipe, "map": MapDataPipe})

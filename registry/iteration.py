@@ -6,10 +6,12 @@ replaced, or when its state is asked for.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,21 +19,49 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .display import step
 from .graph import DataPipe, sources_of, walk
 from .notes import local_of, place_of, say_where, shorten_traceback
-from .seeds import Seeded
-from .state import Node, Pace, Tally, begin_from, can_capture, capture, is_branch, node_after_pass, with_present_seeds
+from .own import Tally
+from .reading import Node, Pace, Reading, Trail, Waiting, can_capture, capture
+from .seeds import FIRST_PASS, Path, Seeded, seed_of_others
+from .torch_pipes import TorchMapDataPipe
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
-__all__ = ["Pass", "begin_pass", "close", "replace_live_iterator", "require_end", "snapshot"]
+__all__ = ["Link", "Pass", "begin_pass", "close", "is_ours", "replace_live_iterator", "require_end"]
 
 T = TypeVar("T")
 
 ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
 
+_numbers = itertools.count(1)
+
 
 class Replaced(BaseException):
     """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
+
+
+class Link:
+    """What a pass tells one of its sources: of which pass the passes over the source are part."""
+
+    __slots__ = ("begun", "depth", "path", "reader")
+
+    def __init__(self, reader: int, path: Path, depth: int, begun: int) -> None:
+        self.reader = reader
+        """The number of the reading pass."""
+        self.path = path
+        self.depth = depth
+        """How many steps the reader is away from the end of the chain."""
+        self.begun = begun
+        """How many passes over the source have begun."""
+
+    def next_path(self) -> Path:
+        """Return the path of the next pass over the source."""
+        return self.path.next(self.depth, self.begun)
+
+
+def is_ours(pipe: Any) -> bool:
+    """Say whether a pipe is an iterable one of ours."""
+    return hasattr(type(pipe), "_stands")
 
 
 class Pass:
@@ -39,13 +69,28 @@ class Pass:
 
     def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
-        self.begun = self.ended = self.resumes = False
+        self.number = next(_numbers)
+        self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
-        self.sources: list[DataPipe] = []
+        self.reader = 0
+        """The number of the pass that this is part of; 0 at the end of the chain."""
+        self.path = Path(0)
+        self._depth = 0
+        self._sources: list[DataPipe] = []
+        self._links: dict[int, Link] = {}
+        self._trails: dict[int, Trail] = {}
+        self._passes_read: dict[int, int] = {}
+        """For each source with a trail, how many passes over it have begun with that which is read."""
+        self._readings: list[Generator[Any, None, None]] = []
+        self._to_read: dict[int, tuple[Node | None, list[int]]] = {}
+        """From where sources are to be read, of which the state tells."""
+        self._exact = False
         self._tally: Tally | None = None
-        self._pace = Pace()
+        self._pace: Pace | None = None
         self._mark: Node = {}
         self._emitted_at_mark = 0
+
+    # Beginning
 
     def start(
         self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
@@ -55,55 +100,115 @@ class Pass:
         There is none of its own where the pass goes on from its end.
         """
         self.begun = True
-        self.resumes, pipe._resumes = pipe._resumes, False
-        self.sources = sources_of(pipe)
+        self._know_place(pipe)
         node = pipe._pop_node()
-        if node.get("at") == "end":
-            if not pipe.guard.raises:
-                pipe.guard.begin(node.get("skipped", 0))
-            return None, ()
-        if node.get("at") == "start":  # its seeds were taken; from where its sources are to begin, they are told below
-            node = {"sources": node["sources"]} if "sources" in node else {}
-        if isinstance(pipe, Seeded):
-            if "random" in node:
-                pipe.set_random_state(node["random"])
-            else:
-                pipe.begin_random_pass()
-        pipe.reset()
         if not pipe.guard.raises:
             pipe.guard.begin(node.get("skipped", 0))
-        nodes = node.get("sources", [None] * len(self.sources))
-        for source, source_node in zip(self.sources, nodes, strict=True):
-            begin_from(source, source_node)
-        if "own" in node:
-            pipe.set_state(node["own"])
-        if not pipe.holds_items and all(map(can_capture, self.sources)):
+        if node.get("at") == "end":
+            return None, ()
+        self._begin_own(pipe, node)
+        self._sources = sources_of(pipe)
+        if self._sources:
+            self._tell_sources(node)
+        self._exact = not pipe.holds_items and all(map(can_capture, self._sources))
+        if self._exact:
             own = _own_iterator(pipe, iterate)
             return own, own
-        self._tally = Tally()
-        self._mark = self.open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
+        self._pace, self._tally = Pace(), Tally()
+        skip = node.get("skip", 0)
+        self._mark = {**self._at_start(pipe), **{name: value for name, value in node.items() if name != "skip"}}
         own = _own_iterator(pipe, iterate)
         counted = self._tally.follow(own)
-        skip = node.get("skip", 0)
-        next(islice(counted, skip, skip), None)  # hand out anew, to nobody, what had been handed out since the mark
+        next(islice(counted, skip, skip), None)  # leave out what had been handed out since the mark
         return own, counted
+
+    def _know_place(self, pipe: IterDataPipe[Any]) -> None:
+        link: Link | None = vars(pipe).get("_link")
+        if link is None:
+            self.path = Path(pipe._epoch)
+            pipe._epoch += 1
+        else:
+            self.reader, self.path, self._depth = link.reader, link.next_path(), link.depth + 1
+            link.begun += 1
+
+    def _begin_own(self, pipe: IterDataPipe[Any], node: Node) -> None:
+        held, owned = vars(pipe), type(pipe)._own
+        for name, attribute in owned.items():
+            held[name] = attribute.fresh()
+        if isinstance(pipe, Seeded):
+            pipe.begin_random_pass(self.path)
+        pipe.reset()
+        own = node.get("own")
+        if own:
+            for name, value in own.items():
+                if name in owned:
+                    held[name] = owned[name].load(value)
+            if rest := {name: value for name, value in own.items() if name not in owned}:
+                pipe.set_state(rest)
+
+    def _at_start(self, pipe: IterDataPipe[Any]) -> Node:
+        """What is to be known of a pass that is to be run again from its start."""
+        node: Node = {}
+        if isinstance(pipe, Seeded):
+            node["own"] = {"pass_seed": pipe.pass_seed}
+        if any(given := [_seeds_of_others(source) for source in self._sources]):
+            node["sources"] = given
+        return node
+
+    def _tell_sources(self, node: Node) -> None:
+        """Tell each source of which pass it is part, and from where it is to go on."""
+        sources = self._sources
+        nodes = node.get("sources") or [None] * len(sources)
+        reads = node.get("read") or [None] * len(sources)
+        passes = node.get("passes")
+        for place, source in enumerate(sources):
+            key = id(source)
+            if key in self._links:
+                continue
+            goes_on = nodes[place] is not None or reads[place] is not None
+            begun = passes[place] if passes else int(goes_on)
+            link = self._links[key] = Link(self.number, self.path, self._depth, begun - goes_on)
+            if reads[place] is not None:
+                self._to_read[key] = nodes[place], reads[place]
+            give(source, link, nodes[place])
+
+    def as_the_first(self) -> None:
+        """Let the sources be read as in the first pass over the chain, whichever this is."""
+        for source in self._sources:
+            link = self._links[id(source)]
+            link.path = FIRST_PASS
+            give(source, link, None)
+
+    def begin_at(self, source: Any, node: Node | None) -> None:
+        """Let a source be read on from a node."""
+        give(source, self._links[id(source)], node)
+
+    def read(self, source: Any) -> Reading[Any]:
+        """Return the numbered items of a source."""
+        node, [at, first, *pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0]))
+        trail = self._trails[id(source)] = Trail(source, node, at)
+        self._passes_read[id(source)] = self._links[id(source)].begun + 1
+        items = trail.items()
+        self._readings.append(items)
+        return Reading(trail, items, first, pulled[0] if pulled else 0)
+
+    # State
 
     @property
     def items_to_mark(self) -> int:
         """After how many items it is worth while to mark."""
-        return self._pace.items_to_go
+        return 1 if self._pace is None else self._pace.items_to_go
 
     def mark(self, pipe: IterDataPipe[Any], items: int = 1) -> None:
         """Note where the sources stand, now that the operator holds none of their items."""
-        if self._tally is None or not self._pace.due(items):
+        if self._tally is None or self._pace is None or not self._pace.due(items):
             return
         started = time.perf_counter()
-        if all(map(can_capture, self.sources)):
-            self._mark = self.open_node(pipe, pipe.get_state(), [capture(source) for source in self.sources])
-            self._emitted_at_mark = self._tally.items
+        if all(map(can_capture, self._sources)):
+            self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
         self._pace.taken(started)
 
-    def node(self, pipe: IterDataPipe[Any]) -> Node:
+    def node(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
         """Return where the pass stands."""
         if self.error is not None:
             raise RuntimeError(
@@ -111,51 +216,145 @@ class Pass:
                 "lost with it: go on from a state taken before that, or begin a new pass"
             )
         if self.ended:
-            return node_at_end(pipe, pipe.guard.skipped)
-        if self._tally is None:
-            own, nodes = pipe.snapshot()
-            node = self.open_node(pipe, own, nodes)
-            return node if type(pipe).snapshot is snapshot else with_present_seeds(node, pipe)
+            return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
+        if self._tally is None or any(trail.needed is not None for trail in self._trails.values()):
+            return self._now(pipe, waiting)
         skip = self._tally.items - self._emitted_at_mark
-        return with_present_seeds({**self._mark, "skip": skip} if skip else self._mark, pipe)
+        return {**self._mark, "skip": skip} if skip else self._mark
 
-    @staticmethod
-    def open_node(pipe: IterDataPipe[Any], own: dict[str, Any], nodes: list[Node]) -> Node:
-        """Return the node of a pipe in a pass: its own state, and the nodes of its sources that go with it."""
-        node: Node = {"random": pipe.random_state()} if isinstance(pipe, Seeded) else {}
+    def _whole(self, pipe: IterDataPipe[Any]) -> Node:
+        waiting: Waiting = []
+        node = self._now(pipe, waiting)
+        for nodes, place, source in waiting:
+            nodes[place] = capture(source)
+        return node
+
+    def _now(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
+        """Return where the operator stands, whose own attributes are what it remembers after its last item."""
+        node: Node = {}
+        held = vars(pipe)
+        own = {name: attribute.save(held[name]) for name, attribute in type(pipe)._own.items() if attribute.saved}
+        if type(pipe).snapshot is not None:
+            more, nodes = pipe.snapshot()
+            own |= more
+            node["sources"] = nodes
+        else:
+            own |= pipe.get_state()
         if own:
             node["own"] = own
         if pipe.guard.skipped:
             node["skipped"] = pipe.guard.skipped
-        if nodes:
-            node["sources"] = nodes
+        if self._sources and "sources" not in node:
+            self._add_sources(node, waiting)
         return node
 
+    def _add_sources(self, node: Node, waiting: Waiting) -> None:
+        sources = self._sources
+        nodes: list[Node | None] = [None] * len(sources)
+        reads: list[list[int] | None] = [None] * len(sources)
+        passes = [0] * len(sources)
+        usual = [0] * len(sources)
+        for place, source in enumerate(sources):
+            key = id(source)
+            link, trail = self._links[key], self._trails.get(key)
+            passes[place] = link.begun
+            if trail is not None:
+                nodes[place], reads[place] = trail.way_back()
+                usual[place], passes[place] = 1, self._passes_read[key]
+            elif not is_ours(source) or self._is_part(source):
+                waiting.append((nodes, place, source))
+                usual[place] = 1
+            elif (pending := vars(source).get("_handed_down")) is not None:
+                nodes[place] = pending
+                usual[place], passes[place] = 1, link.begun + 1
+            if not is_ours(source):
+                passes[place] = usual[place]  # which cannot tell
+        node["sources"] = nodes
+        if any(reads):
+            node["read"] = reads
+        if passes != usual:
+            node["passes"] = passes
 
-def has_not_begun(pipe: Any) -> bool:
-    """Say whether a pipe of ours is still before its first pass, or before the one that a state tells of."""
-    current: Pass | None = vars(pipe).get("_pass")
-    return hasattr(pipe, "_node") and (current is None or not current.begun)
+    def _is_part(self, source: Any) -> bool:
+        """Say whether the pass over a source of ours, if one has begun, is part of this one."""
+        current: Pass | None = vars(source).get("_pass")
+        return current is not None and current.begun and current.reader == self.number
+
+    def is_done_with(self, source: Any) -> None:
+        """Learn that the pass over a source has ended; if it is read once more, that is another one."""
+        current: Pass | None = vars(source).get("_pass")
+        if current is not None and current.reader == self.number:
+            current.reader = -1
+
+    # Ending
+
+    def freeze(self) -> None:
+        """Keep only what is to be known of where the pass stands: it is given up, or has ended."""
+        for trail in self._trails.values():
+            if trail.needed is not None:
+                trail.needed = trail.oldest
+
+    def let_go(self) -> None:
+        """Close what is read, and let the sources be read by others."""
+        readings, self._readings = self._readings, []
+        for items in readings:
+            with suppress(ValueError):  # a thread is in the middle of an item, and closes it itself
+                items.close()
+        for source in self._sources:
+            take_back(source, self._links[id(source)])
 
 
-def node_at_end(pipe: IterDataPipe[Any], skipped: int) -> Node:
-    """Return the node of a pipe whose pass has ended, in which so many items were skipped."""
-    return {**node_after_pass(pipe), "at": "end", **({"skipped": skipped} if skipped else {})}
+def give(source: Any, link: Link, node: Node | None) -> None:
+    """Tell a source of which pass it is part, and from where it is to go on; those behind others' pipes, too."""
+    if is_ours(source):
+        source._begin_part(link, node)
+        return
+    if isinstance(source, TorchMapDataPipe):
+        for part in walk(source, stop=is_ours):
+            if (guard := vars(part).get("guard")) is not None:
+                guard.take_up()
+        return
+    seeds = iter((node or {}).get("seeds", ()))
+    for part in walk(source, stop=is_ours):
+        if is_ours(part):
+            part._begin_part(Link(link.reader, link.path, link.depth, link.begun), None)
+        elif hasattr(type(part), "set_seed"):
+            part.set_seed(next(seeds, None) or seed_of_others(part, link.next_path()))
+    if node and "state" in node:
+        source.load_state_dict(node["state"])
 
 
-def snapshot(self: IterDataPipe[Any]) -> tuple[dict[str, Any], list[Node]]:
-    """Return `get_state()`, and the states of the sources that go with it: where they stand now.
+@contextmanager
+def first_pass_over(source: Any) -> Iterator[None]:
+    """Let a source be read, by what is no iterable pipe, as in the first pass over the chain."""
+    link = Link(0, FIRST_PASS, 0, 0)
+    give(source, link, None)
+    try:
+        yield
+    finally:
+        take_back(source, link)
 
-    An operator that reads ahead returns earlier states of its sources, and its own to match.
-    """
-    return self.get_state(), [capture(source) for source in self._pass.sources] if self._pass is not None else []
+
+def take_back(source: Any, link: Link) -> None:
+    """Let a source be read by others than a pass that has ended."""
+    parts = [source] if is_ours(source) else walk(source, stop=is_ours)
+    for part in parts:
+        if (found := vars(part).get("_link")) is not None and found.reader == link.reader:
+            del vars(part)["_link"]
+
+
+def _seeds_of_others(source: Any) -> Node | None:
+    """Return a node with the seeds with which others' pipes begin a pass."""
+    if is_ours(source) or isinstance(source, TorchMapDataPipe):
+        return None
+    parts: Iterator[Any] = walk(source, stop=is_ours)
+    seeds = [vars(part).get("_seed") for part in parts if not is_ours(part) and hasattr(type(part), "set_seed")]
+    return {"seeds": seeds} if seeds else None
 
 
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
     replace_live_iterator(pipe)
-    if pipe._pass is not None and pipe._pass.resumes:
-        catch_up(pipe)
     pipe._iterator_made()
     current = Pass()
     pipe._pass = current
@@ -181,6 +380,7 @@ def _deliver(
         current.ended = True
     except Replaced:
         close(own)
+        current.let_go()
         own = counted = item = None
         yield  # the answer to throw(); whoever holds this iterator is told at the next step
         raise RuntimeError(
@@ -193,6 +393,7 @@ def _deliver(
         shorten_traceback(error, _deliver.__code__)
         raise
     except GeneratorExit:
+        current.freeze()
         raise
     except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
         current.error = repr(error)
@@ -201,18 +402,8 @@ def _deliver(
         raise
     finally:
         close(own)
+        current.let_go()
         own = counted = None  # an error's traceback keeps this frame, which must not keep the sources open
-        if current.ended and current.resumes:
-            catch_up(pipe)
-
-
-def catch_up(pipe: IterDataPipe[Any]) -> None:
-    """Let the pass over a chain that follows a resumed one begin as though that had been read at one go."""
-    branches: list[Any] = [part for part in walk(pipe, stop=is_branch) if is_branch(part)]
-    others_read = [branch for branch in branches if branch.source.is_being_read()]
-    for part in walk(pipe, stop=lambda part: any(part is branch for branch in others_read)):
-        if isinstance(part, Seeded):
-            part.catch_up()
 
 
 def is_live(pipe: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from . import state as state_module
+from . import reading as reading_module
 from .probes import Maker, agree, as_plain, read, seeded
 from .seeds import seed_graph
 from .sharding import apply_sharding, sharding_points
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _EPOCHS = 8
-_SHARES = {"as usual": state_module.SNAPSHOT_SHARE, "at every chance": float("inf"), "as seldom as possible": 1e-15}
+_SHARES = {"as usual": reading_module.SNAPSHOT_SHARE, "at every chance": float("inf"), "as seldom as possible": 1e-15}
 """The shares of the time that snapshots may cost, which decide how often they are taken."""
 
 
@@ -84,12 +84,12 @@ def resumed_again_and_again(make: Maker) -> None:
 
 @contextlib.contextmanager
 def _snapshots(share: float) -> Iterator[None]:
-    usual = state_module.SNAPSHOT_SHARE
-    state_module.SNAPSHOT_SHARE = share
+    usual = reading_module.SNAPSHOT_SHARE
+    reading_module.SNAPSHOT_SHARE = share
     try:
         yield
     finally:
-        state_module.SNAPSHOT_SHARE = usual
+        reading_module.SNAPSHOT_SHARE = usual
 
 
 def _as_json(state: Any) -> str:

@@ -1,19 +1,41 @@
-"""Random numbers that a chain can repeat: one seed for a chain, another for each pipe and each pass."""
+"""Random numbers that a chain can repeat: one seed for a chain, another for each pipe and each pass.
+
+Which pass it is comes from above. The pipe that is read counts its passes, the epochs, and each reader tells its
+sources of which pass of its own theirs are part; a reader that reads a source again tells how often. So no pipe has to
+remember what became of its earlier passes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count, islice
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
 from .graph import DataPipe, walk
+from .own import own
 
-__all__ = ["Seeded", "derive_seed", "seed_graph", "set_seeds", "uniform_draws", "upcoming_seeds"]
+__all__ = ["FIRST_PASS", "Path", "Seeded", "derive_seed", "seed_graph", "seed_of_others", "uniform_draws"]
 
 _BLOCK = 1024
+
+
+class Path(NamedTuple):
+    """Which pass it is."""
+
+    epoch: int
+    """The number of the pass over the pipe at the end of the chain."""
+    again: int = 0
+    """What tells the passes apart of which several are part of that one; 0 for the first."""
+
+    def next(self, reader: int, times: int) -> Path:
+        """Return the path of a pass that the reader so many steps before the chain's end begins after `times` others."""
+        return self._replace(again=derive_seed(self.again, reader, times)) if times else self
+
+
+FIRST_PASS = Path(0)
 
 
 def derive_seed(*parts: int) -> int:
@@ -50,7 +72,7 @@ def uniform_draws(seed: int, start: int = 0) -> Iterator[float]:
 class Seeded:
     """What a pipe that draws random numbers is, besides a pipe.
 
-    Each pass has a seed of its own, `pass_seed`, derived from the pipe's seed and the number of the pass. Where no seed
+    Each pass has a seed of its own, `pass_seed`, derived from the pipe's seed and from which pass it is. Where no seed
     was set, torch's generator draws it when it is first needed, so that `torch.manual_seed` governs it; it is part of
     every state, so that the passes after a resumed one are the same too.
 
@@ -65,88 +87,71 @@ class Seeded:
     >>> ps.check_operator(lambda: Dropper(ps.iter.IterableWrapper(range(20)), 0.5))
     """
 
-    pass_seed: int = 0
+    pass_seed: int = own(0)
     _seed: int | None = None
-    _passes: int = 0
-    _furthest: int = 0
+    _first_epoch: int | None = None
+    """The epoch that counts as the first, since the seed was set; None where that is still to come."""
 
     def set_seed(self, seed: int) -> Self:
         """Fix the random order of this pipe: the passes from here on are a function of `seed`."""
-        self._seed, self._passes, self._furthest = int(seed), 0, 0
+        self._seed, self._first_epoch = int(seed), None
         return self
 
-    def upcoming_pass_seed(self) -> int:
-        """Return the seed that the next pass will have; asking for it fixes it."""
-        return derive_seed(self._base_seed(), self._passes)
-
-    def begin_random_pass(self) -> None:
+    def begin_random_pass(self, path: Path) -> None:
         """Take up the seed of a new pass."""
-        self.pass_seed = self.upcoming_pass_seed()
-        self._passes += 1
+        if self._first_epoch is None:
+            self._first_epoch = path.epoch
+        again = (path.again,) if path.again else ()
+        self.pass_seed = derive_seed(self._base_seed(), path.epoch - self._first_epoch, *again)
 
     def random_state(self) -> dict[str, Any]:
-        """Return, as plain data, the seed and how many passes have begun."""
-        return {"seed": self._base_seed(), "passes": self._passes}
+        """Return, as plain data, what the seeds of all passes to come follow from."""
+        return {"seed": self._base_seed(), "first_epoch": self._first_epoch}
 
     def set_random_state(self, state: dict[str, Any]) -> None:
         """Take up what `random_state` gave."""
-        self._furthest = max(state["passes"], self._furthest if state["seed"] == self._seed else 0)
-        self._seed, self._passes = state["seed"], state["passes"]
-        self.pass_seed = derive_seed(self._base_seed(), self._passes - 1)
-
-    # A pass that goes on from a state may stand before passes that had begun by then, and not come as far again.
-
-    def furthest_state(self) -> dict[str, Any]:
-        """Return the random state that the pass after a resumed one is to follow, and not repeat."""
-        state = self.random_state()
-        return {**state, "passes": max(state["passes"], self._furthest)}
-
-    def forget_furthest(self) -> None:
-        """Learn that another state is to be loaded."""
-        self._furthest = 0
-
-    def catch_up(self) -> None:
-        """Learn that the resumed pass has ended."""
-        self._passes = max(self._passes, self._furthest)
+        self._seed, self._first_epoch = state["seed"], state["first_epoch"]
 
     def _base_seed(self) -> int:
         if self._seed is None:
-            self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
+            self._seed = _drawn_seed()
         return self._seed
 
 
-def upcoming_seeds(pipe: Any) -> dict[str, Any]:
-    """Return, as plain data, what the order of a pipe's next pass follows from; empty where that is not random.
-
-    Other libraries' pipes are given a seed for that where they have none, as torch's own would draw one.
-    """
-    if isinstance(pipe, Seeded):
-        return pipe.random_state()
-    if not hasattr(type(pipe), "set_seed"):
-        return {}
-    seed = vars(pipe).get("_seed")
-    if seed is None:
-        seed = int(torch.empty((), dtype=torch.int64).random_().item())
-        pipe.set_seed(seed)
-    return {"set_seed": seed}
+def _drawn_seed() -> int:
+    return int(torch.empty((), dtype=torch.int64).random_().item())
 
 
-def set_seeds(pipe: Any, seeds: dict[str, Any]) -> None:
-    """Give a pipe what `upcoming_seeds` or its `random_state` returned."""
-    if isinstance(pipe, Seeded):
-        pipe.set_random_state(seeds)
-    else:
-        pipe.set_seed(seeds["set_seed"])
-
-
-def seed_graph(pipe: DataPipe, seed: int, shard: int = 0) -> None:
+def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | None = None) -> None:
     """Seed every pipe of a chain that has `set_seed`, torch's own and others' included.
 
     A pipe's seed depends on its place in the chain. Above (that is, before) a sharding point all shards get the
-    same seeds, since they must agree on the stream they divide; below it each shard gets seeds of its own.
+    same seeds, since they must agree on the stream they divide; below it each shard gets seeds of its own. The next
+    epoch is the first under these seeds, unless `first_epoch` says which one is.
     """
     pipes = list(walk(pipe))
     shared = {id(above) for point in pipes if hasattr(type(point), "apply_sharding") for above in walk(point)}
     for place, step in enumerate(pipes):
         if hasattr(type(step), "set_seed"):
-            step.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
+            own_seed = derive_seed(seed, place, 0 if id(step) in shared else shard + 1)
+            step.set_seed(own_seed)
+            if isinstance(step, Seeded):
+                step._first_epoch = first_epoch
+            else:
+                vars(step)["_seed_of_chain"] = own_seed
+
+
+def seed_of_others(pipe: Any, path: Path) -> int:
+    """Return the seed of a new pass over a pipe of another library, which keeps a seed for one pass only."""
+    given, of_chain = vars(pipe).get("_seed"), vars(pipe).get("_seed_of_chain")
+    if given is not None and given != of_chain:
+        return int(given)  # its user has set it
+    if of_chain is None:
+        of_chain = vars(pipe)["_seed_of_chain"] = _drawn_seed()
+    return derive_seed(of_chain, *path)
+
+
+def seeds_of(pipe: DataPipe) -> list[int]:
+    """Return the seeds from which those of all passes over a chain follow."""
+    parts: Iterator[Any] = walk(pipe)
+    return [part._base_seed() for part in parts if isinstance(part, Seeded)]

@@ -1,31 +1,153 @@
 """One stream read through several pipes, its branches.
 
 A `Splitter` reads the source, and deals each item to the branches that get it, where it waits until it is read. Items
-are numbered as they come from the source, and a branch stands at a number. Passes over the branches that read one pass
-over the source are a generation: a branch that begins a pass joins the generation under way, unless it has read in it
-before; then a new generation begins, and those who still read in the old one are told.
+are numbered as they come from the source, and a branch stands at a number. Passes over the branches with one path are
+a generation, and read one pass over the source: the branch that is read first begins it. A pass with another path, or
+another one with the same, begins a new generation; then those who still read in the old one are told.
 
-A state is a branch's own: the source's state at some number, and the number at which the branch stands. On resuming,
-the branch that is read first begins the source there; one that stands before that begins it once more. So it
-does not matter when which branch was asked, or whether all are read on. What makes two states one of the same
-generation is that the seeds were the same when it began: the source gives the same items then.
+A state is a branch's own: the number at which it stands, and a state of the source from which all branches can go on.
+On resuming, the branch that is read first begins the source there. One that stands before that begins it once more.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from itertools import count
+from math import inf
+from typing import Any, TypeVar
 
 from .base import IterDataPipe
-from .branches import Branch
-from .generations import Entry, Generation, Waiting
-from .iteration import Pass, is_live, replace_live_iterator
+from .iteration import Link, replace_live_iterator
 from .notes import say_where
-from .state import Node, Trail, node_before_pass, with_present_seeds
+from .own import own
+from .reading import Node, Waiting, capture
+from .seeds import Path
 
-__all__ = ["Entry", "Splitter", "Waiting"]
+__all__ = ["Branch", "Entry", "Queue", "Splitter"]
+
+T = TypeVar("T")
+
+Entry = tuple[int, Any]
+"""An item, after its number."""
+
+_numbers = count()
+
+
+class Queue:
+    """What waits for one branch. Its branch alone holds it, so that nothing waits for one that is gone."""
+
+    __slots__ = ("__weakref__", "entries", "number", "since", "takes_from")
+
+    def __init__(self, number: int, since: float) -> None:
+        self.number = number
+        """The branch's."""
+        self.since = since
+        """The number of the item from which on the branch has missed nothing."""
+        self.takes_from = since
+        """The number of the first item that is to be added; those before it are here, or are not wanted."""
+        self.entries: deque[Entry] = deque()
+
+    def place(self, dealt: int) -> int:
+        """Return the number of the first item that the branch has still to get, where all before `dealt` were dealt.
+
+        Right for the thread that reads the branch, while another deals; others may get a number too low.
+        """
+        try:
+            return self.entries[0][0]
+        except IndexError:
+            takes_from = self.takes_from
+            return dealt if takes_from == inf else max(dealt, int(takes_from))  # given up, perhaps, a moment ago
+
+    def skip_to(self, place: int) -> None:
+        """Leave out what comes before a number."""
+        while self.entries and self.entries[0][0] < place:
+            self.entries.popleft()
+        self.takes_from = max(self.takes_from, place)
+        self.since = place
+
+    def give_up(self) -> None:
+        """Take no more items. It may be there for long: the traceback of an error holds it."""
+        self.since = self.takes_from = inf
+        self.entries.clear()
+
+
+class _Generation:
+    """One pass over the source, and those over the branches that read it. It is held by the branches alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = next(_numbers)
+        self.path = path
+        self.joined: set[int] = set()
+        """The branches of which there have been iterators."""
+        self.gone: set[int] = set()
+        """Those whose passes have ended or were given up."""
+        self.queues: dict[int, weakref.ref[Queue]] = {}
+        self.items: Iterator[Any] | None = None
+        self.dealt = 0
+        self.over = self.ended = False
+        self._room = 0
+        self._error: BaseException | None = None
+
+    def readers(self) -> list[Queue]:
+        """Return what waits for each branch that is there and may read on."""
+        found = [reference() for reference in [*self.queues.values()]]
+        return [queue for queue in found if queue is not None and queue.takes_from < inf]
+
+    def queue_for(self, number: int) -> Queue:
+        """Return what is to wait for a branch."""
+        queue = Queue(number, 0 if self.items is None else self.dealt)
+        self.queues[number] = weakref.ref(queue)
+        self._room = 0
+        return queue
+
+    def end(self) -> None:
+        """Be over. Who still reads asks for more, since nothing is there any more, and is told."""
+        self.over = True
+        for queue in self.readers():
+            queue.entries.clear()
+
+    def pull(self, deal: Callable[[Any, dict[int, weakref.ref[Queue]]], int]) -> bool:
+        """Pull one item and deal it, or return False where there is none."""
+        if self._error is not None:
+            raise (
+                self._error
+                if isinstance(self._error, (Exception, SystemExit))  # a process that is to end is, for all who read
+                else RuntimeError(f"the pass over the source of these branches ended in {self._error!r}")
+            )
+        if self.items is None or self.ended:
+            return False
+        try:
+            dealt = next(self.items)
+        except StopIteration:
+            self.ended = True
+            return False
+        except BaseException as error:
+            self._error = error
+            raise
+        self.dealt = deal(dealt, self.queues) + 1  # after it waits: who finds nothing waiting stands here
+        return True
+
+    def find_room(
+        self, reader: Queue, size: int, number_waiting: Callable[[Iterable[int]], int]
+    ) -> tuple[int, int] | None:
+        """Take the room of one item in a buffer; if there is none, return the slowest branch and how much waits for it.
+
+        How many items wait is found out only when there may be too many.
+        """
+        self._room -= 1
+        if self._room >= 0:
+            return None
+        waiting = {each.number: len(each.entries) for each in self.readers() if each is not reader}
+        self._room = size - number_waiting(waiting.values())
+        return None if self._room >= 0 else max(waiting.items(), key=lambda pair: pair[1])
+
+    def oldest(self) -> int:
+        """Return the number of the first item that a branch has still to get."""
+        dealt = self.dealt
+        return min((queue.place(dealt) for queue in self.readers()), default=dealt)
 
 
 class Splitter(IterDataPipe[Any]):
@@ -37,9 +159,11 @@ class Splitter(IterDataPipe[Any]):
     """
 
     holds_items = False
-    transient = ("_known", "_generation", "_last_node", "_lock", "_start")
+    transient = ("_known", "_generation", "_lock", "_places")
     source: IterDataPipe[Any]
     buffer_size: int
+    gone: set[int] = own(set, save=sorted)
+    """The branches whose passes have ended or were given up: nothing waits for them."""
 
     def branches(self, number: int) -> list[Branch[Any]]:
         """Return that many new branches."""
@@ -47,13 +171,13 @@ class Splitter(IterDataPipe[Any]):
 
     # What a subclass defines
 
-    def deal(self, dealt: Any, waiting: dict[int, weakref.ref[Waiting]]) -> int:
+    def deal(self, dealt: Any, queues: dict[int, weakref.ref[Queue]]) -> int:
         """Add one item of `__iter__` to what waits for the branches that get it, and return the item's number."""
         number: int = dealt[0]
-        for reference in waiting.values():
-            each = reference()
-            if each is not None and number >= each.takes_from:
-                each.entries.append(dealt)
+        for reference in queues.values():
+            queue = reference()
+            if queue is not None and number >= queue.takes_from:
+                queue.entries.append(dealt)
         return number
 
     def number_waiting(self, numbers: Iterable[int]) -> int:
@@ -75,31 +199,17 @@ class Splitter(IterDataPipe[Any]):
 
     def numbered(self) -> Iterator[Entry]:
         """Return the source's items, each after its number."""
-        generation = self._live()
-        trail = Trail(self.source, self._oldest)
-        if generation is not None:
-            generation.trail = (trail, self._start)
-        return enumerate(trail, self._start)
-
-    def skipped_at(self, number: int) -> None:
-        """Learn that the item with a number was skipped, so that it is not counted twice after resuming."""
+        items = self.read(self.source)
+        items.keep_from(self._oldest)
         generation = self._live()
         if generation is not None:
-            generation.skip(number)
+            generation.gone.update(self.gone)
+            self.gone = generation.gone
+        return iter(items)
 
     def _oldest(self) -> int:
-        generation = self._live()  # which the trail must not keep, since it is of the generation
+        generation = self._live()  # which the pass must not keep
         return 0 if generation is None else generation.oldest()
-
-    def reset(self) -> None:
-        self._start = 0
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._start = state["at"]
-        self.guard.skipped -= state.get("skipped_since", 0)
-
-    def _take_node(self, node: Node | None) -> None:
-        """Nothing: a branch that begins a pass brings the node along, and may find that the source is in a pass."""
 
     # Which passes belong together
 
@@ -107,130 +217,107 @@ class Splitter(IterDataPipe[Any]):
         """Learn of a branch, without keeping it."""
         if "_known" not in vars(self):
             self._known: weakref.WeakValueDictionary[int, Branch[Any]] = weakref.WeakValueDictionary()
-            self._generation: weakref.ref[Generation] | None = None
-            self._last_node: Node = {}
+            self._generation: weakref.ref[_Generation] | None = None
+            self._places: dict[int, int] = {}
             # Reentrant, since a source that reads from its own branch should find an error and not wait for itself.
             self._lock = threading.RLock()
         self._known[branch.number] = branch
 
-    def _live(self) -> Generation | None:
+    def _live(self) -> _Generation | None:
         generation = self._generation() if self._generation is not None else None
         return None if generation is None or generation.over else generation
 
-    def has_left(self, branch: Branch[Any]) -> bool:
-        """Say whether a branch had been read in the generation under way before the state that it goes on from."""
-        generation = self._live()
-        return generation is not None and branch.number in generation.left
-
-    def is_being_read(self) -> bool:
-        """Say whether there is an iterator of a branch that can be read on."""
-        return any(map(is_live, [*self._known.values()]))
-
-    def is_replaced(self, joined: weakref.ref[Generation] | None) -> bool:
-        """Say whether another generation has followed that which a branch had joined."""
-        live = self._live()
-        return live is not None and (joined is None or joined() is not live)
-
-    def join(self, branch: Branch[Any]) -> None:
+    def join(self, branch: Branch[Any], path: Path) -> None:
         """Let a branch, of which an iterator was made, be one of those that read; in a new generation if need be."""
         with self._lock:
             generation = self._live()
-            has_read = self.has_left(branch) and not branch.goes_on()
-            if generation is None or branch.number in generation.joined or has_read:
-                generation = self._begin_generation()
-            self._add(branch, generation)
-            if branch.waiting is None:
-                branch.waiting, branch.generation = generation.let_wait(branch.number, generation.dealt), generation
+            if generation is None or generation.path != path or branch.number in generation.joined:
+                generation = self._begin_generation(path)
+            generation.joined.add(branch.number)
+            if branch.queue is None:
+                branch.queue, branch.generation = generation.queue_for(branch.number), generation
+            branch.joined = generation.number
 
-    def end(self, branch: Branch[Any]) -> None:
-        """End the generation under way if a branch has joined it: the branch is to begin another pass."""
-        with self._lock:
-            generation = self._live()
-            if generation is not None and branch.number in generation.joined:
-                self._end(generation)
-
-    def read_again(self, branch: Branch[Any], node: Node) -> None:
-        """Let a branch that has read in the generation under way go back in it, to where a node says."""
+    def read_again(self, branch: Branch[Any]) -> None:
+        """Let a branch that has read in the generation under way be read once more in it."""
         with self._lock:
             replace_live_iterator(branch)
             generation = self._live()
             if generation is not None:
                 generation.joined.discard(branch.number)
-            branch.go_on_from(node)
 
-    def _begin_generation(self) -> Generation:
-        earlier = self._live()
-        if earlier is not None:
-            self._end(earlier)
-        generation = Generation()
+    def end_generation(self) -> None:
+        """End the generation under way: all branches are to begin another pass."""
+        with self._lock:
+            generation = self._live()
+            if generation is not None:
+                generation.end()
+                replace_live_iterator(self)
+
+    def _begin_generation(self, path: Path) -> _Generation:
+        self.end_generation()
+        generation = _Generation(path)
         self._generation = weakref.ref(generation)
         for branch in [*self._known.values()]:
-            branch.waiting, branch.generation = generation.let_wait(branch.number, 0), generation
-            if earlier is not None:
-                branch.forget_to_join()
+            branch.queue, branch.generation = generation.queue_for(branch.number), generation
         return generation
 
-    def _add(self, branch: Branch[Any], generation: Generation) -> None:
-        generation.joined.add(branch.number)
-        generation.left.discard(branch.number)
-        branch.joined = self._generation
+    def _begin_part(self, link: Link, node: Node | None) -> None:
+        """Nothing: which pass over the source is wanted, a branch says that is read."""
 
-    def _end(self, generation: Generation) -> None:
-        generation.end()
-        replace_live_iterator(self)
+    def _forget_passes(self) -> None:
+        self.end_generation()
+        self._places.clear()
+        super()._forget_passes()
+
+    def expect_at(self, branch: Branch[Any], place: int) -> None:
+        """Learn where a branch is to go on: nothing is to wait for it before that."""
+        self._places[branch.number] = min(place, self._places.get(branch.number, place))
 
     # Reading
 
-    def begin(self, branch: Branch[Any], place: int, node: Node | None) -> tuple[Generation, Waiting]:
-        """Let a branch read on from a number, with a node of this pipe from which it can be reached, or afresh."""
+    def begin(self, branch: Branch[Any], node: Node | None) -> tuple[_Generation, Queue]:
+        """Let a branch read on from its place, with a node of this pipe from which it can be reached, or afresh."""
         with self._lock:
-            generation, waiting = branch.generation, branch.waiting
-            if generation is None or waiting is None or self.is_replaced(branch.joined):
+            generation, queue = branch.generation, branch.queue
+            if generation is None or queue is None or generation.over or generation.number != branch.joined:
                 raise self._replaced(branch)
-            own = (node or {}).get("own")
-            if own and generation.begun_from is not None and own.get("seeds", {}) != generation.begun_from:
-                # Its place is one in another order of the items.
-                self._add(branch, self._begin_generation())
-                return self.begin(branch, place, node)
-            if generation.begun_from is None:
-                start = self._begin_source(generation, node)
+            if generation.items is None:
+                self._begin_source(generation, node)
+                start = generation.dealt
                 for each in generation.readers():
-                    each.since = each.takes_from = start
-            elif place < waiting.since or (generation.items is None and not generation.ended):
+                    if each.number in generation.gone and each.number not in generation.joined:
+                        each.give_up()
+                    else:
+                        each.since = each.takes_from = max(start, self._places.get(each.number, start))
+                self._places.clear()
+            if branch.place < queue.since:
                 for each in generation.readers():
                     each.takes_from = max(each.takes_from, generation.dealt)
-                waiting.entries.clear()
-                waiting.takes_from = place
-                self._begin_source(generation, node if own else generation.begun_from or None)
-            waiting.skip_to(place)
-            generation.read.add(branch.number)
-            return generation, waiting
+                queue.entries.clear()
+                queue.takes_from = branch.place
+                self._begin_source(generation, node)
+            queue.skip_to(branch.place)
+            return generation, queue
 
-    def _begin_source(self, generation: Generation, node: Node | None) -> int:
-        """Begin a pass over the source from a node of this pipe, and return the number of its first item."""
-        super()._take_node(node)
-        own = (node or {}).get("own", {})
-        if own:
-            generation.begun_from = own.get("seeds", {})
-            generation.left = {*own["read"]} - generation.joined
-            for branch in [*self._known.values()]:
-                if branch.number in generation.left:
-                    branch.waiting = branch.generation = None
-        elif generation.begun_from is None:
-            generation.begun_from = node or node_before_pass(self)
-        generation.go_on(iter(self), own.get("at", 0))
-        return generation.dealt
+    def _begin_source(self, generation: _Generation, node: Node | None) -> None:
+        """Begin a pass over the source where a node of this pipe says."""
+        super()._begin_part(Link(0, generation.path, 0, 0), node)
+        generation.gone.update((node or {}).get("own", {}).get("gone", ()))
+        reads = (node or {}).get("read")
+        generation.items, generation.ended = iter(self), False
+        generation.dealt = reads[0][1] if reads else 0
 
-    def pull(self, branch: Branch[Any], generation: Generation, waiting: Waiting) -> bool:
+    def pull(self, branch: Branch[Any], generation: _Generation, queue: Queue) -> bool:
         """Pull from the source until something waits for a branch, and say whether it does; or there is no more."""
         with self._lock:
-            while not waiting.entries:
+            while not queue.entries:
                 if generation.over:
                     raise self._replaced(branch)
                 if not generation.pull(self.deal):
                     return False
                 if self.buffer_size >= 0:
-                    found = generation.find_room(waiting, self.buffer_size, self.number_waiting)
+                    found = generation.find_room(queue, self.buffer_size, self.number_waiting)
                     if found is not None:
                         raise self._full(branch, *found)
             return True
@@ -251,20 +338,105 @@ class Splitter(IterDataPipe[Any]):
         say_where(error, self)
         return error
 
+
+class Branch(IterDataPipe[T]):
+    """Yield what a splitter deals to one of its branches."""
+
+    holds_items = False
+    is_one_of_several = True
+    transient = ("queue", "generation", "joined", "_left", "_begins_from")
+    source: Splitter
+    place: int = own(0)
+    """The number of the first item to be handed out, when a pass goes on from a state."""
+
+    def __init__(self, source: Splitter, number: int) -> None:
+        self.source = source
+        self.number = number
+        self._prepare()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if "number" in state:  # as in every copy, but not where torch only looks for the pipes
+            self._prepare()
+
+    def _prepare(self) -> None:
+        self.queue: Queue | None = None
+        self.generation: _Generation | None = None
+        self.joined = -1
+        """The number of the generation that the last iterator has joined."""
+        self._left: Node | None = None
+        """Where it stood when the pass was given up."""
+        self._begins_from: Node | None = None
+        self.source.know(self)
+
+    def __iter__(self) -> Iterator[T]:
+        source, convert = self.source, self.source.conversion(self.number)
+        generation, queue = source.begin(self, self._begins_from)
+        entries = queue.entries
+        try:
+            while entries or source.pull(self, generation, queue):
+                try:
+                    _, item = entries.popleft()
+                except IndexError:
+                    continue  # a new generation took it back, which pull tells
+                yield item if convert is None else self._converted(convert, item)
+        except GeneratorExit:
+            # Where it stood stays known, though nothing waits for it any more.
+            self._left = None if generation.over else self._now(generation, queue, [capture(source)])
+            raise
+        finally:
+            queue.give_up()
+            generation.gone.add(self.number)
+            if self.queue is queue:
+                self.queue = self.generation = None
+
+    def _converted(self, convert: Callable[[Any], T], item: Any) -> T:
+        try:
+            return convert(item)
+        except Exception as error:
+            say_where(error, self.source, item)
+            raise
+
+    def __len__(self) -> int:
+        return self.source.length(self.number)
+
+    def _iterator_made(self) -> None:
+        link: Link | None = vars(self).get("_link")
+        self.source.join(self, Path(self._epoch) if link is None else link.next_path())
+
     # State
 
-    def node_from(self, own: dict[str, Any], state: Node) -> Node:
-        """Return the node of this pipe at a way back: one object for all the branches that ask at one moment."""
-        node = Pass.open_node(self, own, [state])
-        if node != self._last_node:
-            self._last_node = node
-        return self._last_node
+    def _stands(self, waiting: Waiting) -> Node | None:
+        current = self._pass
+        if current is None or not current.begun or current.ended or current.error is not None:
+            return super()._stands(waiting)
+        generation, queue = self.generation, self.queue
+        if self._left is not None:
+            return self._left
+        if generation is None or queue is None or generation.number != self.joined:
+            return None  # another generation has begun
+        nodes: list[Node | None] = [None]
+        waiting.append((nodes, 0, self.source))
+        return self._now(generation, queue, nodes)
 
-    def node_of_coming_pass(self, branch: Branch[Any]) -> Node:
-        """Return the node of a branch before a pass of the generation under way; empty where a new one is to begin."""
-        generation = self._live()
-        if generation is None or generation.begun_from is None or self.has_left(branch):
-            return {}
-        if branch.number in generation.joined and branch.has_begun():
-            return {}
-        return with_present_seeds({"at": "start", "sources": [generation.begun_from]}, branch)
+    @staticmethod
+    def _now(generation: _Generation, queue: Queue, nodes: list[Node | None]) -> Node:
+        return {"own": {"place": queue.place(generation.dealt)}, "sources": nodes}
+
+    def _pop_node(self) -> Node:
+        node = super()._pop_node()
+        self._left, self._begins_from = None, next(iter(node.get("sources", ())), None)
+        if node.get("at") == "end" and self.queue is not None and self.generation is not None:
+            self.queue.give_up()
+            self.generation.gone.add(self.number)
+            self.queue = self.generation = None
+        return {name: value for name, value in node.items() if name != "sources"}
+
+    def _forget_passes(self) -> None:
+        super()._forget_passes()
+        self.queue = self.generation = self._left = None
+        self.joined = -1
+
+    def _is_to_go_on_from(self, node: Node) -> None:
+        if "own" in node:
+            self.source.expect_at(self, node["own"].get("place", 0))

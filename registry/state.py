@@ -1,393 +1,384 @@
-"""The state of a chain: taking it between two items, and going on from it.
+"""The state of a chain, as plain data: taking it between two items, and going on from it.
 
-A node describes one pipe and nests the nodes of its sources. What it holds depends on where the pipe is:
+A state says in which epoch the chain is, what the seeds of its passes follow from, and where each step stands. The
+steps are listed, each after those that it reads from, and name these by their numbers: so a state is as flat for five
+thousand steps as for five, and what several steps read from stands in it once. What a step has in the list:
 
-- before a pass: nothing, or the seeds of the coming pass, `at` the start
-- in a pass, operator without hidden items: its own small state and where its sources stand
-- in a pass, operator that holds items: where its sources stood at its last mark, and how many items of its own
-  it has handed out since; resuming runs it again from there and drops those
-- after a pass: that it stands `at` the end, and the seeds of the coming pass
-
-Where a source is shared by several branches, each branch's node nests the source's as the branch needs it, so that it
-can be read on alone. What is one object in several places of a node is saved once.
+- `own`: what the operator remembers, as it is after the last item handed out, or at an earlier mark
+- `skip`: how many items were handed out since that mark, which are made again and left out
+- `sources`: for each source the step where it goes on; null where its pass has not begun
+- `read`: for each source that was read ahead of what was handed out, the number of its item at that step, of the oldest
+  one still needed, and maybe of the next one to be pulled
+- `passes`: for each source, how many passes over it have begun, where that is not plain
+- `at`: "end" where the pass has ended
+- `skipped`: how many items were left out since they failed
 """
 
 from __future__ import annotations
 
 import difflib
-import itertools
+import functools
+import hashlib
+import inspect
 import math
-import time
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterator, Sized
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from .folding import fold, unfold
+from torch.utils.data import get_worker_info
+
+from .display import step as shown
 from .graph import DataPipe, sources_of, walk
-from .seeds import Seeded, set_seeds, upcoming_seeds
-from .torch_pipes import TorchMapDataPipe
+from .iteration import Link, give, is_ours, replace_live_iterator
+from .reading import Node, capture
+from .seeds import Path, Seeded
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
 __all__ = [
-    "SNAPSHOT_SHARE",
-    "Node",
-    "Pace",
-    "Tally",
-    "Trail",
-    "can_capture",
-    "capture",
     "chain_shape",
+    "check_state",
+    "expect_plain",
+    "flatten",
     "hand_down",
-    "node_of_repetition",
-    "take_seeds",
+    "header",
+    "load",
+    "load_place",
+    "node_in",
+    "place_of",
+    "state_of",
 ]
 
-T = TypeVar("T")
-Node = dict[str, Any]
+VERSION = 2
 
-VERSION = 1
-SNAPSHOT_SHARE = 0.01
-"""The share of the running time that taking snapshots of sources may take, all who take them together.
+Steps = list[Node]
+"""The nodes of a chain, each after those of its sources, which it names by their numbers."""
 
-What they cost is to stay below 2 %, and there is more to it than their own time: others wait for them meanwhile, and
-find the caches cold after them.
-"""
-_COST_OF_THE_FIRST = 1e-5
-"""Seconds that the first snapshot of a pass is taken to cost, until it is known."""
-_MOST_SNAPSHOTS = 512
-"""More than a trail keeps: an item that is never done with would have them pile up."""
+_MOST_LINES = 40
+"""Lines of a difference that are shown."""
 
 
-class Tally:
-    """Count the items of an iterator at the speed of C: `compress` takes one number for each item it lets through."""
+def state_of(pipe: IterDataPipe[Any], after_the_end: bool | None = None) -> dict[str, Any]:
+    """Return the state of a chain.
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-
-    def follow(self, iterator: Iterable[T]) -> Iterator[T]:
-        """Return an iterator over the same items that counts them here."""
-        return itertools.compress(iterator, self._numbers)
-
-    @property
-    def items(self) -> int:
-        """How many items went by. Its repr is the only public way to read a counter without moving it."""
-        return int(repr(self._numbers).removeprefix("count(").removesuffix(")")) - 1
-
-
-_taking_snapshots: weakref.WeakSet[Pace] = weakref.WeakSet()
-
-
-class Pace:
-    """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time.
-
-    The paces of a process share that: of the passes of twelve shards, each may spend a twelfth. The clock is looked at
-    when as many items have gone by as should take that long, and at twice as many at most, as the first may have been
-    the slow ones.
+    After the end of a pass comes a new one, but not in a worker of torch's loaders, which begin passes themselves.
     """
-
-    def __init__(self, at_least: int = 1) -> None:
-        self._at_least = self._step = at_least
-        self._items = 0
-        self._since = time.perf_counter()
-        self._rest = self._rest_after(_COST_OF_THE_FIRST)
-
-    @property
-    def step(self) -> int:
-        """After how many items from the last snapshot on the next may be due."""
-        return self._step
-
-    @property
-    def items_to_go(self) -> int:
-        """After how many items from now on the next snapshot may be due."""
-        return max(self.step - self._items, 1)
-
-    def due(self, items: int = 1) -> bool:
-        """Count one item, or several, and say whether a snapshot should be taken now."""
-        self._items += items
-        if self._items >= self.step:
-            self._look_at_the_clock()
-        return self._items >= self.step
-
-    def taken(self, started: float) -> None:
-        """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
-        now = time.perf_counter()
-        _taking_snapshots.add(self)
-        self._rest = self._rest_after(now - started)
-        self._step = self._items_in(self._rest, started - self._since)
-        self._items, self._since = 0, now
-
-    def _look_at_the_clock(self) -> None:
-        rested = time.perf_counter() - self._since
-        if rested < self._rest:
-            self._step = self._items + self._items_in(self._rest - rested, rested)
-
-    def _items_in(self, seconds: float, seconds_until_now: float) -> int:
-        """Return how many items should take so many seconds, at the rate of those since the last snapshot."""
-        at_this_rate = self._items * seconds / max(seconds_until_now, 1e-9)
-        return max(self._at_least, int(min(at_this_rate, 2 * self._items)), 1)
-
-    @staticmethod
-    def _rest_after(seconds: float) -> float:
-        return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
+    after_the_end = get_worker_info() is None if after_the_end is None else after_the_end
+    return {**header(pipe), "state": place_of(pipe, after_the_end)}
 
 
-class Trail(Generic[T]):
-    """Read a source ahead of what is handed out, and know how to get back to the oldest item still held.
-
-    Items are numbered from 0 at the state where the trail began. `oldest()` says which is the first that is still
-    needed; states of the source that lie before it are forgotten.
-    """
-
-    def __init__(self, source: Iterable[T], oldest: Callable[[], int], snapshot_every: int = 1) -> None:
-        self._source = source
-        self._oldest = oldest
-        self._pace = Pace(snapshot_every) if can_capture(source) else None
-        # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
-        self._snapshots = [(0, capture(source))]
-        self._tally = Tally()
-
-    @property
-    def pulled(self) -> int:
-        """How many items were pulled."""
-        return self._tally.items
-
-    def __iter__(self) -> Iterator[T]:
-        items = self._tally.follow(self._source)
-        if self._pace is None:
-            yield from items
-            return
-        while True:
-            step = self._pace.items_to_go
-            expected = self.pulled + step
-            yield from itertools.islice(items, step)
-            if self.pulled < expected:
-                return
-            if not self._pace.due(step):
-                continue
-            started = time.perf_counter()
-            snapshots = [*self._needed(self._oldest()), (self.pulled, capture(self._source))]
-            # Where an item is needed for very long, every second will do.
-            self._snapshots = snapshots if len(snapshots) <= _MOST_SNAPSHOTS else snapshots[::2]
-            self._pace.taken(started)
-
-    def way_back(self) -> tuple[Node, int]:
-        """Return a state of the source, and how many items after it the oldest one needed comes."""
-        oldest = self._oldest()
-        at, node = self._needed(oldest)[0]
-        return node, oldest - at
-
-    def last_needed(self) -> tuple[int, Node]:
-        """Return the last state of the source from which the oldest item can be reached, and that state's number."""
-        return self._needed(self._oldest())[0]
-
-    def _needed(self, oldest: int) -> list[tuple[int, Node]]:
-        """The snapshots without those that lie before the last one from which the oldest item can be reached."""
-        snapshots = self._snapshots
-        before = sum(at <= oldest for at, _ in snapshots)
-        return snapshots[max(before - 1, 0) :]
+def load(pipe: IterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
+    """Let the next pass over a chain go on from a state."""
+    check_state(pipe, state, strict)
+    load_place(pipe, state["state"])
 
 
-def can_capture(pipe: Any) -> bool:
-    """Say whether a pipe can tell where it stands; torch's own cannot, and are read again from the start.
-
-    One that is read by index stands nowhere, and needs not tell.
-    """
-    return hasattr(pipe, "_node") or hasattr(type(pipe), "state_dict") or isinstance(pipe, TorchMapDataPipe)
-
-
-def capture(pipe: Any) -> Node:
-    """Return the node of a pipe: where it stands now."""
-    if hasattr(pipe, "_node"):
-        node: Node = pipe._node()
-        return node
-    return {"state": pipe.state_dict()} if hasattr(type(pipe), "state_dict") else node_before_pass(pipe)
+def header(pipe: DataPipe) -> dict[str, Any]:
+    """Return what a state has to tell of the chain that it is of."""
+    return {
+        "version": VERSION,
+        "chain": chain_shape(pipe),
+        "arguments": [_plain_arguments(part) for part in walk(pipe)],
+    }
 
 
-def hand_down(pipe: Any, node: Node | None) -> None:
-    """Let the next pass over a chain begin from a node, or afresh where there is none."""
-    node = unfold(node)
-    # To set a seed after a state was loaded works where the state is of the time before a pass.
-    afresh = node is None or (node.get("at") == "start" and not _joins_a_generation(node, set()))
-    for part in walk(pipe):
-        if isinstance(part, Seeded):
-            part.forget_furthest()
-    take_seeds(pipe, node or {}, behind_branches=True)
-    begin_from(pipe, None if afresh and hasattr(pipe, "_take_node") else node)
-    if not afresh and hasattr(pipe, "_resumes"):
-        pipe._resumes = True
+def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
+    """Return where a chain stands, and what its passes to come follow from."""
+    current = vars(pipe).get("_pass")
+    begun = current is not None and current.begun
+    between = begun and current.ended and after_the_end
+    place: dict[str, Any] = {
+        "epoch": current.path.epoch if begun and not between else pipe._epoch,
+        "random": [*map(_random_state, _random_parts(pipe))],
+        "steps": [] if between else flatten(capture(pipe)),
+    }
+    # The steps have their counts too, but tell them only where they are read again.
+    counts = [part.guard.skipped for part in walk(pipe) if is_ours(part)]
+    return {**place, "counts": counts} if any(counts) and not between else place
 
 
-def begin_from(pipe: Any, node: Node | None) -> None:
-    """Let the next pass over one of the sources of a pipe begin from a node, or afresh where there is none."""
-    if hasattr(pipe, "_take_node"):
-        pipe._take_node(node)
-    elif node and "state" in node:
-        pipe.load_state_dict(node["state"])
-    elif node:
-        take_seeds(pipe, node)
+def load_place(pipe: Any, place: Any) -> None:
+    """Let a chain go on from what `place_of` returned."""
+    expect_plain(place)
+    random = [*_random_parts(pipe)]
+    guards = [part.guard for part in walk(pipe) if is_ours(part)]
+    counts = place.get("counts", [0] * len(guards)) if isinstance(place, dict) else []
+    if (
+        not isinstance(place, dict)
+        or not {"epoch", "random", "steps"} <= place.keys() <= {"epoch", "random", "steps", "counts"}
+        or not _is_number(place["epoch"])
+        or not (isinstance(place["random"], list) and len(place["random"]) == len(random))
+        or not all(isinstance(each, dict) for each in place["random"])
+        or not (isinstance(counts, list) and len(counts) == len(guards) and all(map(_is_number, counts)))
+    ):
+        raise ValueError(f"this is not where a chain of {len(guards)} steps can stand: {place!r:.200}")
+    hand_down(pipe, place["steps"])
+    pipe._epoch = place["epoch"]
+    for part, state in zip(random, place["random"], strict=True):
+        _set_random_state(part, state)
+    for guard, skipped in zip(guards, counts, strict=True):
+        if not guard.raises:
+            guard.begin(skipped)
 
 
-def is_branch(pipe: Any) -> bool:
-    """Say whether a pipe is one of the branches of a source that they share; what it shares, others read too."""
-    return hasattr(type(pipe), "node_to_join")
+def flatten(node: Node | None) -> Steps:
+    """Return a node and all that it names as a list."""
+    steps: Steps = []
+    numbers: dict[int, int] = {}
+    waiting = [] if node is None else [node]
+    while waiting:
+        each = waiting[-1]
+        sources = each.get("sources", ())
+        before = [source for source in sources if source is not None and id(source) not in numbers]
+        if id(each) in numbers or not before:
+            waiting.pop()
+        if id(each) in numbers:
+            continue
+        if before:
+            waiting += before
+            continue
+        numbers[id(each)] = len(steps)
+        if sources:
+            each = {**each, "sources": [None if source is None else numbers[id(source)] for source in sources]}
+        steps.append(each)
+    return steps
 
 
-def begin_branches_anew(pipe: DataPipe) -> None:
-    """Tell the branches that a pipe reads through that their passes are over, since it is to begin a new one."""
-    for part in walk(pipe, stop=is_branch):
-        if is_branch(part):
-            part.begin_anew()
+def _unflatten(steps: Any) -> Node | None:
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ValueError(f"the steps of a state are a list of dicts, and these are {steps!r:.200}")
+    nodes: Steps = []
+    for step in steps:
+        node = {**step}
+        if "sources" in node:
+            sources = node["sources"]
+            if not isinstance(sources, list) or not all(each is None or each in range(len(nodes)) for each in sources):
+                raise ValueError(f"a step of a state reads from steps before it, and not from {sources!r:.200}")
+            node["sources"] = [None if number is None else nodes[number] for number in sources]
+        nodes.append(node)
+    return nodes[-1] if nodes else None
 
 
-def node_before_pass(pipe: Any, known: dict[int, Node] | None = None, read: Collection[int] = ()) -> Node:
-    """Return the node of a pipe whose next pass has not begun: only seeds are to be known of it and of its sources.
-
-    `read` are the ids of the splitters of which the next pass over a branch begins another pass over their source.
-    """
-    known = {} if known is None else known  # what several pipes share is asked once
-    if id(pipe) not in known:
-        joins = is_branch(pipe) and id(pipe.source) not in read
-        known[id(pipe)] = (joins and pipe.node_to_join()) or _node_before_new_pass(pipe, known, read)
-    return known[id(pipe)]
-
-
-def node_after_pass(pipe: Any) -> Node:
-    """Return the node of a pipe whose pass has ended: its next one reads anew what it has read."""
-    branches: list[Any] = [part for part in walk(pipe) if is_branch(part)]
-    return node_before_pass(pipe, read={id(branch.source) for branch in branches if branch.has_read()})
-
-
-def _node_before_new_pass(pipe: Any, known: dict[int, Node], read: Collection[int]) -> Node:
-    if (again := _node_of_repeated_pass(pipe)) is not None:
-        return again
-    random = upcoming_seeds(pipe)
-    node: Node = {"random": random} if random else {}
-    if any(sources := [node_before_pass(source, known, read) for source in sources_of(pipe)]):
-        node["sources"] = sources
-    # Of a branch it must be told even where there are no seeds: it may belong to a pass that its siblings have begun.
-    return {"at": "start", **node} if node or is_branch(pipe) else {}
-
-
-def _node_of_repeated_pass(pipe: Any) -> Node | None:
-    node: Node | None = pipe.node_of_repeated_pass() if hasattr(pipe, "node_of_repeated_pass") else None
+def node_in(pipe: Any, steps: Any) -> Node | None:
+    """Return the node of a chain of which steps of a state tell; ValueError where the chain cannot stand there."""
+    node = _unflatten(steps)
+    for part, each in _with_their_nodes(pipe, node):
+        _expect_node(part, each)
     return node
 
 
-def node_of_repetition(pipe: Any) -> Node | None:
-    """Return, of the node of a chain before its next pass, only what is given again, whatever seeds the others get."""
-    if (again := _node_of_repeated_pass(pipe)) is not None:
-        return again
-    sources = [node_of_repetition(source) or {} for source in sources_of(pipe)]
-    return {"at": "start", "sources": sources} if any(sources) else None
+def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
+    """Let the next pass over a chain begin where steps of a state say, or afresh where there are none.
 
-
-def take_seeds(pipe: Any, node: Node, behind_branches: bool = False, done: set[tuple[int, int]] | None = None) -> None:
-    """Give a pipe and its sources the seeds in a node.
-
-    Only where a whole chain begins anew do those behind a branch get theirs: else, its siblings may be in a pass.
+    With a `path`, that and those after it are part of a pass elsewhere.
     """
-    done = set() if done is None else done
-    if (id(pipe), id(node)) in done:
-        return
-    done.add((id(pipe), id(node)))
-    if "random" in node:
-        set_seeds(pipe, node["random"])
-    if node and hasattr(pipe, "seeds_taken"):
-        pipe.seeds_taken()
-    if behind_branches or not is_branch(pipe):
-        for source, source_node in zip(sources_of(pipe), _seeds_of_sources(node), strict=False):
-            take_seeds(source, source_node, behind_branches, done)
+    node = node_in(pipe, steps)
+    replace_live_iterator(pipe)
+    for part in walk(pipe):
+        if is_ours(part):
+            part._forget_passes()
+    for part, each in _with_their_nodes(pipe, node):
+        if is_ours(part):
+            part._is_to_go_on_from(each)
+    if path is not None:
+        give(pipe, Link(0, path, 0, 0), node)
+    elif is_ours(pipe):
+        pipe._take_node(node)
+    elif node and "state" in node:
+        pipe.load_state_dict(node["state"])
 
 
-def with_present_seeds(node: Node, pipe: DataPipe) -> Node:
-    """Return a pipe's node with its sources' seeds of now, where it tells where they stood before a pass of theirs.
-
-    They go on from there only if they are read again. If not, as behind a pipe that has given all it is to give, the
-    pass after this one would have the seeds of this one.
-    """
-    present = _present_seeds(pipe, {}).get("sources", [])
-    if _same_passes({"sources": present}, {"sources": _seeds_of_sources(node)}, set()):
-        return node
-    return {**node, "seeds": present}
-
-
-def _seeds_of_sources(node: Node) -> list[Node]:
-    nodes: list[Node] = node["seeds"] if "seeds" in node else node.get("sources", [])
-    return nodes
-
-
-def _present_seeds(pipe: Any, known: dict[int, Node]) -> Node:
-    if id(pipe) not in known:
-        node = _node_of_repeated_pass(pipe)
-        if node is None:
-            node = {"random": pipe.furthest_state()} if isinstance(pipe, Seeded) else {}
-            if any(sources := [_present_seeds(source, known) for source in sources_of(pipe)]):
-                node["sources"] = sources
-        known[id(pipe)] = node
-    return known[id(pipe)]
+def _with_their_nodes(pipe: Any, node: Node | None) -> Iterator[tuple[Any, Node]]:
+    """Yield each node with the pipe that it is of."""
+    seen: set[tuple[int, int]] = set()
+    waiting = [] if node is None else [(pipe, node)]
+    while waiting:
+        part, each = waiting.pop()
+        if (id(part), id(each)) in seen:
+            continue
+        seen.add((id(part), id(each)))
+        yield part, each
+        sources, nodes = sources_of(part), each.get("sources") or []
+        if nodes and len(nodes) != len(sources):
+            raise ValueError(f"the state has {len(nodes)} sources for {shown(part)}, which reads from {len(sources)}")
+        waiting += [pair for pair in zip(sources, nodes, strict=False) if pair[1] is not None]
 
 
-def _same_passes(one: Node, other: Node, compared: set[tuple[int, int]]) -> bool:
-    if (id(one), id(other)) in compared:
-        return True
-    compared.add((id(one), id(other)))
-    if one.get("random", {}).get("passes") != other.get("random", {}).get("passes"):
-        return False
-    pairs = itertools.zip_longest(_seeds_of_sources(one), _seeds_of_sources(other), fillvalue=_NOTHING_KNOWN)
-    return all(_same_passes(*pair, compared) for pair in pairs)
+def _expect_node(pipe: Any, node: Node) -> None:
+    """Raise ValueError where a node cannot be that of a pipe."""
+    own, reads, passes = node.get("own", {}), node.get("read", []), node.get("passes", [])
+    number_of_sources = len(sources_of(pipe))
+    if (
+        node.get("at", "end") != "end"
+        or not all(map(_is_number, (node.get("skip", 0), node.get("skipped", 0))))
+        or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
+        or not (isinstance(passes, list) and all(map(_is_number, passes)))
+        or not {len(reads), len(passes)} <= {0, number_of_sources}
+        or not isinstance(own, dict)
+    ):
+        raise ValueError(f"{shown(pipe)} cannot stand where the state says: {node!r:.200}")
+    owned = getattr(type(pipe), "_own", {})
+    for name, value in own.items():
+        if name in owned and not owned[name].expect(value):
+            raise ValueError(f"{shown(pipe)} has no {name} like that in the state: {value!r:.200}")
 
 
-_NOTHING_KNOWN: Node = {}
+def _is_reading(value: Any) -> bool:
+    return (
+        isinstance(value, list) and len(value) in (2, 3) and all(map(_is_number, value)) and value == sorted(value)
+    )
 
 
-def _joins_a_generation(node: Node, seen: set[int]) -> bool:
-    """Say whether a branch in the node of a chain before its pass is to join a pass that its siblings have begun."""
-    if id(node) in seen:
-        return False
-    seen.add(id(node))
-    return "seeds" in node or any(_joins_a_generation(source, seen) for source in node.get("sources", []))
+def _is_number(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
-def chain_shape(pipe: DataPipe, depth: int = 0, seen: set[int] | None = None) -> list[str]:
+def expect_plain(state: Any) -> None:
+    """Raise ValueError for a state that holds something else than plain data, or integers that are too large."""
+    waiting = [state]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif type(value) is int:
+            if not -(2**63) <= value < 2**64:
+                raise ValueError(f"a state has no integers as large as {value!r:.60}")
+        elif not (value is None or type(value) in (str, bytes, bool, float)):
+            raise ValueError(f"a state is plain data, and this holds {value!r:.200}, of type {type(value).__name__}")
+
+
+def _random_parts(pipe: Any) -> Iterator[Any]:
+    return (part for part in walk(pipe) if hasattr(type(part), "set_seed"))
+
+
+def _random_state(pipe: Any) -> dict[str, Any]:
+    if isinstance(pipe, Seeded):
+        return pipe.random_state()
+    return {"seed": vars(pipe).get("_seed"), "of_chain": vars(pipe).get("_seed_of_chain")}
+
+
+def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
+    try:
+        if isinstance(pipe, Seeded):
+            pipe.set_random_state(state)
+        elif state["seed"] is not None:
+            pipe.set_seed(state["seed"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{shown(pipe)} cannot have seeds like {state!r:.200}") from error
+    if not isinstance(pipe, Seeded):
+        vars(pipe)["_seed_of_chain"] = state.get("of_chain")
+
+
+# What a state is of
+
+
+def chain_shape(pipe: DataPipe) -> list[str]:
     """Return the class names of a chain, one line for each pipe, what it reads below it; several sources are indented.
 
     What several pipes read from is written out once.
     """
-    seen = set() if seen is None else seen
-    name = "  " * depth + type(pipe).__name__
-    sources = sources_of(pipe)
-    if id(pipe) in seen and sources:
-        return [f"{name}, the same"]
-    seen.add(id(pipe))
-    below = depth + (len(sources) > 1)  # a plain chain is a plain list, or its length would count twice
-    return [name, *(line for source in sources for line in chain_shape(source, below, seen))]
+    lines: list[str] = []
+    seen: set[int] = set()
+    waiting = [(pipe, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        name = "  " * depth + type(part).__name__
+        sources = sources_of(part)
+        if id(part) in seen and sources:
+            lines.append(f"{name}, the same")
+            continue
+        seen.add(id(part))
+        lines.append(name)
+        below = depth + (len(sources) > 1)  # a plain chain is a plain list, or its length would count twice
+        waiting += [(source, below) for source in reversed(sources)]
+    return lines
 
 
-def pack(pipe: DataPipe, node: Node | None) -> dict[str, Any]:
-    """Return the public form of a node, with the version and the shape of the chain it belongs to."""
-    return {"version": VERSION, "chain": chain_shape(pipe), "state": fold(node)}
+def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *entries: str) -> None:
+    """Raise ValueError where a state is of another version, chain or arguments than this one, and show the difference.
 
-
-def unpack(pipe: IterDataPipe[Any], state: dict[str, Any]) -> Node:
-    """Return the node in a public state, or raise ValueError where it is of another version or another chain."""
-    check_state(pipe, state)
-    node: Node = unfold(state["state"])
-    return node
-
-
-def check_state(pipe: DataPipe, state: dict[str, Any], *entries: str) -> None:
-    """Raise ValueError where a state is of another version or another chain than this one, and show the difference.
-
-    `entries` are what it has besides those that `pack` returns.
+    `entries` are what it has besides those that `state_of` returns.
     """
-    if not isinstance(state, dict) or {"version", "chain", "state", *entries} != state.keys():
-        of = "a loader" if entries else "a chain"
+    of = "a loader" if entries else "a chain"
+    if isinstance(state, dict) and "chain" in state and state.get("version", VERSION) != VERSION:
+        raise ValueError(f"the state has version {state['version']!r:.40}, and this penstock reads version {VERSION}")
+    if not isinstance(state, dict) or {"version", "chain", "arguments", "state", *entries} != state.keys():
         raise ValueError(f"not a state of {of}: {state!r:.80}; give what state_dict() of {of} returned")
-    if state["version"] != VERSION:
-        raise ValueError(f"the state has version {state['version']}, and this penstock reads version {VERSION}")
-    here = chain_shape(pipe)
-    if here != list(state["chain"]):
-        difference = "\n".join(difflib.ndiff(list(state["chain"]), here))
-        raise ValueError(f"the state is of another chain (- the state's, + this chain's):\n{difference}")
+    expect_plain(state)
+    here = header(pipe)
+    if here["chain"] != state["chain"]:
+        raise ValueError(
+            f"the state is of another chain (- the state's, + this chain's):\n{_difference(state['chain'], here['chain'])}"
+        )
+    if strict and here["arguments"] != state["arguments"]:
+        _expect_arguments(pipe, state["arguments"])
+
+
+def _difference(one: Any, other: list[str]) -> str:
+    if not isinstance(one, list) or not all(isinstance(line, str) for line in one):
+        return f"- {one!r:.200}"
+    if len(one) + len(other) <= _MOST_LINES:
+        return "\n".join(difflib.ndiff(one, other))
+    # Compared whole, long chains would take minutes.
+    place = next((number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), -1)
+    start = min(len(one), len(other)) if place < 0 else place
+    lines = [f"the same up to step {start}, of {len(one)} and {len(other)}"]
+    return "\n".join(
+        [*lines, *(f"- {line}" for line in one[start : start + 5]), *(f"+ {line}" for line in other[start : start + 5])]
+    )
+
+
+def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
+    """Raise ValueError for the arguments that differ; they name the step, and what it had and has."""
+    parts = [*walk(pipe)]
+    if not isinstance(theirs, list) or len(theirs) != len(parts) or not all(isinstance(each, dict) for each in theirs):
+        raise ValueError(f"the state has no arguments of {len(parts)} steps: {theirs!r:.200}")
+    differences = (
+        f"{shown(part):.200} was made with {name}={before.get(name, '(nothing told)')!r:.80}, and has "
+        f"{now.get(name, '(nothing to tell)')!r:.80} now"
+        for part, before in zip(parts, theirs, strict=True)
+        for now in [_plain_arguments(part)]
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    )
+    found = [*islice(differences, 5)]
+    if found:
+        raise ValueError(
+            "the state is of a chain with other arguments, which may cut the rest of the stream otherwise:\n"
+            + "\n".join(found)
+            + "\nload_state_dict(state, strict=False) goes on all the same"
+        )
+
+
+def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
+    """Return the arguments of a step that are numbers, text or truth values, and how many items it was given."""
+    if not hasattr(type(pipe), "functional_name"):  # of others' pipes it is not known how they keep them
+        return {}
+    held, items = vars(pipe), getattr(type(pipe), "payload", ())
+    found = {}
+    for name in _parameters(type(pipe)):
+        value = held[name] if name in held else held.get(f"_{name}")
+        if type(value) in (int, bool) or (type(value) is float and math.isfinite(value)):
+            found[name] = value
+        elif type(value) is str:
+            found[name] = _without_secrets(value)
+        elif name in items and isinstance(value, Sized):
+            found[f"len({name})"] = len(value)
+    return found
+
+
+@functools.cache
+def _parameters(cls: type) -> tuple[str, ...]:
+    return (*list(inspect.signature(cls.__init__).parameters)[1:],)  # type: ignore[misc]
+
+
+def _without_secrets(text: str) -> str:
+    """Return a text, but of an address with a password or a query, which may be a key, only what tells it apart."""
+    parts = urlsplit(text) if "://" in text else None
+    if len(text) <= 200 and (parts is None or not (parts.query or "@" in parts.netloc)):
+        return text
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -24,9 +24,9 @@ import torch
 from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
 from ..pipes.transport import blocks_for_each, send_parcel_descriptor
-from ..registry import IterDataPipe, Node, copy_of, derive_seed, seed_graph, sources_of, walk
+from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ..registry.graph import replace_dp, traverse_dps
-from ..registry.state import begin_from
+from ..registry.iteration import Link, give
 from .line import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Epoch, Place, Received, ShardPass
 from .watch import Watch
@@ -56,10 +56,6 @@ def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
     return divided, streams
 
 
-_FROM_THE_START: Node = {"at": "start", "sources": [{}], "seeds": [{}]}
-"""The node of a branch that reads the same pass as others, which may have read in it before they were resumed."""
-
-
 class Dispatch:
     """The streams that are read once, and their branches."""
 
@@ -80,8 +76,7 @@ class Dispatch:
         with self._beginning:
             self._first_epoch = epoch
             for branches in self.branches:
-                for branch in branches:
-                    branch.begin_anew()
+                branches[0].source.end_generation()
 
     def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
         """Begin a pass over a branch of a stream, and the stream's epoch with the first of them."""
@@ -89,17 +84,16 @@ class Dispatch:
             if epoch.number > self._epochs.get(point, -1):
                 self._epochs[point] = epoch.number
                 self._begun.difference_update([begun for begun in self._begun if begun[0] == point])
-                for branch in self.branches[point]:
-                    branch.begin_anew()
-                seed_graph(self._streams[point], derive_seed(epoch.seed, point), epoch.rank)
+                self.branches[point][0].source.end_generation()
+                seed_graph(self._streams[point], derive_seed(epoch.seed, point), epoch.rank, first_epoch=0)
             if epoch.number < max(self._epochs[point], self._first_epoch):
                 raise RuntimeError("another epoch has begun")
-            branch, node = self.branches[point][place.shard], place.node or _FROM_THE_START
+            branch = self.branches[point][place.shard]
             if (point, place.shard) in self._begun:  # as where a fork goes back to what one of its branches is to read
-                branch.source.read_again(branch, node)
-            else:
-                self._begun.add((point, place.shard))
-                begin_from(branch, node)  # and not hand_down: other shards may be reading what is behind it
+                branch.source.read_again(branch)
+            self._begun.add((point, place.shard))
+            # And not hand_down: other shards may be reading what is behind it.
+            give(branch, Link(0, epoch.path, 0, 0), node_in(branch, place.steps))
             begun = ShardPass(branch, place)
             self._generations[point] = branch.generation
             return begun
@@ -115,7 +109,7 @@ class LocalFeed:
 
     def begin(self, epoch: Epoch, place: Place) -> None:
         """Begin where the shard stands."""
-        self._pass = self._dispatch.begin(self._point, epoch, Place(self._shard, place.node, place.skip))
+        self._pass = self._dispatch.begin(self._point, epoch, Place(self._shard, place.steps, place.skip))
 
     def receive(self) -> Received:
         """Return the next item, or the end."""
@@ -140,7 +134,7 @@ class RemoteFeed:
     def __init__(self, connection: Connection, shard: int, room: int) -> None:
         self._receiver = Receiver(connection, room)
         self._shard = shard
-        self._epoch = Epoch(-1, 0, 0)
+        self._epoch = Epoch(-1, 0, Path(0), 0)
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
 
     def begin(self, epoch: Epoch, place: Place) -> None:
@@ -150,7 +144,7 @@ class RemoteFeed:
         while self._interruption.poll():
             self._interruption.recv_bytes()
         try:
-            self._receiver.begin(self._epoch, [Place(self._shard, place.node, place.skip)])
+            self._receiver.begin(self._epoch, [Place(self._shard, place.steps, place.skip)])
         except HUNG_UP:
             raise RuntimeError(f"{STREAM_READER} has ended") from None
 

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from ..pipes.processes import pickled_error
 from ..pipes.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
-from ..registry import capture, say_where
-from ..registry.state import node_of_repetition
+from ..registry import capture, flatten, say_where
 from .shards import Epoch, Place, Report, ShardPass
 
 __all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Sender"]
@@ -50,7 +49,7 @@ STOP = None
 
 def report_on(chain: Any) -> bytes:
     """Return the `Report` on the chain of a shard, pickled: most are replaced by a later one and never read."""
-    return pickle.dumps(Report(capture(chain), chain.stats(), node_of_repetition(chain)), protocol=5)
+    return pickle.dumps(Report(flatten(capture(chain)), chain.stats()), protocol=5)
 
 
 class Arrival(NamedTuple):

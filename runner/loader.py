@@ -16,20 +16,18 @@ from ..pipes.iter.transform import StreamMapper
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
-    Node,
-    capture,
     chain_shape,
     check_state,
     copy_of,
-    derive_seed,
     hand_down,
-    pack,
+    header,
+    load_place,
+    place_of,
     replace_live_iterator,
     walk,
 )
-from ..registry.folding import unfold
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from .reader import ShardReader
+from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
 
@@ -133,18 +131,21 @@ class DataLoader2(Generic[T]):
         self._seed: int | None = None
         self._epoch = 0
         self._under_way = False
-        self._place: Node | None = None
+        self._place: dict[str, Any] | None = None
         self._shut_down = False
 
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down, and reads no more")
         self._end_epoch_under_way()
-        seeds = SeedGenerator(derive_seed(self._base_seed(), self._epoch))
-        adapt = self.reading_service.initialize_iteration(seeds)
+        adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
         if adapt is not None:
             self._read = readable(adapt(self._read))
-        hand_down(self._read, self._place)
+        if self._place is None:
+            hand_down(self._read, [])
+        else:
+            load_place(self._read, self._place)
+        self._read._epoch = self._epoch
         return DataLoader2Iterator(self._one_epoch(iter(self._read)))
 
     def __len__(self) -> int:
@@ -159,11 +160,10 @@ class DataLoader2(Generic[T]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return, as plain data, where the loader stands: just after the last item that it handed out."""
-        node = capture(self._read) if self._under_way else self._place
-        if node is None and (repeated := self._repeated()):
-            node = {"repeated": [[shard, given] for shard, given in sorted(repeated.items())]}
+        place = self._place or place_of(self._initialized())
         return {
-            **pack(self.datapipe, node),
+            **header(self.datapipe),
+            "state": {**place, "epoch": self._epoch},
             "read_through": chain_shape(self._initialized()),
             "num_shards": self.reading_service.num_shards,
             "rank": self.reading_service.rank,
@@ -171,35 +171,40 @@ class DataLoader2(Generic[T]):
             "epoch": self._epoch,
         }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Let the next `iter()` go on from a state of a loader over an equal chain.
 
         The number of worker processes may be another; the number of shards is that of the state.
 
-        Raises ValueError when the state is of another chain or version, or of another way to read it.
+        Raises ValueError when the state is of another chain or version, of other arguments, or of another way to read
+        it. Other arguments are accepted with `strict=False`.
         """
-        check_state(self.datapipe, state_dict, "read_through", "num_shards", "rank", "seed", "epoch")
-        if list(state_dict["read_through"]) != chain_shape(self._initialized()):
+        entries = ("read_through", "num_shards", "rank", "seed", "epoch")
+        check_state(self.datapipe, state_dict, strict, *entries)
+        read = self._initialized()
+        if state_dict["read_through"] != chain_shape(read):
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
-                f"reads through {_one_line(chain_shape(self._initialized()))}: use the same kind of reading service"
+                f"reads through {_one_line(chain_shape(read))}: use the same kind of reading service"
             )
-        node = unfold(state_dict["state"])
-        if node is not None and state_dict["rank"] != self.reading_service.rank:
+        seed, epoch, place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
+        if not all(type(number) is int and number >= 0 for number in (seed, epoch)):
+            raise ValueError(f"a loader's state has a seed and an epoch, and not {seed!r:.60} and {epoch!r:.60}")
+        if state_dict["num_shards"] is not None:
+            expect_shards(state_dict["num_shards"])
+        load_place(read, place)  # raises where it cannot stand there
+        if place["steps"] and state_dict["rank"] != self.reading_service.rank:
             raise ValueError(
                 f"the state is {_of_rank(state_dict['rank'])}, and this loader's would be "
                 f"{_of_rank(self.reading_service.rank)}: every rank needs the state that it saved itself"
             )
-        replace_live_iterator(self._read)
         if self._under_way:
             self._under_way = False
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
-        self._seed, self._epoch = state_dict["seed"], state_dict["epoch"]
-        repeated = {} if node is None else dict(node.get("repeated", ()))
-        self._place = None if repeated else node
+        self._seed, self._epoch, self._place = seed, epoch, place
         for reader in self._readers():
-            reader.begin_anew(repeated)
+            reader.shutdown()
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return what the steps of the chain that have an `on_error` counted in this epoch, in all shards together.
@@ -266,14 +271,6 @@ class DataLoader2(Generic[T]):
     def _readers(self) -> list[ShardReader]:
         return [pipe for pipe in walk(self._initialized()) if isinstance(pipe, ShardReader)]
 
-    def _repeated(self) -> dict[int, Node]:
-        """For each shard, what it gives again in the epochs to come."""
-        repeated: dict[int, Node] = {}
-        for reader in self._readers():
-            reader.note_repeated()
-            repeated.update(reader.repeated)
-        return repeated
-
     def _end_epoch_under_way(self) -> None:
         replace_live_iterator(self._initialized())
         self._finish_epoch()
@@ -303,9 +300,10 @@ def readable(chain: Any) -> IterDataPipe[Any]:
     return chain_of_ours
 
 
-def _one_line(shape: list[str]) -> str:
-    return " ← ".join(line.strip() for line in shape)
+def _one_line(shape: Any) -> str:
+    return " ← ".join(str(line).strip() for line in shape) if isinstance(shape, list) else repr(shape)[:200]
 
 
-def _of_rank(rank: list[int] | None) -> str:
-    return "of no rank" if rank is None else f"that of rank {rank[0]} of {rank[1]}"
+def _of_rank(rank: Any) -> str:
+    known = isinstance(rank, list) and len(rank) == 2
+    return "of no rank" if rank is None else f"that of rank {rank[0]} of {rank[1]}" if known else f"of {rank!r:.60}"

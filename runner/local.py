@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ..registry import Node, capture, copy_of, walk
-from ..registry.state import node_of_repetition
+from ..registry import Path, capture, copy_of, flatten, walk
 from .dispatch import Dispatch, LocalFeed, divided
 from .shards import Dispatched, Epoch, Place, ReadOptions, Received, ShardPass, Shards, WorkerInfo
 
@@ -20,21 +19,21 @@ class LocalShards:
     broken = False
     """Whether nothing can be read any more."""
 
-    def __init__(self, options: ReadOptions, num_shards: int, repeated: dict[int, Node]) -> None:
+    def __init__(self, options: ReadOptions, num_shards: int) -> None:
         self._chain, sources = divided(options.chain)
         self._dispatch = Dispatch(sources, num_shards)
         self._num_shards = num_shards
         worker = WorkerInfo(1, 0)
-        self._shards = Shards(self._chain_of, num_shards, worker, options.init_fn, options.reset_fn, repeated)
+        self._shards = Shards(self._chain_of, num_shards, worker, options.init_fn, options.reset_fn)
         self._passes: dict[int, ShardPass] = {}
         self._epoch = 0
 
-    def begin(self, places: deque[Place], seed: int, rank: int) -> None:
+    def begin(self, places: deque[Place], seed: int, path: Path, rank: int) -> None:
         """Begin an epoch with the shards that are to be read."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1
-        epoch = Epoch(self._epoch, seed, rank)
+        epoch = Epoch(self._epoch, seed, path, rank)
         self._passes = {place.shard: self._shards.begin(epoch, place) for place in places}
 
     def _chain_of(self, shard: int) -> Any:
@@ -61,7 +60,7 @@ class LocalShards:
         """Return the next item of a shard, or its end."""
         reading = self._passes[shard]
         for item in reading.items:
-            return Received(item, reading.if_due(capture))
+            return Received(item, reading.if_due(lambda chain: flatten(capture(chain))))
         return Received(ended=True)
 
     def place_now(self, place: Place) -> Place:
@@ -71,11 +70,6 @@ class LocalShards:
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps counted."""
         return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
-
-    def repeated(self) -> dict[int, Node]:
-        """Return, for each shard, what its passes give again in each epoch, where something does."""
-        nodes = {shard: node_of_repetition(chain) for shard, chain in self._shards.chains.items()}
-        return {shard: node for shard, node in nodes.items() if node is not None}
 
     def interrupt(self) -> None:
         """Let a step that waits for something outside end soon."""

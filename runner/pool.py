@@ -18,7 +18,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from ..pipes.processes import context_for, preparations
 from ..pipes.transport import blocks_for_each
-from ..registry import IterDataPipe, Node, walk
+from ..registry import IterDataPipe, Path, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from .child import Child, end_all
@@ -182,21 +182,19 @@ if hasattr(os, "register_at_fork"):
 class WorkerPool:
     """Worker processes that read the shards of a chain: shard s lives on worker s mod num_workers."""
 
-    def __init__(self, options: ReadOptions, num_shards: int, repeated: dict[int, Node]) -> None:
+    def __init__(self, options: ReadOptions, num_shards: int) -> None:
         divided_chain, streams = divided(options.chain)
         chain = _pickled(divided_chain)
         max_blocks = blocks_for_each(options.num_workers)
         self.broken = False
         self._num_shards = num_shards
-        self._epoch = Epoch(0, 0, 0)
+        self._epoch = Epoch(0, 0, Path(0), 0)
         self._lines: list[_Line] = []
         self._dispatcher: _Dispatcher | None = None
         self._under_way: set[int] = set()
         """The shards of this epoch that have not come to their ends."""
         self._reports: dict[int, bytes] = {}
         """The last of each shard in this epoch, pickled."""
-        self._repeated: dict[int, Node] = {}
-        """What was known of it when this epoch began."""
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         _pools.add(self)
         try:
@@ -213,7 +211,6 @@ class WorkerPool:
                     options.reset_fn,
                     options.worker_prefetch,
                     max_blocks,
-                    repeated,
                 )
                 own = {key: end for key, end in ends.items() if key[1] % options.num_workers == worker_id}
                 self._lines.append(_Line(setup, options, own))
@@ -223,15 +220,14 @@ class WorkerPool:
             self.shutdown()
             raise
 
-    def begin(self, places: Iterable[Place], seed: int, rank: int) -> None:
+    def begin(self, places: Iterable[Place], seed: int, path: Path, rank: int) -> None:
         """Let every worker begin an epoch with its shards, in the order given; shards left out are not read.
 
         Afterwards the pool is `broken` where a process is stuck in an epoch that was given up.
         """
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
-        self._epoch = Epoch(self._epoch.number + 1, seed, rank)
-        self._repeated = self.repeated()
+        self._epoch = Epoch(self._epoch.number + 1, seed, path, rank)
         self._reports = {}
         while self._interruption.poll():
             self._interruption.recv_bytes()
@@ -273,15 +269,10 @@ class WorkerPool:
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps had counted when its worker last told."""
-        return {shard: report.stats for shard, report in self._last_reports()}
-
-    def repeated(self) -> dict[int, Node]:
-        """Return, for each shard, what its passes give again in each epoch, where something does."""
-        told = {shard: report.repeated for shard, report in self._last_reports() if report.repeated is not None}
-        return {**self._repeated, **told}
-
-    def _last_reports(self) -> Iterator[tuple[int, Report]]:
-        return ((shard, pickle.loads(report)) for shard, report in [*self._reports.items()])
+        reports: Iterator[tuple[int, Report]] = (
+            (shard, pickle.loads(report)) for shard, report in [*self._reports.items()]
+        )
+        return {shard: report.stats for shard, report in reports}
 
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise Interrupted."""

@@ -60,9 +60,9 @@ class DistributedReadingService(ReadingServiceInterface):
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
         group = self._ranks.group if self._ranks is not None else None
-        seed_generator.seed(dist_share_seed(seed_generator.generate_shared_seed(), group))
+        seed_generator.seed(dist_share_seed(seed_generator.base_seed, group))
         seed_generator.spawn(dist.get_rank(), inplace=True)
-        seed_graph(self._end, seed_generator.generate_shared_seed(), seed_generator.worker_id)
+        seed_graph(self._end, seed_generator.base_seed, seed_generator.worker_id, first_epoch=0)
         return iter_reset_fn
 
     def finalize(self) -> None:

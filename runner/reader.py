@@ -7,12 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
-from ..registry import IterDataPipe, Node, copy_of
+from ..registry import IterDataPipe, Node, copy_of, own
+from ..registry.reading import Waiting
 from .local import LocalShards
 from .pool import Interrupted, WorkerPool
 from .shards import Place, ReadOptions, Received, sharded
 
-__all__ = ["ShardReader"]
+__all__ = ["ShardReader", "expect_shards"]
+
+
+MOST_SHARDS = 2**16
+"""More than anybody has: a state that says so is none."""
+
+
+def expect_shards(number: Any) -> int:
+    """Return a number of shards that a state has; ValueError where there cannot be so many."""
+    if type(number) is not int or not 0 < number <= MOST_SHARDS:
+        raise ValueError(f"the state is of {number!r:.60} shards, and there are 1 to {MOST_SHARDS}")
+    return number
 
 
 class ShardReader(IterDataPipe[Any]):
@@ -24,45 +36,40 @@ class ShardReader(IterDataPipe[Any]):
 
     holds_items = False
     payload = ("options",)
-    transient = ("_places", "_shards", "_given_up")
+    transient = ("_shards",)
+    divided: int = own(0)
+    """The number of shards in which the pass reads the chain."""
+    standing: list[Any] = own(list)
+    """Where each shard stands that has not come to its end, as plain data, when the pass goes on from a state."""
+    places: deque[Place] = own(deque, saved=False)
+    given_up: bool = own(False, saved=False)
 
     def __init__(self, options: ReadOptions, num_shards: int) -> None:
         self.options = options
         self.num_shards = num_shards
-        self.epoch_seed = 0
+        self.seed = 0
         self.rank = 0
-        self.repeated: dict[int, Node] = {}
-        """For each shard, what it gives again in each epoch, such as what a cache of its has kept."""
         self._shards: WorkerPool | LocalShards | None = None
 
-    def reset(self) -> None:
-        self._given_up = False
-        self._places = deque(Place(shard) for shard in range(self.num_shards))
-
-    def get_state(self) -> dict[str, Any]:
-        places = [self._place_now(place) for place in self._places]
-        self.note_repeated()
-        repeated = {"repeated": [[*given] for given in sorted(self.repeated.items())]} if self.repeated else {}
-        places_now = [[place.shard, place.node, place.skip, place.items] for place in places]
-        return {"num_shards": self.num_shards, "places": places_now, **repeated}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._places = deque(Place(*place) for place in state["places"])
-        self.read_in_shards(state["num_shards"])
-        self.repeated.update(state.get("repeated", ()))
-
     def __iter__(self) -> Iterator[Any]:
-        shards, places = self._opened(), self._places
+        assert self._pass is not None
+        if self.divided:
+            self.read_in_shards(self.divided)
+            self.places.extend(Place.from_plain(place, self.divided) for place in self.standing)
+        else:
+            self.divided = self.num_shards
+            self.places.extend(map(Place, range(self.num_shards)))
+        shards, places, path = self._opened(), self.places, self._pass.path
         try:
-            shards.begin(places, self.epoch_seed, self.rank)
+            shards.begin(places, self.seed, path, self.rank)
             if shards.broken:  # by a function that hangs in an epoch that was given up
                 self.shutdown()
                 shards = self._opened()
-                shards.begin(places, self.epoch_seed, self.rank)
+                shards.begin(places, self.seed, path, self.rank)
         except BaseException:  # a worker has died since: the next epoch begins anew
             self.shutdown()
             raise
-        if self._given_up:  # while the workers were starting
+        if self.given_up:  # while the workers were starting
             raise Interrupted
         if isinstance(shards, LocalShards) and not self.options.main_prefetch:
             yield from shards.items_in_turn(places)
@@ -113,15 +120,22 @@ class ShardReader(IterDataPipe[Any]):
         if number != self.num_shards:
             self.shutdown()
             self.num_shards = number
-            self.repeated = {}
 
-    def begin_anew(self, repeated: dict[int, Node]) -> None:
-        """Forget what earlier epochs have left, and give again what a state says."""
-        self.shutdown()
-        self.repeated = repeated
+    def _stands(self, waiting: Waiting) -> Node | None:
+        node = super()._stands(waiting)
+        if self._pass is None or not self._pass.begun or node is None or "at" in node:
+            return node
+        places = [self._place_now(place).as_plain() for place in self.places]
+        return {**node, "own": {"divided": self.divided, "standing": places}}
+
+    def _is_to_go_on_from(self, node: Node) -> None:
+        own = node.get("own", {})
+        divided = expect_shards(own.get("divided", self.num_shards))
+        for place in own.get("standing", ()):
+            Place.from_plain(place, divided)
 
     def interrupt(self) -> None:
-        self._given_up = True
+        self.given_up = True
         if self._shards is not None:
             self._shards.interrupt()
 
@@ -130,22 +144,16 @@ class ShardReader(IterDataPipe[Any]):
 
     def shutdown(self) -> None:
         """End the workers."""
-        self.note_repeated()
         shards, self._shards = self._shards, None
         if shards is not None:
             shards.shutdown()
-
-    def note_repeated(self) -> None:
-        """Find out what is given again, for states, and for workers in the place of these."""
-        if self._shards is not None:
-            self.repeated.update(self._shards.repeated())
 
     def _opened(self) -> WorkerPool | LocalShards:
         if self._shards is not None and self._shards.broken:  # as in a process that was forked off its own
             self.shutdown()
         if self._shards is None:
             make = WorkerPool if self.options.num_workers else LocalShards
-            self._shards = make(self.options, self.num_shards, self.repeated)
+            self._shards = make(self.options, self.num_shards)
         return self._shards
 
 

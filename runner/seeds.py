@@ -16,7 +16,7 @@ __all__ = ["SeedGenerator", "dist_share_seed", "set_datapipes_seed", "set_graph_
 
 
 class SeedGenerator:
-    """Gives seeds that follow from one seed; without one, torch's generator draws it.
+    """Gives the seeds of an epoch, which follow from one seed; without one, torch's generator draws it.
 
     Generators of one seed and different `worker_id`s, which `spawn` makes, have their shared seeds in common.
 
@@ -27,13 +27,14 @@ class SeedGenerator:
     False
     """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, epoch: int = 0) -> None:
         self.worker_id = 0
+        self.epoch = epoch
         self.seed(seed)
 
     def seed(self, seed: int | None = None) -> None:
         """Begin anew from a seed."""
-        self._seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
+        self.base_seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
         self._given = {"own": 0, "shared": 0}
 
     def generate_seed(self) -> int:
@@ -54,7 +55,8 @@ class SeedGenerator:
 
     def _next(self, kind: str, *whose: int) -> int:
         self._given[kind] += 1
-        return derive_seed(self._seed, int(kind == "shared"), self._given[kind], *whose)
+        of_epoch = derive_seed(self.base_seed, self.epoch)
+        return derive_seed(of_epoch, int(kind == "shared"), self._given[kind], *whose)
 
 
 def set_graph_random_seed(datapipe: DataPipe, seed_generator: SeedGenerator) -> DataPipe:

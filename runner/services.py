@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..pipes.processes import context_for
-from ..registry import SHARDING_PRIORITIES, IterDataPipe, seed_graph, sharding_points, sources_of, walk
+from ..registry import SHARDING_PRIORITIES, IterDataPipe, derive_seed, seed_graph, sharding_points, sources_of, walk
 from .reader import ShardReader
 from .seeds import SeedGenerator
 from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
@@ -102,9 +102,8 @@ class _ShardingReadingService(ReadingServiceInterface):
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
-        self._reader.epoch_seed = seed_generator.generate_shared_seed()
-        self._reader.rank = seed_generator.worker_id
-        seed_graph(self._end, seed_generator.generate_seed())
+        self._reader.seed, self._reader.rank = seed_generator.base_seed, seed_generator.worker_id
+        seed_graph(self._end, derive_seed(seed_generator.base_seed, seed_generator.worker_id), first_epoch=0)
         return iter_reset_fn
 
     def finalize(self) -> None:

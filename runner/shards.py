@@ -14,18 +14,21 @@ from ..registry import (
     IterDataPipe,
     Node,
     Pace,
-    Seeded,
+    Path,
     Tally,
     apply_sharding,
     can_capture,
     capture,
     close,
     derive_seed,
+    flatten,
     hand_down,
+    own,
     seed_graph,
     walk,
 )
-from ..registry.state import take_seeds
+from ..registry.reading import Waiting
+from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
 from .seeds import SeedGenerator
 
@@ -81,39 +84,52 @@ class ReadOptions:
 class Report:
     """What there is to tell of a shard."""
 
-    node: Node
+    steps: Steps
     """Where it stands."""
     stats: dict[str, dict[str, Any]]
     """What its steps have counted."""
-    repeated: Node | None
-    """What it gives again in each epoch."""
 
 
 @dataclass
 class Place:
-    """Where a shard stands, as far as its items were handed out: so many items after a node, or after the start."""
+    """Where a shard stands, as far as its items were handed out: so many items after a state, or after the start."""
 
     shard: int
-    told: Node | bytes | None = None
-    """The node, or a pickled `Report` with it."""
+    told: Steps | bytes | None = None
+    """The steps of the state, or a pickled `Report` with them, which has come from a process of ours."""
     skip: int = 0
     items: int = 0
     """How many items of this epoch were handed out in all."""
 
     @property
-    def node(self) -> Node | None:
+    def steps(self) -> Steps:
         if isinstance(self.told, bytes):
             report: Report = pickle.loads(self.told)
-            return report.node
-        return self.told
+            return report.steps
+        return self.told or []
 
-    def advance(self, told: Node | bytes | None) -> None:
-        """Count one item more, after which the shard stands at a node, where that is known."""
+    def advance(self, told: Steps | bytes | None) -> None:
+        """Count one item more, after which the shard stands where is told, if anything is."""
         self.items += 1
         if told is None:
             self.skip += 1
         else:
             self.told, self.skip = told, 0
+
+    def as_plain(self) -> list[Any]:
+        """Return the place as plain data."""
+        return [self.shard, self.steps, self.skip, self.items]
+
+    @classmethod
+    def from_plain(cls, value: Any, num_shards: int) -> Self:
+        """Return the place of which `as_plain` made plain data; ValueError for what cannot be that."""
+        if (
+            not isinstance(value, list)
+            or [*map(type, value)] != [int, list, int, int]
+            or not (0 <= value[0] < num_shards and value[2] >= 0 and value[3] >= 0)
+        ):
+            raise ValueError(f"one of {num_shards} shards cannot stand where the state says: {value!r:.200}")
+        return cls(*value)
 
 
 @dataclass(frozen=True)
@@ -121,7 +137,10 @@ class Epoch:
     """Begin to read; what was under way is dropped."""
 
     number: int
+    """Which time it is that the reader begins an epoch."""
     seed: int
+    """That of the loader."""
+    path: Path
     rank: int
     """Which of the ranks it is that the shards belong to: each has other random numbers below its sharding points."""
     again: int = 0
@@ -141,7 +160,7 @@ class Received:
     """An item of a shard, or its end."""
 
     item: Any = None
-    told: Node | bytes | None = None
+    told: Steps | bytes | None = None
     """Where the shard stands after the item, on some of them, as in `Place`."""
     ended: bool = False
 
@@ -166,7 +185,9 @@ class ShardPass:
 
     def place_now(self) -> Place:
         """Return where the shard stands now."""
-        return Place(self._place.shard, capture(self.chain), items=self._place.items + self._tally.items)
+        if not self._tally.items:
+            return self._place  # the pass may not have come as far yet
+        return Place(self._place.shard, flatten(capture(self.chain)), items=self._place.items + self._tally.items)
 
     def if_due(self, tell: Callable[[Any], T]) -> T | None:
         """Return what is to be told of the chain, such as where it stands, as often as costs little."""
@@ -203,14 +224,12 @@ class Shards:
         worker: WorkerInfo,
         init_fn: InitFn | None,
         reset_fn: ResetFn | None,
-        repeated: dict[int, Node],
     ) -> None:
         self._make_chain = make_chain
         self._num_shards = num_shards
         self._worker = worker
         self._init_fn = init_fn
         self._reset_fn = reset_fn
-        self._repeated = repeated
         self.chains: dict[int, Any] = {}
         """Those that were read, by the numbers of their shards."""
 
@@ -222,20 +241,18 @@ class Shards:
             if self._init_fn is not None:
                 chain = _chain_from(self._init_fn(chain, self._worker), "worker_init_fn")
         of_all_ranks = epoch.rank * self._num_shards + place.shard
-        seed_graph(chain, epoch.seed, of_all_ranks)
+        seed_graph(chain, epoch.seed, of_all_ranks, first_epoch=0)
         if self._reset_fn is not None:
-            seeds = SeedGenerator(epoch.seed).spawn(of_all_ranks)
+            seeds = SeedGenerator(epoch.seed, epoch.path.epoch).spawn(of_all_ranks)
             chain = _chain_from(self._reset_fn(chain, self._worker, seeds), "worker_reset_fn")
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.epoch = epoch
-        if place.shard not in self.chains:
-            take_seeds(chain, self._repeated.get(place.shard, {}), behind_branches=True)
         self.chains[place.shard] = chain
-        hand_down(chain, place.node)  # even none: an epoch that was given up may not have begun to go on from its own
+        hand_down(chain, place.steps, epoch.path)
         if seed_globals is None:
             return ShardPass(chain, place)
-        first = derive_seed(epoch.seed, of_all_ranks)
+        first = derive_seed(epoch.seed, *epoch.path, of_all_ranks)
         return ShardPass(chain, place, lambda number: seed_globals((first + number * _BETWEEN_SEEDS) % 2**64))
 
 
@@ -251,47 +268,36 @@ class Feed(Protocol):
     def interrupt(self) -> None: ...
 
 
-class Dispatched(Seeded, IterDataPipe[Any]):
+class Dispatched(IterDataPipe[Any]):
     """Yield one shard of a stream that is read once for all shards: it stands in a shard's chain for the stream.
 
-    The order is that of the stream in this epoch, or in an earlier one that a cache behind it gives again.
+    The order is that of the stream in this epoch, or in an earlier one that a cache behind it gives again. Where it is
+    read several times in an epoch, it is the same each time.
     """
 
     holds_items = False
-    transient = ("epoch", "feed", "_place")
+    transient = ("epoch", "feed", "_now")
     feed: Feed
     epoch: Epoch
+    standing: list[Any] = own(list)
+    """Where the pass goes on from, as plain data."""
 
     def __init__(self, point: int) -> None:
         self.point = point
 
-    def set_seed(self, seed: int) -> Self:
-        return self  # the stream's seeds follow from that of the epoch, and are the same for all shards
-
-    def begin_random_pass(self) -> None:
-        pass
-
-    def random_state(self) -> dict[str, Any]:
-        return {"seed": self.epoch.seed, "passes": 0}
-
-    def set_random_state(self, state: dict[str, Any]) -> None:
-        self.epoch = replace(self.epoch, seed=state["seed"])
-
-    def reset(self) -> None:
-        self._place = Place(shard=self.point)
-
-    def get_state(self) -> dict[str, Any]:
-        place = self.feed.place_now(self._place)
-        return {"node": place.node, "skip": place.skip}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._place.told, self._place.skip = state["node"], state["skip"]
-
     def __iter__(self) -> Iterator[Any]:
-        self.feed.begin(self.epoch, self._place)
+        self._now = place = Place.from_plain(self.standing or [self.point, [], 0, 0], self.point + 1)
+        assert self._pass is not None
+        self.feed.begin(replace(self.epoch, path=Path(self._pass.path.epoch)), place)
         while not (received := self.feed.receive()).ended:
-            self._place.advance(received.told)
+            place.advance(received.told)
             yield received.item
+
+    def _stands(self, waiting: Waiting) -> Node | None:
+        node = super()._stands(waiting)
+        if self._pass is None or not self._pass.begun or node is None or "at" in node:
+            return node
+        return {**node, "own": {"standing": self.feed.place_now(self._now).as_plain()}}
 
     def interrupt(self) -> None:
         self.feed.interrupt()

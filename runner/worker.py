@@ -15,7 +15,7 @@ import torch
 
 from ..pipes.processes import end_with_parent
 from ..pipes.transport import send_parcel_descriptor
-from ..registry import Node, copy_of, walk
+from ..registry import copy_of, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
 from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
@@ -36,8 +36,6 @@ class Setup:
     reset_fn: ResetFn | None
     prefetch: int
     max_blocks: int
-    repeated: dict[int, Node]
-    """For each shard, what it gives again in each epoch, as far as that is known."""
 
 
 def run(connection: Connection, dispatched: dict[tuple[int, int], Connection]) -> None:
@@ -74,7 +72,6 @@ class _Worker:
             setup.worker,
             self._watched("worker_init_fn", setup.init_fn),
             self._watched("worker_reset_fn", setup.reset_fn),
-            setup.repeated,
         )
 
     def begin(self, epoch: Epoch, place: Place) -> ShardPass:

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.pipes.iter import FileLister, IterableWrapper, StreamReader
-from penstock.registry import state
+from penstock.registry import reading
 from resuming import assert_resumes_everywhere
 
 
@@ -175,7 +175,7 @@ def test_listing_resumes(tree: Path, as_pipe: bool) -> None:
 
 
 def test_a_state_does_not_grow_with_the_roots_that_were_listed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", float("inf"))
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", float("inf"))
     dp = IterableWrapper([str(tree / "sub")] * 50).list_files()
     iterator = iter(dp)
     for _ in range(99):
@@ -311,7 +311,7 @@ def test_opening_and_reading_resume(tree: Path, make: Callable[[Path], ps.IterDa
 
 
 def test_a_state_does_not_grow_with_the_files_that_were_read(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", float("inf"))
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", float("inf"))
     dp = opened(*[tree / "a.txt"] * 50).read_from_stream(chunk=8)
     iterator = iter(dp)
     for _ in range(99):

@@ -12,7 +12,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Batcher, Grouper, IterableWrapper, UnBatcher
-from penstock.registry import DataChunk, Pace, state
+from penstock.registry import DataChunk, Pace, reading
 from resuming import ALWAYS, assert_resumes_everywhere
 
 # batch

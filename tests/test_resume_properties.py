@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.registry import apply_sharding, seed_graph, state
+from penstock.registry import apply_sharding, reading, seed_graph
 
 Step = Callable[[Any], Any]
 """What adds operators to a chain."""
@@ -115,7 +115,7 @@ def test_any_chain_resumed_anywhere_goes_on_exactly(
     chain: tuple[str, Any], stops: list[int], passes: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pass is read in legs, each by a fresh chain that goes on from the state after the leg before."""
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", share)
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", share)
     _, make = chain
     uninterrupted = make()
     seed_graph(uninterrupted, 0)

@@ -20,7 +20,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRobinDemultiplexer, UnZipper
-from penstock.registry import Pace, check_operator, seed_graph, state, walk
+from penstock.registry import Pace, check_operator, reading, seed_graph, walk
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
 
@@ -205,7 +205,7 @@ def test_what_cannot_be_classified_is_skipped_when_asked_to() -> None:
 def test_what_was_skipped_is_counted_once_though_it_is_read_again_after_resuming(
     share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", share)
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", share)
 
     def make() -> Any:
         return ps.iter.ZipperLongest(*numbers(12).demux(2, lambda x: x % 3, on_error="skip"))
@@ -529,7 +529,7 @@ def load(dp: Any, from_: Any) -> Any:
 
 @pytest.fixture(params=[0.02, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
 def _share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", request.param)
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", request.param)
 
 
 @pytest.mark.usefixtures("_share")

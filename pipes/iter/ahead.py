@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ...registry import IterDataPipe, MapDataPipe, Node, Trail, close, expect_whole, functional_datapipe, walk
-from ...registry.state import is_branch
+from ...registry.graph import is_one_of_several
 from ..threads import PATIENCE, join
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ class ReadingThread(Generic[T]):
         atexit.unregister(self.stop)
         if self._thread is threading.current_thread() or sys.is_finalizing():
             return  # collected by the thread itself, or the interpreter has ended it: there is nothing to wait for
-        for pipe in walk(self._source, stop=is_branch):  # what is behind a branch, others may still read
+        for pipe in walk(self._source, stop=is_one_of_several):  # what is behind a branch, others may still read
             if isinstance(pipe, (IterDataPipe, MapDataPipe)):
                 pipe.interrupt()
         if not join([self._thread], PATIENCE):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ...registry import IterDataPipe, Node, Tally, Trail, capture, functional_datapipe, hand_down
+from ...registry import IterDataPipe, functional_datapipe
+from ...registry.reading import Node, Trail
+from ...registry.seeds import seeds_of
 from ..sizes import size_of
 
 T = TypeVar("T")
@@ -36,17 +38,16 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     ([0, 1, 2], [0, 1, 2])
     """
 
-    holds_items = False
     payload = ("_kept",)
-    transient = ("_kept", "_rest", "_filled", "_origin", "_tally", "_skip")
+    transient = ("_kept", "_rest", "_filled", "_seeds")
 
     _kept: list[T]
-    _origin: Node | None = None
-    """Where the source stood before the first pass: one that has to read it anew has the order of the first."""
-    _rest: tuple[Node, int] | None = None
+    _rest: tuple[Node | None, int] | None = None
     """Where the source goes on behind the kept items: a state of it, and how many items to skip from there."""
     _filled = False
     """Whether the kept items are all there are, or all that there is room for."""
+    _seeds: list[int] = []
+    """The seeds of the source when they were kept."""
 
     def __init__(self, source: IterDataPipe[T], size: float | None = None) -> None:
         if size is not None and not size >= 0:
@@ -54,31 +55,13 @@ class InMemoryCacheHolder(IterDataPipe[T]):
         self.source = source
         self.size = size
 
-    def reset(self) -> None:
-        self._skip = 0
-
-    def node_of_repeated_pass(self) -> Node | None:
-        return {"at": "start", "sources": [self._origin]} if self._origin else None
-
-    def seeds_taken(self) -> None:
-        self._origin, self._filled = None, False  # what is kept may be of another pass than that to come
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        return {"position": self._skip + self._tally.items}, [self._origin or {}]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._skip = state["position"]
-
     def __iter__(self) -> Iterator[T]:
-        if not self._filled:
-            self._kept, self._rest = [], None
-            if self._origin is None:
-                self._origin = capture(self.source)
-            else:
-                hand_down(self.source, self._origin)
-        self._tally = Tally()
-        items = chain(self._kept, self._behind_the_kept()) if self._filled else self._fill()
-        return self._tally.follow(islice(items, self._skip, None))
+        assert self._pass is not None
+        self._pass.as_the_first()  # so a pass that has to read the source anew has the order of the first
+        if self._filled and self._seeds == seeds_of(self.source):
+            return chain(self._kept, self._behind_the_kept())
+        self._kept, self._rest, self._filled, self._seeds = [], None, False, seeds_of(self.source)
+        return self._fill()
 
     def __len__(self) -> int:
         return len(self.source)
@@ -91,14 +74,16 @@ class InMemoryCacheHolder(IterDataPipe[T]):
                 yield item
         else:
             room = self.size * 2**20
-            trail = Trail(self.source, lambda: len(kept))
-            for item in trail:
+            trail = Trail(self.source, None, 0)
+            trail.needed = lambda: len(kept)
+            for item in trail.items():
                 if not self._filled:
                     room -= size_of(item)
                     if room >= 0:
                         kept.append(item)
                     else:
-                        self._rest = trail.way_back()
+                        node, [at, oldest] = trail.way_back()
+                        self._rest = node, oldest - at
                         self._filled = True
                         warnings.warn(
                             f"in_memory_cache has room for {len(kept)} items in its {self.size} MB, and reads those "
@@ -109,7 +94,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
         self._filled = True
 
     def _behind_the_kept(self) -> Iterator[T]:
-        if self._rest is not None:
+        if self._rest is not None and self._pass is not None:
             node, skip = self._rest
-            hand_down(self.source, node)
+            self._pass.begin_at(self.source, node)
             yield from islice(self.source, skip, None)

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from itertools import chain, cycle, islice, zip_longest
 from typing import Any, TypeVar, overload
 
-from ...registry import IterDataPipe, Node, Tally, capture, functional_datapipe
-from ...registry.iteration import has_not_begun
-from ...registry.state import node_before_pass
+from ...registry import IterDataPipe, Tally, functional_datapipe, own
 from ...registry.torch_pipes import TorchIterDataPipe
 from ..arguments import expect_pipes
 
@@ -115,22 +113,14 @@ class MultiplexerLongest(IterDataPipe[T]):
     """
 
     holds_items = False
-    transient = ("_left", "_turn", "_turns_taken")
+    gone: list[int] = own(list)
+    """The numbers of the sources that are exhausted."""
+    turns: Tally = own(Tally)
+    """The turns that were taken since the last of them was."""
 
     def __init__(self, *sources: IterDataPipe[T]) -> None:
         expect_pipes("MultiplexerLongest", sources, TorchIterDataPipe)
         self.sources = sources
-
-    def reset(self) -> None:
-        self._left = [*range(len(self.sources))]  # which sources are not exhausted
-        self._turn = 0  # which of those is the first in the present stretch
-        self._turns_taken = Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        return {"left": [*self._left], "turn": self._turn + self._turns_taken.items}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._left, self._turn = [*state["left"]], state["turn"]
 
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._stretches())
@@ -141,12 +131,12 @@ class MultiplexerLongest(IterDataPipe[T]):
     def _stretches(self) -> Iterator[Iterator[T]]:
         """Yield, for each number of sources that are left, the items until one of them is exhausted."""
         readers = [iter(source) for source in self.sources]
-        while self._left:
-            turns = islice(cycle([readers[source] for source in self._left]), self._turn % len(self._left), None)
-            yield map(next, self._turns_taken.follow(turns))
-            last = (self._turn + self._turns_taken.items - 1) % len(self._left)
-            del self._left[last]
-            self._turn, self._turns_taken = last, Tally()
+        while left := [source for source in range(len(self.sources)) if source not in self.gone]:
+            turns = islice(cycle([readers[source] for source in left]), self.turns.items % len(left), None)
+            yield map(next, self.turns.follow(turns))
+            last = (self.turns.items - 1) % len(left)
+            self.gone.append(left[last])
+            self.turns = Tally(last)
 
 
 @functional_datapipe("concat")
@@ -161,26 +151,12 @@ class Concater(IterDataPipe[T]):
     """
 
     holds_items = False
-    transient = ("_number",)
+    number: int = own(0)
+    """Of the source that is read."""
 
     def __init__(self, *sources: IterDataPipe[T]) -> None:
         expect_pipes("Concater", sources, TorchIterDataPipe)
         self.sources = sources
-
-    def reset(self) -> None:
-        self._number = 0
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        current = self.sources[self._number]
-        # A source that is not being read has its pass still to come: if it stands here twice, it has been at its end.
-        nodes = [
-            capture(source) if source is current or has_not_begun(source) else node_before_pass(source)
-            for source in self.sources
-        ]
-        return {"number": self._number}, nodes
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._number = state["number"]
 
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._from_current_on())
@@ -189,6 +165,8 @@ class Concater(IterDataPipe[T]):
         return sum(map(len, self.sources))
 
     def _from_current_on(self) -> Iterator[IterDataPipe[T]]:
-        while self._number < len(self.sources):
-            yield self.sources[self._number]
-            self._number += 1
+        while self.number < len(self.sources):
+            source = self.sources[self.number]
+            yield source
+            self._is_done_with(source)
+            self.number += 1

@@ -6,12 +6,10 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any, TypeVar
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, functional_datapipe, sources_of
+from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
 from ...registry.iteration import Pass
-from ...registry.state import node_before_pass
 from ..digest import check_hash_type, digest_of
 from ..locks import FileLock
 from ..saving import save
@@ -150,7 +148,9 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
 
     holds_items = False
     payload = ("_cache",)
-    transient = ("_trail", "_item", "_given", "_given_up")
+    given: int = own(0)
+    """How many paths of the item were handed out."""
+    given_up: threading.Event = own(threading.Event, saved=False)
 
     def __init__(
         self,
@@ -185,32 +185,21 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
     # The items are read here, and the steps between are run anew for each that is missing. So what on_disk_cache reads
     # from is a source of this operator, and the steps between are another, which begins and ends within one item.
 
-    def reset(self) -> None:
-        self._item = self._given = 0
-        self._given_up = threading.Event()
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        node, skip = self._trail.way_back()
-        return {"items": skip, "paths": self._given}, [node, node_before_pass(self.source)]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._item, self._given = state["items"], state["paths"]
-
     def interrupt(self) -> None:
         super().interrupt()
-        self._given_up.set()
+        self.given_up.set()
 
     def __iter__(self) -> Iterator[str]:
-        self._trail = Trail(self.items, lambda: self._item)
         files_of = self.guard.wrap(self._files_of)
-        for item in islice(self._trail, self._item, None):
+        items = self.read(self.items)
+        for number, item in items:
+            items.keep_from(number)
             files: Any = files_of(item)
             if self.guard.keep(files):
-                for path in files[self._given :]:
-                    self._given += 1
+                for path in files[self.given :]:
+                    self.given += 1
                     yield path
-            self._item += 1
-            self._given = 0
+            self.given = 0
 
     def _files_of(self, item: Any) -> list[str]:
         paths = self._cache._paths_of(item)
@@ -219,7 +208,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         if complete:
             return files
         os.makedirs(os.path.dirname(lock_path) or ".", exist_ok=True)
-        with FileLock(lock_path, self.timeout, self._given_up) as lock:
+        with FileLock(lock_path, self.timeout, self.given_up) as lock:
             files, complete = self._cache._look_up(paths, lock.left_behind)  # what another process made meanwhile
             return files if complete else self._make(item, paths, {*files})
 
@@ -239,6 +228,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
                 made[path] = None
         finally:
             close(results)
+            self._is_done_with(self.source)
             cache._fed = None
         expected = {*paths}
         others = [path for path in made if path not in expected]

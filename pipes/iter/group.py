@@ -85,7 +85,7 @@ class UnBatcher(IterDataPipe[T]):
         self.unbatch_level = unbatch_level
 
     def __iter__(self) -> Iterator[Any]:
-        return self._outputs_of_each(partial(self._flat, self.unbatch_level), self.source)
+        return self.outputs_of_each(partial(self._flat, self.unbatch_level), self.source)
 
     def _flat(self, level: int, item: Any) -> Iterable[Any]:
         if isinstance(item, list) and level:

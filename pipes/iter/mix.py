@@ -7,9 +7,9 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from ...registry import IterDataPipe, functional_datapipe, uniform_draws
+from ...registry import IterDataPipe, functional_datapipe, own, uniform_draws
 from ...registry.torch_pipes import TorchIterDataPipe
 from ..arguments import expect_pipes
 from ..drawing import Drawer
@@ -36,7 +36,8 @@ class Mixer(Drawer[T]):
     """
 
     holds_items = False
-    transient = (*Drawer.transient, "_left")
+    gone: list[int] = own(list)
+    """The numbers of the sources that are known to be exhausted."""
 
     def __init__(
         self,
@@ -53,17 +54,6 @@ class Mixer(Drawer[T]):
         self.weights = weights
         self.until = until
 
-    def reset(self) -> None:
-        super().reset()
-        self._left = [*range(len(self.sources))]  # which sources are not known to be exhausted
-
-    def get_state(self) -> dict[str, Any]:
-        return {**super().get_state(), "left": [*self._left]}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._left = [*state["left"]]
-
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._stretches())
 
@@ -76,18 +66,18 @@ class Mixer(Drawer[T]):
         """Yield, for each set of sources that are left, the items until one of them is found exhausted."""
         readers = [iter(source) for source in self.sources]
         draws = self._draws()
-        while self._left:
-            choose = self._choice()
-            yield map(next, map([readers[source] for source in self._left].__getitem__, map(choose, draws)))
+        while left := [source for source in range(len(self.sources)) if source not in self.gone]:
+            choose = self._choice(left)
+            yield map(next, map([readers[source] for source in left].__getitem__, map(choose, draws)))
             # It was the last draw that fell on the exhausted source.
-            last = next(uniform_draws(self.pass_seed, self.get_state()["drawn"] - 1))
-            del self._left[choose(last)]
+            last = next(uniform_draws(self.pass_seed, self.drawn.items - 1))
+            self.gone.append(left[choose(last)])
             if self.until == "shortest":
                 return
 
-    def _choice(self) -> partial[int]:
+    def _choice(self, left: list[int]) -> partial[int]:
         """Return a function from a draw to the place, in those that are left, of the source that it falls on."""
-        weights = [1 if self.weights is None else self.weights[source] for source in self._left]
+        weights = [1 if self.weights is None else self.weights[source] for source in left]
         total = math.fsum(weights)
         # Without the last: whatever rounding made of the sum, no draw falls beyond the last source.
         return partial(bisect, [sum_so_far / total for sum_so_far in accumulate(weights)][:-1])

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 
-from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, seed_graph
+from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
 from ...registry.display import step
-from ...registry.state import node_before_pass, take_seeds
+from ...registry.seeds import Path
 from ..extras import require
 
 if TYPE_CHECKING:
@@ -48,17 +48,14 @@ class NodeReader(Seeded, IterDataPipe[T]):
     """
 
     holds_items = False
-    transient = ("_reading", "_unused")
+    transient = ("_unused",)
 
-    _seed_to_come: int | None = None
-    """What the chains in the node are seeded with when the next pass begins."""
+    standing: Any = own(None, save=lambda node: node if node is None or isinstance(node, dict) else _state_of(node))
+    """The node, which says where it stands; or its state, where the pass goes on from one or was given up."""
     _place: dict[str, Any] | None = None
-    """The node's state after the last pass, or the one to go on from."""
+    """The node's state after the last pass."""
     _must_get_there = False
     """Whether the node stands elsewhere, and has to be reset to that state before anything else."""
-    _anew = True
-    """Whether the pass is a new one, and not the rest of one."""
-    _reading = False
     _unused: Any = None
     """The node as it was before its first pass, once that has begun: a reset would not bring it back to its epoch."""
 
@@ -75,30 +72,29 @@ class NodeReader(Seeded, IterDataPipe[T]):
     def __iter__(self) -> Iterator[T]:
         node = self.node
         self._begin()
-        self._reading = True
+        self.standing = node
         try:
             yield from node
         finally:
             with suppress(Exception):  # a node that failed need not be able to tell where it stands
-                self._place = _as_plain(node.state_dict())
-            self._reading = False
+                self._place = self.standing = _state_of(node)
             for part in _nodes_in(node):
                 _end_threads(part)
 
     def _begin(self) -> None:
         if self._unused is None:
             self._unused = _before_a_pass(self.node)
+        if self.standing is not None:
+            self.node.reset(_as_it_was(self.standing))
+            return
         if self._must_get_there and self._place is not None:
             self.node.reset(_as_it_was(self._place))
-            if self._anew:
-                next(self.node, None)  # nodes count an epoch when something was asked of it, if only the end
+            next(self.node, None)  # nodes count an epoch when something was asked of it, if only the end
         self._must_get_there = False
-        if self._anew:
-            if self._seed_to_come is not None:
-                for number, chain in enumerate(self._chains()):
-                    seed_graph(chain, derive_seed(self._seed_to_come, number))
-                self._seed_to_come = None
-            self.node.reset()
+        if self._seed is not None:
+            for number, chain in enumerate(self._chains()):
+                seed_graph(chain, derive_seed(self.pass_seed, number))
+        self.node.reset()
 
     def _chains(self) -> list[IterDataPipe[Any]]:
         from ..chain_node import ChainNode
@@ -107,34 +103,25 @@ class NodeReader(Seeded, IterDataPipe[T]):
 
     # What the order of the coming pass follows from is the node's state after the last one: its epoch.
 
-    def set_seed(self, seed: int) -> Self:
-        """Fix the random order of the chains that the node reads."""
-        self._seed_to_come, self._passes = int(seed), 0
-        return self
-
-    def begin_random_pass(self) -> None:
-        self._passes += 1
-        self._anew = True
+    def begin_random_pass(self, path: Path) -> None:
+        if self._seed is not None:  # else the chains in the node have seeds of their own
+            super().begin_random_pass(path)
 
     def random_state(self) -> dict[str, Any]:
-        if self._reading:
-            self._place = _as_plain(self.node.state_dict())
-        state: dict[str, Any] = {"passes": self._passes}
+        state: dict[str, Any] = {} if self._seed is None else super().random_state()
         if self._place is not None:
             state["node"] = self._place
-        if self._seed_to_come is not None:
-            state["seed"] = self._seed_to_come
-        elif self._place is None and (seeds := [node_before_pass(chain) for chain in self._chains()]):
-            state["chains"] = seeds
+        elif self._seed is None:
+            state["chains"] = [place_of(chain) for chain in self._chains()]
         return state
 
     def set_random_state(self, state: dict[str, Any]) -> None:
-        self._passes, self._place, self._seed_to_come = state["passes"], state.get("node"), state.get("seed")
-        self._must_get_there, self._anew = True, False
+        self._seed, self._first_epoch = state.get("seed"), state.get("first_epoch")
+        self._place, self._must_get_there = state.get("node"), True
         if self._place is None and self._unused is not None:
             self.node = _before_a_pass(self._unused)
-        for chain, seeds in zip(self._chains(), state.get("chains", ()), strict=False):
-            take_seeds(chain, seeds, behind_branches=True)
+        for chain, place in zip(self._chains(), state.get("chains", ()), strict=False):
+            load_place(chain, place)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -238,6 +225,10 @@ def _parts(value: Any) -> Iterable[Any]:
 
 def _base_node() -> Any:
     return require("torchdata.nodes", "nodes").BaseNode
+
+
+def _state_of(node: Any) -> Any:
+    return _as_plain(node.state_dict())
 
 
 def _as_plain(value: Any) -> Any:

@@ -145,7 +145,7 @@ class RowReader(IterDataPipe[dict[str, Any]]):
         self._read = Tally()  # counts the rows of the batch that were handed out
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return self._outputs_of_each(self._rows_of, self.source)
+        return self.outputs_of_each(self._rows_of, self.source)
 
     def _rows_of(self, item: Any) -> Iterator[dict[str, Any]]:
         self._read = Tally()

@@ -77,7 +77,7 @@ class Repeater(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         times = self.times
-        return self._outputs_of_each(lambda item: repeat(item, times), self.source)
+        return self.outputs_of_each(lambda item: repeat(item, times), self.source)
 
     def __len__(self) -> int:
         return self.times * len(self.source)

@@ -9,8 +9,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...registry.splitter import Splitter, Waiting
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry.errors import Skipped
+from ...registry.splitter import Queue, Splitter
 from ..columns import check_function
 
 T = TypeVar("T")
@@ -110,10 +111,10 @@ class UnZipper(Splitter):
 class _Divider(Splitter):
     """The base of those that give each item to one pipe: `__iter__` yields that pipe's number before the entry."""
 
-    def deal(self, dealt: Any, waiting: dict[int, weakref.ref[Waiting]]) -> int:
+    def deal(self, dealt: Any, queues: dict[int, weakref.ref[Queue]]) -> int:
         target, entry = dealt
         number: int = entry[0]
-        its = waiting[target]() if target in waiting else None
+        its = queues[target]() if target in queues else None
         if its is not None and number >= its.takes_from:
             its.entries.append(entry)
         return number
@@ -141,6 +142,9 @@ class Demultiplexer(_Divider):
     >>> list(dp)
     [(0, 1), (2, 3), (4, None)]
     """
+
+    counted_to: int = own(0)
+    """The number after that of the last item that was left out and counted."""
 
     def __init__(
         self,
@@ -170,9 +174,11 @@ class Demultiplexer(_Divider):
         number_of = self.guard.wrap(self._number_of)
         for entry in self.numbered():
             at, item = entry
-            number = number_of(item)
-            if not self.guard.keep(number):
-                self.skipped_at(at)
+            number: Any = number_of(item)
+            if isinstance(number, Skipped):
+                if at >= self.counted_to:  # else it is read again, and counted already
+                    self.counted_to = at + 1
+                    self.guard.keep(number)
             elif number is not None:
                 yield number, entry
 

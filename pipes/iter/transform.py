@@ -241,7 +241,7 @@ class FlatMapper(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         outputs_of = self.guard.outputs(taking_columns(self.fn or as_it_is, self.input_col))
-        return self._outputs_of_each(outputs_of, self.source)
+        return self.outputs_of_each(outputs_of, self.source)
 
     def provenance(self) -> Provenance | None:
         found = provenance_of(self.source)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, functional_datapipe, say_where
+from ...registry.iteration import first_pass_over
 from ...registry.notes import describe_item
 
 T = TypeVar("T")
@@ -78,6 +79,10 @@ class IterToMapConverter(MapDataPipe[T]):
 
     def _load(self) -> dict[Any, T]:
         self.guard.begin()
+        with first_pass_over(self.source):
+            return self._read()
+
+    def _read(self) -> dict[Any, T]:
         values: dict[Any, T] = {}
         repeated, first = 0, None
         function = self.key_value_fn

@@ -14,7 +14,7 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.registry import Pace, Seeded, Tally, Trail, seed_graph, state, walk
+from penstock.registry import Pace, Seeded, Tally, reading, seed_graph, state, walk
 from penstock.registry.folding import fold, unfold
 
 
@@ -67,7 +67,7 @@ class TwiceMarked(Twice):
 
 @pytest.fixture(params=[0.02, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
 def share(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", request.param)
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", request.param)
     return float(request.param)
 
 
@@ -116,7 +116,7 @@ def test_a_chain_goes_on_after_any_item_from_an_iterator_that_is_live_or_gone(ma
 def test_how_much_is_read_again_is_what_the_operator_said(
     make: Callable[[], Any], taken: int, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", float("inf"))
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", float("inf"))
     dp, resumed = make(), make()
     _iterator = begin(dp, taken)
     list(resume(resumed, dp))
@@ -383,7 +383,7 @@ def test_a_trail_leads_back_to_the_oldest_item_that_is_needed(pulled: int, behin
 
 
 def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "SNAPSHOT_SHARE", float("inf"))
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", float("inf"))
     handed_out = 0
     trail = Trail(Source(1000), lambda: max(handed_out - 3, 0))
     for _ in trail:

@@ -1,0 +1,111 @@
+"""What an operator remembers from one of its items to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
+from operator import length_hint
+from typing import Any, TypeVar
+
+__all__ = ["Own", "Tally", "own", "owned_by"]
+
+T = TypeVar("T")
+
+_MOST = 2**62
+"""More items than anybody counts."""
+
+_SCALARS = {int, float, str, bool, bytes, type(None)}
+
+
+class Tally:
+    """Count the items of an iterator at the speed of C: `compress` takes one number for each item it lets through.
+
+    >>> tally = Tally()
+    >>> list(tally.follow("abc")), tally.items
+    (['a', 'b', 'c'], 3)
+    """
+
+    def __init__(self, items: int = 0) -> None:
+        self._numbers = iter(range(items + 1, _MOST))
+
+    def follow(self, iterator: Iterable[T]) -> Iterator[T]:
+        """Return an iterator over the same items that counts them here."""
+        return compress(iterator, self._numbers)
+
+    @property
+    def items(self) -> int:
+        """How many items went by."""
+        return _MOST - 1 - length_hint(self._numbers)
+
+
+class Own:
+    """An attribute that belongs to a pass: `own` makes it."""
+
+    def __init__(self, default: Any, saved: bool, save: Callable[[Any], Any] | None) -> None:
+        self.default = default
+        self.saved = saved
+        self._save = save
+
+    def __get__(self, pipe: object, cls: type | None = None) -> Any:
+        # Only reached where the pipe has no value yet: before its first pass.
+        return self if pipe is None else self.fresh()
+
+    def fresh(self) -> Any:
+        """Return the value with which a pass begins."""
+        return self.default() if callable(self.default) else self.default
+
+    def save(self, value: Any) -> Any:
+        """Return a value as plain data that does not change when the pass goes on."""
+        if self._save is not None:
+            value = self._save(value)
+        return value.items if isinstance(value, Tally) else _copied(value)
+
+    def load(self, value: Any) -> Any:
+        """Return the value of which `save` made plain data; what a function of the operator's made stays plain."""
+        return Tally(value) if self.default is Tally else _copied(value)
+
+    def expect(self, value: Any) -> bool:
+        """Say whether a value may be what `save` returned."""
+        default = self.fresh()
+        if self._save is not None or default is None:
+            return True
+        kind = int if isinstance(default, Tally) else type(default)
+        return type(value) is kind or (kind is tuple and type(value) is list)
+
+
+def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None = None) -> Any:
+    """Declare an attribute that belongs to a pass, in the body of an operator's class.
+
+    When a pass begins it has its default, or what the default returns where that is a function, such as `list`; when
+    the pass goes on from a state it has the value that is in there. States hold plain data: numbers, text, bytes,
+    lists, dicts with text for keys, and a `Tally` as its number. `save(value)` makes plain data of another value, and
+    the pass goes on with that. With `saved=False` states leave it out. Pickles and copies never have it.
+
+    >>> import penstock as ps
+    >>> class Counter(ps.IterDataPipe):
+    ...     holds_items = False
+    ...     count: int = ps.own(0)
+    ...     def __init__(self, source):
+    ...         self.source = source
+    ...     def __iter__(self):
+    ...         for item in self.source:
+    ...             self.count += 1
+    ...             yield self.count, item
+    >>> ps.check_operator(lambda: Counter(ps.iter.IterableWrapper("abc")))
+    """
+    return Own(default, saved, save)
+
+
+def owned_by(cls: type) -> dict[str, Own]:
+    """Return the attributes of a class, and of its bases, that belong to a pass."""
+    names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
+    found = {name: next(vars(base)[name] for base in cls.__mro__ if name in vars(base)) for name in names}
+    return {name: value for name, value in found.items() if isinstance(value, Own)}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [*value] if {*map(type, value)} <= _SCALARS else [_copied(part) for part in value]
+    return value

@@ -1,0 +1,219 @@
+"""Reading a source further than what was handed out of it, and knowing the way back."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from .own import Tally
+from .torch_pipes import TorchMapDataPipe
+
+__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "can_capture", "capture"]
+
+T = TypeVar("T")
+Node = dict[str, Any]
+"""Where a pipe stands in a pass, and with it where its sources stand; None stands for a pass that has not begun."""
+
+Waiting = list[tuple[list[Node | None], int, Any]]
+"""Places in lists of nodes, each with the pipe whose node is to be put there."""
+
+SNAPSHOT_SHARE = 0.01
+"""The share of the running time that taking snapshots of sources may take, all who take them together.
+
+What they cost is to stay below 2 %, and there is more to it than their own time: others wait for them meanwhile, and
+find the caches cold after them.
+"""
+_COST_OF_THE_FIRST = 1e-5
+"""Seconds that the first snapshot of a pass is taken to cost, until it is known."""
+_MOST_SNAPSHOTS = 512
+"""More than a trail keeps: an item that is never done with would have them pile up."""
+
+
+def can_capture(pipe: Any) -> bool:
+    """Say whether a pipe can tell where it stands; torch's own cannot, and are read again from the start.
+
+    One that is read by index stands nowhere, and needs not tell.
+    """
+    return hasattr(type(pipe), "_stands") or hasattr(type(pipe), "state_dict") or isinstance(pipe, TorchMapDataPipe)
+
+
+def capture(pipe: Any) -> Node | None:
+    """Return where a pipe stands now."""
+    found: list[Node | None] = [None]
+    waiting: Waiting = [(found, 0, pipe)]
+    known: dict[int, Node | None] = {}  # what several pipes read is one node
+    while waiting:
+        nodes, place, each = waiting.pop()
+        if id(each) not in known:
+            known[id(each)] = _node_of(each, waiting)
+        nodes[place] = known[id(each)]
+    return found[0]
+
+
+def _node_of(pipe: Any, waiting: Waiting) -> Node | None:
+    if hasattr(type(pipe), "_stands"):
+        node: Node | None = pipe._stands(waiting)
+        return node
+    return {"state": pipe.state_dict()} if hasattr(type(pipe), "state_dict") else None
+
+
+_taking_snapshots: weakref.WeakSet[Pace] = weakref.WeakSet()
+
+
+class Pace:
+    """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time.
+
+    The paces of a process share that: of the passes of twelve shards, each may spend a twelfth. The clock is looked at
+    when as many items have gone by as should take that long, and at twice as many at most, as the first may have been
+    the slow ones.
+    """
+
+    def __init__(self) -> None:
+        self._step = 1
+        self._items = 0
+        self._since = time.perf_counter()
+        self._rest = self._rest_after(_COST_OF_THE_FIRST)
+
+    @property
+    def step(self) -> int:
+        """After how many items from the last snapshot on the next may be due."""
+        return self._step
+
+    @property
+    def items_to_go(self) -> int:
+        """After how many items from now on the next snapshot may be due."""
+        return max(self.step - self._items, 1)
+
+    def due(self, items: int = 1) -> bool:
+        """Count one item, or several, and say whether a snapshot should be taken now."""
+        self._items += items
+        if self._items >= self.step:
+            self._look_at_the_clock()
+        return self._items >= self.step
+
+    def taken(self, started: float) -> None:
+        """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
+        now = time.perf_counter()
+        _taking_snapshots.add(self)
+        self._rest = self._rest_after(now - started)
+        self._step = self._items_in(self._rest, started - self._since)
+        self._items, self._since = 0, now
+
+    def _look_at_the_clock(self) -> None:
+        rested = time.perf_counter() - self._since
+        if rested < self._rest:
+            self._step = self._items + self._items_in(self._rest - rested, rested)
+
+    def _items_in(self, seconds: float, seconds_until_now: float) -> int:
+        """Return how many items should take so many seconds, at the rate of those since the last snapshot."""
+        at_this_rate = self._items * seconds / max(seconds_until_now, 1e-9)
+        return max(int(min(at_this_rate, 2 * self._items)), 1)
+
+    @staticmethod
+    def _rest_after(seconds: float) -> float:
+        return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
+
+
+class Trail:
+    """The states of a source that is being read, and which of its items, numbered from 0, is still needed."""
+
+    def __init__(self, source: Any, node: Node | None, start: int) -> None:
+        self.source = source
+        self.needed: int | Callable[[], int] | None = None
+        self.holds = False
+        self._pace = Pace() if can_capture(source) else None
+        self._tally = Tally(start)
+        # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
+        self._snapshots = [(start, node)]
+
+    @property
+    def pulled(self) -> int:
+        """The number of the next item that is pulled."""
+        return self._tally.items
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest item that is needed."""
+        return self.needed() if callable(self.needed) else self.needed or 0
+
+    def items(self) -> Generator[Any, None, None]:
+        """Yield the items of the source, and note where it stands as often as costs little."""
+        items = self._tally.follow(self.source)
+        if self._pace is None:
+            yield from items
+            return
+        while True:
+            step = self._pace.items_to_go
+            expected = self.pulled + step
+            yield from islice(items, step)
+            if self.pulled < expected:
+                return
+            if self._pace.due(step):
+                started = time.perf_counter()
+                snapshots = [*self._useful(self.oldest), (self.pulled, capture(self.source))]
+                # Where an item is needed for very long, every second will do.
+                self._snapshots = snapshots if len(snapshots) <= _MOST_SNAPSHOTS else snapshots[::2]
+                self._pace.taken(started)
+
+    def way_back(self) -> tuple[Node | None, list[int]]:
+        """Return a state of the source, its number and that of the oldest item needed, and how far it was pulled."""
+        oldest = self.oldest
+        at, node = self._useful(oldest)[0]
+        return node, [at, oldest, self.pulled] if self.holds else [at, oldest]
+
+    def _useful(self, oldest: int) -> list[tuple[int, Node | None]]:
+        """The snapshots without those that lie before the last one from which the oldest item can be reached."""
+        snapshots = self._snapshots
+        before = sum(at <= oldest for at, _ in snapshots)
+        return snapshots[max(before - 1, 0) :]
+
+
+class Reading(Generic[T]):
+    """The items of a source with their numbers, which go on from a state. An operator gets it from `read`.
+
+    Numbers count from the beginning of the pass; what a state says is not needed any more is left out.
+    """
+
+    def __init__(self, trail: Trail, items: Generator[T, None, None], first: int, pulled_before: int) -> None:
+        self._trail = trail
+        self._pulled_before = pulled_before
+        start = trail.pulled
+        self._next = first
+        self._numbered = enumerate(items, start) if first == start else islice(enumerate(items, start), first - start, None)
+
+    def __iter__(self) -> Iterator[tuple[int, T]]:
+        return self._numbered
+
+    @property
+    def pulled(self) -> int:
+        """The number of the next item that is pulled."""
+        return self._trail.pulled
+
+    def keep_from(self, number: int | Callable[[], int]) -> None:
+        """Say from which item on the source is needed, once the next item of the operator's was handed out.
+
+        That is the number of the oldest item that the operator holds then; `number` may be a function that returns it,
+        which is asked when a state is taken.
+        """
+        self._trail.needed = number
+
+    def again(self, numbers: Iterable[int]) -> dict[int, T]:
+        """Return, by their numbers, the items that were held when the state was taken: they are read again.
+
+        Those between them, which were done with, are left out. Raises RuntimeError where the source gives fewer items
+        than before.
+        """
+        self._trail.holds = True
+        wanted = {*numbers}
+        found: dict[int, T] = {}
+        if self._pulled_before > self._next:
+            for number, item in islice(self._numbered, self._pulled_before - self._next):
+                if number in wanted:
+                    found[number] = item
+        if len(found) < len(wanted):
+            raise RuntimeError("the source gave fewer items than when the state was taken")
+        return found
