@@ -368,6 +368,11 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
             return self._pass.node(self, waiting)
         return self._handed_down
 
+    def _epoch_of_state(self) -> int:
+        """Return the epoch in which the pipe stands, as the end of a chain."""
+        current = self._pass
+        return current.path.epoch if current is not None and current.begun else self._epoch
+
     def _take_node(self, node: Node | None) -> None:
         """Let the next pass begin from a node, or afresh."""
         self._handed_down = node

@@ -90,7 +90,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     begun = current is not None and current.begun
     between = begun and current.ended and after_the_end
     place: dict[str, Any] = {
-        "epoch": current.path.epoch if begun and not between else pipe._epoch,
+        "epoch": pipe._epoch if between else pipe._epoch_of_state(),
         "random": [*map(_random_state, _random_parts(pipe))],
         "steps": [] if between else flatten(capture(pipe)),
     }
