@@ -425,7 +425,7 @@ class Branch(IterDataPipe[T]):
         if self._handed_down is not None or live is None:
             return self._epoch
         begins_another = self.number in live.joined and live.items is not None
-        return max(live.path.epoch + 1, self._epoch) if begins_another else live.path.epoch
+        return max(live.path.epoch + begins_another, self._epoch)
 
     # State
 
@@ -450,8 +450,9 @@ class Branch(IterDataPipe[T]):
 
     def _epoch_of_state(self) -> int:
         live = self.source._live()
-        stands_in_it = live is None or self.number in live.joined or "_link" in vars(self)
-        return super()._epoch_of_state() if stands_in_it or live is None else live.path.epoch
+        if live is None or self.number in live.joined or self._handed_down is not None:
+            return super()._epoch_of_state()
+        return max(live.path.epoch, self._epoch)
 
     def _pop_node(self) -> Node:
         node = super()._pop_node()
