@@ -36,6 +36,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     ([0, 1, 2], [0, 1, 2])
     """
 
+    keeps_schema = True
     holds_items = False
     payload = ("_kept",)
     transient = ("_kept", "_rest", "_filled", "_origin", "_tally", "_skip")

@@ -92,6 +92,8 @@ class Multiplexer(IterDataPipe[T]):
     ['a', 'x', 'b', 'y']
     """
 
+    keeps_schema = True
+
     def __init__(self, *sources: IterDataPipe[T]) -> None:
         expect_pipes("Multiplexer", sources, TorchIterDataPipe)
         self.sources = sources
@@ -114,6 +116,7 @@ class MultiplexerLongest(IterDataPipe[T]):
     ['a', 'x', 'b', 'c']
     """
 
+    keeps_schema = True
     holds_items = False
     transient = ("_left", "_turn", "_turns_taken")
 
@@ -160,6 +163,7 @@ class Concater(IterDataPipe[T]):
     ['a', 'b', 'c', 'd']
     """
 
+    keeps_schema = True
     holds_items = False
     transient = ("_number",)
 

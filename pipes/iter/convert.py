@@ -33,6 +33,7 @@ class MapToIterConverter(Strided[T]):
     [2, 1]
     """
 
+    keeps_schema = True
     holds_items = False
     payload = ("indices",)
     transient = ("_start", "_first", "_step", "_tally", "_expected")

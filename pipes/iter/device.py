@@ -39,6 +39,7 @@ class PinMemory(IterDataPipe[T]):
     [tensor([0., 0.])]
     """
 
+    keeps_schema = True
     holds_items = False
     in_main_process = True  # pinned memory does not cross a process border
 
@@ -76,6 +77,7 @@ class DeviceMover(ReadsAhead[T]):
     [{'x': tensor([0., 0.]), 'name': 'a'}]
     """
 
+    keeps_schema = True
     in_main_process = True  # workers have no business on the device
 
     def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:

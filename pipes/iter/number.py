@@ -101,6 +101,7 @@ class LengthSetter(IterDataPipe[T]):
     (5, [0, 2, 4, 6, 8])
     """
 
+    keeps_schema = True
     holds_items = False
     broken_laws = {
         "len_is_exact": "the length is its user's word",

@@ -48,6 +48,7 @@ class Rebatcher(IterDataPipe[Any]):
     [{'id': tensor([0, 1])}, {'id': tensor([2, 3])}, {'id': tensor([4])}]
     """
 
+    keeps_schema = True
     holds_items = False
     transient = ("_trail", "_joined")
 
@@ -177,6 +178,7 @@ class RowShuffler(Shuffling[Any]):
     ([3, 3], [0, 1, 2, 3, 4, 5])
     """
 
+    keeps_schema = True
     holds_items = False
     transient = (*Shuffling.transient, "_trail", "_kept")
 

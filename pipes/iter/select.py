@@ -40,6 +40,7 @@ class Filter(IterDataPipe[T]):
     [('b', 5)]
     """
 
+    keeps_schema = True
     holds_items = False
 
     def __init__(
@@ -90,6 +91,7 @@ class Header(IterDataPipe[T]):
     [0, 1, 2]
     """
 
+    keeps_schema = True
     holds_items = False
     transient = ("_tally",)
 

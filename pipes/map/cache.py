@@ -26,6 +26,7 @@ class InMemoryCacheHolder(Fetching[T]):
     (2, 2)
     """
 
+    keeps_schema = True
     payload = ("_kept",)
     transient = ("_kept",)
     _kept: dict[Hashable, T] | None = None
