@@ -80,6 +80,7 @@ class Prefetcher(ReadsAhead[T]):
     [0, 1, 2, 3]
     """
 
+    gives = "same"
     keeps_schema = True
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:

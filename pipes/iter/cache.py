@@ -36,6 +36,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     ([0, 1, 2], [0, 1, 2])
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     payload = ("_kept",)

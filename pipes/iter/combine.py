@@ -92,6 +92,7 @@ class Multiplexer(IterDataPipe[T]):
     ['a', 'x', 'b', 'y']
     """
 
+    gives = "same"
     keeps_schema = True
 
     def __init__(self, *sources: IterDataPipe[T]) -> None:
@@ -116,6 +117,7 @@ class MultiplexerLongest(IterDataPipe[T]):
     ['a', 'x', 'b', 'c']
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     transient = ("_left", "_turn", "_turns_taken")
@@ -163,6 +165,7 @@ class Concater(IterDataPipe[T]):
     ['a', 'b', 'c', 'd']
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     transient = ("_number",)

@@ -33,6 +33,7 @@ class MapToIterConverter(Strided[T]):
     [2, 1]
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     payload = ("indices",)

@@ -39,6 +39,7 @@ class PinMemory(IterDataPipe[T]):
     [tensor([0., 0.])]
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     in_main_process = True  # pinned memory does not cross a process border
@@ -77,6 +78,7 @@ class DeviceMover(ReadsAhead[T]):
     [{'x': tensor([0., 0.]), 'name': 'a'}]
     """
 
+    gives = "same"
     keeps_schema = True
     in_main_process = True  # workers have no business on the device
 

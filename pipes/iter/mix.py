@@ -35,6 +35,7 @@ class Mixer(Drawer[T]):
     ['a', 'a', 'a', 'b', 'b', 'b']
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     transient = (*Drawer.transient, "_left")

@@ -27,6 +27,7 @@ class Shuffler(Shuffling[T], Holder[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
+    gives = "same"
     keeps_schema = True
     transient = (*Shuffling.transient, *Holder.transient)
 

@@ -23,6 +23,7 @@ class Cycler(IterDataPipe[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     transient = ("_begun",)
@@ -71,6 +72,7 @@ class Repeater(IterDataPipe[T]):
     [0, 0, 1, 1, 2, 2]
     """
 
+    gives = "same"
     keeps_schema = True
 
     def __init__(self, source: IterDataPipe[T], times: int) -> None:

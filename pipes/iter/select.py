@@ -40,6 +40,7 @@ class Filter(IterDataPipe[T]):
     [('b', 5)]
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
 
@@ -91,6 +92,7 @@ class Header(IterDataPipe[T]):
     [0, 1, 2]
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
     transient = ("_tally",)

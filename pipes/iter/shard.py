@@ -33,6 +33,7 @@ class ShardingFilter(Strided[T]):
     [1, 4]
     """
 
+    gives = "same"
     keeps_schema = True
     holds_items = False
 

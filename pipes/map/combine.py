@@ -76,6 +76,7 @@ class Concater(Fetching[T]):
     ('c', ['a', 'b', 'c', 'd'])
     """
 
+    gives = "same"
     keeps_schema = True
 
     def __init__(self, *sources: MapDataPipe[T]) -> None:
