@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from .display import show_chain
 from .errors import Guard
@@ -257,6 +257,9 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     in_main_process: ClassVar[bool] = False
     """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
+
+    gives: ClassVar[Literal["rows", "batches", "same"] | None] = None
+    """What each item is: a row, a batch of columns, or what its sources' items are; None where that is not known."""
 
     _own: ClassVar[Mapping[str, Own]] = {}
     _pass: Pass | None = None

@@ -46,6 +46,8 @@ class BatchMapper(IterDataPipe[Any]):
     [2]
     """
 
+    gives = "same"
+
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -260,6 +262,8 @@ class Vectorizer(OneToOne[Any]):
     >>> list(dp)
     [tensor([2., 4.], dtype=torch.float64), tensor([6.], dtype=torch.float64)]
     """
+
+    gives = "same"
 
     def __init__(
         self,

@@ -27,6 +27,8 @@ class Shuffler(Shuffling[T], Holder[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
+    gives = "same"
+    keeps_schema = True
     transient = (*Shuffling.transient, *Holder.transient)
 
     def __init__(self, source: IterDataPipe[T], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:

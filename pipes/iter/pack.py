@@ -62,6 +62,7 @@ class Packer(Holder[dict[str, Any]]):
     [[1, 2, 3, 6], [4, 5, 0, 0]]
     """
 
+    gives = "rows"
     payload = ("_packs", "_rest")
     transient = (*Holder.transient, "_packs", "_rest", "_cuts")
 
