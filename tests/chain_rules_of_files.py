@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
-from chain_rules import ANY, flag, leave_out, mark, of, root, small, step
+from chain_rules import flag, leave_out, mark, of, root, small, step
 from penstock.registry import operators
 
 ObjectReader = operators["ObjectReader"].cls
@@ -155,7 +155,7 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 """What makes any item one of a kind."""
 
 
-@step(of(*CONVERSIONS), takes=ANY, gives="drawn", covers="iter.map")
+@step(of(*CONVERSIONS), gives="drawn", covers="iter.map")
 def to(dp: Any, kind: str) -> Any:
     return dp.map(CONVERSIONS[kind])
 
@@ -282,7 +282,7 @@ def load_from_bz2(dp: Any) -> Any:
 
 @step(gives="file")
 def load_from_xz(dp: Any) -> Any:
-    return dp.map(compressed(lzma.compress, "xz")).load_from_xz().read_from_stream()
+    return dp.map(compressed(partial(lzma.compress, preset=0), "xz")).load_from_xz().read_from_stream()
 
 
 def a_tar(item: Any) -> Any:

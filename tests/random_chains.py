@@ -26,10 +26,14 @@ EXCEPTIONS = {
 }
 """The operators that no rule adds, with the reason."""
 
+STREAM = "stream"
 MOST_ITEMS = 150
 """About as many items as a chain may give, by what its steps say of themselves."""
-LAST = "unordered"
-IN_STEP = ("map", "enumerate", "to_device")
+UNORDERED = "unordered"
+AT_THE_END = (UNORDERED, UNORDERED, "to_device", "pin_memory")
+"""Steps that have their place at the end of what is read under a loader."""
+SHARDING = ("sharding_filter", "sharding_filter", "sharding_round_robin_dispatch")
+IN_STEP = ("map", "enumerate", "to")
 """Steps of branches that are read in step: one item of one, at once."""
 COMMON = ("shuffle", "batch", "filter", "flatmap", "prefetch", "fork", "demux", "cycle", "in_memory_cache", "by_index")
 """Steps that hold the most, or read the most; they come up more often."""
@@ -58,11 +62,14 @@ class Drawer:
         place = self.random.randint(0, count)
         steps, kind = self._steps(place, rule.gives)
         if needs is not None:
+            if kind == STREAM:
+                steps.append(["to", kind := ITEM])
             steps.append(self.step(needs))
-            if needs == "sharding_round_robin_dispatch":
-                kind = ITEM
-        more, _ = self._steps(count - place, kind)
-        return [source, *steps, *more]
+        more, kind = self._steps(count - place, kind)
+        spec = [source, *steps, *more, *self._not_read_twice(kind)]
+        if "write_" in repr(spec):  # behind the other one, writers do not know which part of a stream they write
+            spec = [["sharding_filter"] if part[0] == "sharding_round_robin_dispatch" else part for part in spec]
+        return spec
 
     def chain_beside(self) -> Spec:
         inner = Drawer(self.random, self.elsewhere, self.depth + 1)
@@ -72,29 +79,35 @@ class Drawer:
 
     def steps_of_branch(self, one_to_one: bool) -> list[Any]:
         inner = Drawer(self.random, self.elsewhere, self.depth + 1)
-        if one_to_one:
-            return [inner.step(self.random.choice(IN_STEP)) for _ in range(self.random.randint(0, 2))]
         inner.items = self.items
-        return inner._steps(self.random.randint(0, 2), ITEM, lambda rule: rule.in_branch)[0]
+        steps, kind = inner._steps(
+            self.random.randint(0, 2), ITEM, lambda rule: rule.name in IN_STEP if one_to_one else rule.in_branch
+        )
+        return [*steps, *inner._not_read_twice(kind)]
 
     def _steps(
         self, count: int, kind: str, allowed: Callable[[Rule], bool] = lambda rule: True
     ) -> tuple[list[Any], str]:
         steps = []
-        rules = [rule for rule in STEPS.values() if self._fits(rule) and allowed(rule) and rule.name != LAST]
+        rules = [rule for rule in STEPS.values() if self._fits(rule) and allowed(rule) and rule.name != UNORDERED]
         weights = [0.1 if rule.slow else 3 if rule.name in COMMON else 1 for rule in rules]
         for _ in range(count):
             (rule,) = self.random.choices(rules, weights)
             if self.items * rule.grows > MOST_ITEMS:
                 continue
             self.items *= rule.grows
-            if rule.takes not in (ANY, kind) and not (rule.takes == ITEM and kind != "stream"):
-                steps.append(["to", rule.takes])
-                kind = rule.takes
+            if kind == STREAM and rule.takes not in (ANY, STREAM):
+                steps.append(["to", kind := ITEM])
+            if rule.takes not in (ANY, ITEM, kind):
+                steps.append(["to", kind := rule.takes])
             steps.append(drawn := self._drawn(rule))
             self.items += self.beside
             kind = drawn[1] if rule.name == "to" else kind if rule.gives == SAME else rule.gives
         return steps, kind
+
+    def _not_read_twice(self, kind: str) -> list[Any]:
+        """What a chain ends with that others go on from: they may look at an item several times."""
+        return [["to", ITEM]] if kind == STREAM and self.depth else []
 
     def step(self, name: str) -> list[Any]:
         """Draw the arguments of a step, or of a source."""
@@ -106,7 +119,8 @@ class Drawer:
 
     def _fits(self, rule: Rule) -> bool:
         nests = any(draw.__module__ != "chain_rules" for draw in rule.draws)
-        return (rule.elsewhere or not self.elsewhere) and not (nests and self.depth >= 2)
+        divides_again = self.elsewhere and rule.name in SHARDING
+        return (rule.elsewhere or not self.elsewhere) and not divides_again and not (nests and self.depth >= 2)
 
 
 def chain_of(generator: random.Random, elsewhere: bool = False) -> Spec:
@@ -114,14 +128,13 @@ def chain_of(generator: random.Random, elsewhere: bool = False) -> Spec:
     drawer = Drawer(generator, elsewhere)
     if not elsewhere:
         return drawer.chain(5)
-    point = generator.choice(["sharding_filter", "sharding_filter", "sharding_round_robin_dispatch"])
-    spec = drawer.chain(3, point)
-    return [*spec, drawer.step(LAST)] if generator.random() < 0.1 else spec
+    spec = drawer.chain(3, generator.choice(SHARDING))
+    return [*spec, drawer.step(generator.choice(AT_THE_END))] if generator.random() < 0.2 else spec
 
 
 def is_unordered(spec: Spec) -> bool:
     """Say whether the chain gives its items in any order."""
-    return bool(spec[-1][0] == LAST)
+    return bool(spec[-1][0] == UNORDERED)
 
 
 @dataclass(frozen=True)
