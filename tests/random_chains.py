@@ -186,7 +186,7 @@ class WorkerCase:
     def drawn(cls, seed: int) -> WorkerCase:
         generator = random.Random(seed)
         usual = [(1, 0, 0), (2, 0, 0), (3, 0, 0), (2, 0, 2)]
-        several = generator.choice(usual) if generator.random() < 0.4 else None
+        several = generator.choice(usual) if generator.random() < 0.6 else None
         shards = generator.randint(1, 5)
         return cls(
             spec=chain_of(generator, elsewhere=True),
@@ -194,8 +194,9 @@ class WorkerCase:
             workers=several or (generator.randint(0, 3), generator.randint(0, 3), generator.randint(0, 3)),
             prefetch=(generator.choice([0, 1, 5]), generator.choice([0, 1, 5]), generator.choice([0, 1, 5])),
             epoch=generator.choice([0, 0, 1, 2]),
-            first=generator.randint(0, shards) if generator.random() < 0.4 else _stop(generator),
-            second=_stop(generator),
+            # Often before each shard has given an item, or as many as the others.
+            first=generator.randint(0, 3 * shards) if generator.random() < 0.6 else _stop(generator),
+            second=generator.randint(0, shards) if generator.random() < 0.5 else _stop(generator),
             always_due=generator.random() < 0.5,
             seed=generator.randint(0, 3),
         )

@@ -77,13 +77,14 @@ def check(case: WorkerCase) -> None:
         with leg(case, number, saved) as loader:
             if not number:
                 for epoch in range(case.epoch):
-                    assert told(loader, case.spec) == epochs[epoch], f"epoch {epoch} of {case}"
+                    assert told(loader, case.spec) == epochs[epoch], f"epoch {epoch}"
             seen += [text(item) for item in islice(iter(loader), stop % (len(expected) - len(seen) + 1))]
             saved = as_json(loader.state_dict())
     with leg(case, 2, saved) as loader:
+        where = f"after {len(seen)} items"
         seen += [text(item) for item in loader]
-        assert (sorted(seen) if is_unordered(case.spec) else seen) == expected, f"the items of {case}"
-        assert told(loader, case.spec) == following, f"the next epoch of {case}"
+        assert (sorted(seen) if is_unordered(case.spec) else seen) == expected, where
+        assert told(loader, case.spec) == following, "the next epoch"
 
 
 @pytest.mark.timeout(90)
