@@ -93,7 +93,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
         path = "{}/{}".format(*self._path)
         start = self._starts.get(path)
         if start is None:
-            start = {"chains": [*map(place_of, self._chains())]} if self._place is None else {"node": self._place}
+            start = {"chains": self._chains_now()} if self._place is None else {"node": self._place}
             kept = [*self._starts.items()][1 - _MOST_STARTS :]
             self._starts = {**dict(kept), path: start}
         if "node" in start:
@@ -101,7 +101,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
             next(self.node, None)  # nodes count an epoch when something was asked of it, if only the end
         else:
             self.node = _before_a_pass(self._unused)
-            for chain, place in zip(self._chains(), start["chains"], strict=True):
+            for chain, place in zip(self._chains(), start["chains"], strict=False):
                 load_place(chain, place)
         if self._seed is not None:
             for number, chain in enumerate(self._chains()):
@@ -125,7 +125,11 @@ class NodeReader(Seeded, IterDataPipe[T]):
         if self._starts:
             place = self._place if self.standing is None else type(self).standing.save(self.standing)
             return {**state, "starts": self._starts, "node": place}
-        return {**state, "chains": [*map(place_of, self._chains())]}
+        return {**state, "chains": self._chains_now()}
+
+    def _chains_now(self) -> list[dict[str, Any]]:
+        """Return where the chains in the node stand, which is as good as nowhere where they are seeded for each pass."""
+        return [*map(place_of, self._chains())] if self._seed is None else []
 
     def set_random_state(self, state: dict[str, Any]) -> None:
         self._seed, self._first_epoch = state.get("seed"), state.get("first_epoch")
