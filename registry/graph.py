@@ -80,7 +80,9 @@ def copy_of(chain: Any) -> Any:
     """Return a chain of its own, that shares the items which the pipes of the other hold."""
     pipes = [*walk(chain)]
     items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
-    copied: dict[int, Any] = {id(item): item for item in items}
+    # A pipe among them is another pipe's source, and of no use to two chains.
+    kinds = (TorchIterDataPipe, TorchMapDataPipe)
+    copied: dict[int, Any] = {id(item): item for item in items if not isinstance(item, kinds)}
     for pipe in reversed(pipes):  # sources first, or a long chain would be a deep recursion
         copy.deepcopy(pipe, copied)
     return copied[id(chain)]

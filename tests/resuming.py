@@ -12,7 +12,7 @@ from unittest import mock
 
 from penstock import IterDataPipe
 from penstock.registry import Pace
-from penstock.registry import state as state_module
+from penstock.registry import reading
 
 ALWAYS, NEVER = 1, 10**9
 """After how many items a snapshot of a source is due."""
@@ -26,7 +26,7 @@ def passed_on(pipe: IterDataPipe[Any]) -> dict[str, Any]:
 
 def snapshots(share: float) -> Any:
     """Let snapshots of sources take another share of the time, for the body of a `with`."""
-    return mock.patch.object(state_module, "SNAPSHOT_SHARE", share)
+    return mock.patch.object(reading, "SNAPSHOT_SHARE", share)
 
 
 def always_due(chain: Any, _: Any) -> Any:

@@ -23,7 +23,7 @@ import psutil
 import penstock as ps
 from resuming import as_json, from_json
 
-SECONDS = 5
+SECONDS = 20
 """How long a state may take to be loaded, and some items to be read."""
 ROOM = 2 * 2**30
 """Bytes of memory that this process may ask for besides what it has at first."""
