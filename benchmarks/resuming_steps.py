@@ -1,10 +1,11 @@
 """What a step costs that is not an item's: asking a chain where it stands, and beginning and ending a pass over it.
 
-Chains are measured in turns, in rounds; each figure is the median of many, and ratios are taken within rounds.
+Chains are measured in turns, in rounds; each figure is a median of CPU times, and ratios are taken within rounds.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -81,14 +82,22 @@ LIBRARIES: dict[str, Callable[[int, int], Any]] = {OURS: maps, TORCH: torch_maps
 
 
 def microseconds(function: Callable[[], Any]) -> float:
-    """Return what a call costs: the median of the calls that there is time for."""
-    taken: list[float] = []
-    until = time.perf_counter() + SECONDS
-    while not taken or time.perf_counter() < until:
-        began = time.perf_counter()
+    """Return what CPU time a call takes: other processes would have a long one wait in the middle.
+
+    It is the median of runs of calls, each of which takes as long as the clock can tell well.
+    """
+    calls = 1
+    while (taken := cpu_seconds_of(function, calls)) < SECONDS / 50:
+        calls *= 2
+    runs = [taken, *(cpu_seconds_of(function, calls) for _ in range(math.ceil(SECONDS / taken)))]
+    return median(runs) / calls * 1e6
+
+
+def cpu_seconds_of(function: Callable[[], Any], calls: int) -> float:
+    began = time.thread_time()
+    for _ in range(calls):
         function()
-        taken.append(time.perf_counter() - began)
-    return median(taken) * 1e6
+    return time.thread_time() - began
 
 
 # Where a chain stands
