@@ -70,6 +70,8 @@ class Result(NamedTuple):
     """The one in the middle, where there are several."""
     missed: int
     times: int
+    worst: int
+    """The most that was pulled again."""
 
     @property
     def name(self) -> str:
@@ -83,7 +85,7 @@ class Result(NamedTuple):
     def remark(self) -> str:
         if self.case.excused:
             return self.case.excused
-        missed = f"{self.missed} of {self.times} times" if self.missed else ""
+        missed = f"{self.missed} of {self.times} times, {self.worst:,} at worst" if self.missed else ""
         return f"MISSED, {missed}" if self.is_missed else missed
 
 
@@ -228,7 +230,8 @@ def result_of(context: Any, number: int, items: int, seconds: float) -> Result |
         if case.excused or (time_left == TIMES_WHERE_MISSED - 1 and each.beyond <= 0):
             break
     found.sort(key=lambda each: each.beyond)
-    return Result(case, found[len(found) // 2], sum(each.beyond > 0 for each in found), len(found))
+    missed = sum(each.beyond > 0 for each in found)
+    return Result(case, found[len(found) // 2], missed, len(found), max(each.again for each in found))
 
 
 def cells(result: Result) -> list[str]:

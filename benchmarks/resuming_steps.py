@@ -82,7 +82,7 @@ LIBRARIES: dict[str, Callable[[int, int], Any]] = {OURS: maps, TORCH: torch_maps
 
 
 def microseconds(function: Callable[[], Any]) -> float:
-    """Return what CPU time a call takes: others on the machine would have a long one wait in the middle.
+    """Return what CPU time a call takes: other processes would have a long one wait in the middle.
 
     It is the median of runs of calls, each of which takes as long as the clock can tell well.
     """
