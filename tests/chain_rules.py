@@ -6,6 +6,7 @@ its arguments. So the text of a chain is what rebuilds it, in any process.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,22 @@ import pyarrow as pa
 
 from penstock.registry.probes import as_plain
 
-__all__ = ["ROOTS", "STEPS", "Draw", "Rule", "build", "extended", "flag", "mark", "of", "root", "small", "step", "text"]
+__all__ = [
+    "FOLDERS",
+    "ROOTS",
+    "STEPS",
+    "Draw",
+    "Rule",
+    "build",
+    "extended",
+    "flag",
+    "mark",
+    "of",
+    "root",
+    "small",
+    "step",
+    "text",
+]
 
 Spec = list[Any]
 """A chain as plain data: `[["numbers", 9], ["batch", 2, False]]`."""
@@ -27,8 +43,10 @@ ITEM = "item"
 """Any kind of item but streams, which are read once."""
 SAME = "same"
 
-_PRIVATE: list[str] = []
-"""Folders whose names are left out of what items are told by: they are others elsewhere."""
+FOLDERS = "penstock-random-chains-"
+"""What the names of the folders that chains read and write begin with."""
+_ELSEWHERE = re.compile(rf"""[^'" ]*{FOLDERS}[^/'"]*|http://127.0.0.1:[0-9]+""")
+"""What is another on another machine, or in another run, and is left out of what items are told by."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +129,7 @@ def extended(dp: Any, steps: list[Any]) -> Any:
 
 def text(item: Any) -> str:
     """All that is in an item, as text; streams are read to their end."""
-    told = repr(_plain(item))
-    for folder in _PRIVATE:
-        told = told.replace(folder, "…")
-    return told
+    return _ELSEWHERE.sub("…", repr(_plain(item)))
 
 
 def _plain(item: Any) -> Any:
@@ -126,11 +141,6 @@ def _plain(item: Any) -> Any:
     if type(item) is dict:
         return {key: _plain(value) for key, value in item.items()}
     return as_plain(item)
-
-
-def leave_out(folder: str) -> None:
-    """Tell items without the name of a folder from here on."""
-    _PRIVATE.append(folder)
 
 
 def mark(item: Any) -> int:

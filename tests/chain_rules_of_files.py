@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
-from chain_rules import flag, leave_out, mark, of, root, small, step
+from chain_rules import FOLDERS, flag, mark, of, root, small, step
 from penstock.registry import operators
 
 ObjectReader = operators["ObjectReader"].cls
@@ -64,7 +64,7 @@ def _lay_out(folder: Path) -> None:
 def _files() -> Path:
     """Return a folder with the files to read: one name in all processes, with this file's present content."""
     version = zlib.crc32(Path(__file__).read_bytes())
-    folder = Path(tempfile.gettempdir()) / f"penstock-random-chains-{os.getuid()}-{version:08x}"
+    folder = Path(tempfile.gettempdir()) / f"{FOLDERS}{os.getuid()}-{version:08x}"
     if not folder.exists():
         made = Path(tempfile.mkdtemp())
         _lay_out(made)
@@ -76,7 +76,6 @@ def _files() -> Path:
 
 
 FOLDER = _files()
-leave_out(str(FOLDER))
 
 
 def path_of(kind: str) -> Callable[[Any], str]:
@@ -85,9 +84,8 @@ def path_of(kind: str) -> Callable[[Any], str]:
 
 @cache
 def _scratch() -> str:
-    folder = tempfile.mkdtemp(prefix="penstock-random-chains-scratch-")
+    folder = tempfile.mkdtemp(prefix=f"{FOLDERS}scratch-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    leave_out(folder)
     return folder
 
 
@@ -465,8 +463,7 @@ def _server() -> str:
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(FOLDER)))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True, name="random-chains-http").start()
-    leave_out(url := f"http://127.0.0.1:{server.server_port}")
-    return url
+    return f"http://127.0.0.1:{server.server_port}"
 
 
 @step(gives="file", slow=True, elsewhere=False)
