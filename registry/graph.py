@@ -11,7 +11,6 @@ from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 __all__ = [
     "DataPipe",
     "DataPipeGraph",
-    "copy_of",
     "descend",
     "find_dps",
     "is_one_of_several",
@@ -152,16 +151,6 @@ def descend(visit: Callable[[DataPipe], Generator[DataPipe, T, T]], pipe: DataPi
             outcome = None
     returned: T = outcome
     return returned
-
-
-def copy_of(chain: Any) -> Any:
-    """Return a chain of its own, that shares the items which the pipes of the other hold."""
-    pipes = sources_first(chain)
-    items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
-    copied: dict[int, Any] = {id(item): item for item in items}
-    for pipe in pipes:  # one by one, or a long chain would be a deep recursion
-        copy.deepcopy(pipe, copied)
-    return copied[id(chain)]
 
 
 def is_one_of_several(pipe: DataPipe) -> bool:
