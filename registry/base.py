@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from torch.utils.data import get_worker_info
 
+from .copying import SourcesFirst
 from .display import show_chain
 from .errors import Guard
 from .functional import bases, find_method
@@ -121,7 +122,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
     return __getitem__
 
 
-class _Pipe(Generic[T_co]):
+class _Pipe(SourcesFirst, Generic[T_co]):
     """What iterable and map-style pipes have in common."""
 
     functional_name: ClassVar[str | None] = None
