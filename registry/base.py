@@ -9,6 +9,7 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from .copying import SourcesFirst
 from .display import show_chain
 from .errors import Guard
 from .functional import bases, find_method
@@ -112,7 +113,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
     return __getitem__
 
 
-class _Pipe(Generic[T_co]):
+class _Pipe(SourcesFirst, Generic[T_co]):
     """What iterable and map-style pipes have in common."""
 
     functional_name: ClassVar[str | None] = None
