@@ -280,13 +280,13 @@ class Dispatched(IterDataPipe[Any]):
     feed: Feed
     epoch: Epoch
     standing: list[Any] = own(list)
-    """Where the pass goes on from, as plain data."""
+    """The steps where the pass goes on, and how many items to skip from there."""
 
     def __init__(self, point: int) -> None:
         self.point = point
 
     def __iter__(self) -> Iterator[Any]:
-        self._now = place = Place.from_plain(self.standing or [self.point, [], 0, 0], self.point + 1)
+        self._now = place = Place.from_plain([0, *(self.standing or [[], 0]), 0], 1)
         assert self._pass is not None
         self.feed.begin(replace(self.epoch, path=Path(self._pass.path.epoch)), place)
         while not (received := self.feed.receive()).ended:
@@ -297,7 +297,8 @@ class Dispatched(IterDataPipe[Any]):
         node = super()._stands(waiting)
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
-        return {**node, "own": {"standing": self.feed.place_now(self._now).as_plain()}}
+        place = self.feed.place_now(self._now)
+        return {**node, "own": {"standing": [place.steps, place.skip]}}
 
     def interrupt(self) -> None:
         self.feed.interrupt()

@@ -6,6 +6,7 @@ from multiprocessing import Pipe
 
 import penstock as ps
 from penstock.pipes.transport import Parcel
+from penstock.registry import Path
 from penstock.runner.line import Arrival, Receiver, Sender
 from penstock.runner.shards import Epoch, Place, ShardPass
 
@@ -33,7 +34,7 @@ def test_what_a_shard_tells_of_itself_is_paced_by_all_that_telling_costs():
     sender = Sender(theirs, 1, lambda _, place: ShardPass(chain, place), str)
     threading.Thread(target=sender.serve, daemon=True).start()
     receiver = Receiver(ours, 200)
-    receiver.begin(Epoch(1, 0, 0), [Place(0)])
+    receiver.begin(Epoch(1, 0, Path(0), 0), [Place(0)])
     arrivals = []
     while not arrivals or arrivals[-1].report is None or arrivals[-1].parcel is not None:  # until the end
         arrivals.append(receiver.receive()[0])
