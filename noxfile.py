@@ -26,6 +26,14 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def thorough(session: nox.Session) -> None:
+    """Stop and resume 2,000 random chains, and 400 under a loader, which takes about half an hour."""
+    install(session, ".[test]")
+    tests = ["tests/test_resume_properties.py", "tests/test_resume_failures.py", "tests/runner/test_resume_anywhere.py"]
+    session.run("python", "-m", "pytest", "-n", "2", *tests, *session.posargs, env={"PENSTOCK_CASES": "2000"})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and format with ruff, and the direction of imports with import-linter."""
     install(session, "ruff", "import-linter")

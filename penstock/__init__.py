@@ -18,7 +18,7 @@ from .pipes.file_sources import read_images, read_numpy, read_text
 from .pipes.schema import schema
 from .pipes.sources import read_csv, read_ipc, read_json, read_orc, read_parquet
 from .pipes.table_sources import from_arrow, from_items, from_numpy, from_pandas, from_torch
-from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, check_operator, functional_datapipe
+from .registry import IterDataPipe, MapDataPipe, Retry, Seeded, Skip, Tally, check_operator, functional_datapipe, own
 from .runner import (
     DataLoader2,
     DistributedReadingService,
@@ -41,6 +41,7 @@ __all__ = [
     "Seeded",
     "SequentialReadingService",
     "Skip",
+    "Tally",
     "check_operator",
     "checkpoint",
     "from_arrow",
@@ -52,6 +53,7 @@ __all__ = [
     "iter",
     "iter_torch_batches",
     "map",
+    "own",
     "read_csv",
     "read_images",
     "read_ipc",

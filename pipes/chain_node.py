@@ -28,6 +28,7 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
         super().reset(initial_state)
         # Without a state, too: that of an earlier reset may not have been gone on from.
         if initial_state is None:
+            self.chain._epoch += self.chain._handed_down is not None  # the pass that an earlier state is of is over
             hand_down(self.chain, [])
         else:
             load(self.chain, initial_state)

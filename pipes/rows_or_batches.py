@@ -8,66 +8,55 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from ..registry import sources_of
+from ..registry import IterDataPipe, sources_of
 from ..registry.graph import DataPipe, is_one_of_several
 from .arrow_columns import is_frame
 
-__all__ = ["TOLD_BATCHES", "UNCHANGED", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
+__all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
 
-P = TypeVar("P", bound=DataPipe)
+P = TypeVar("P", bound=IterDataPipe[Any])
 
 TOLD_BATCHES = "it is taken for a batch, as the operators before tell, or batched=True: batched=False is for rows"
 """What an error is to say that comes of an item which is told to be a batch."""
 
-UNCHANGED = {
-    "SampleMultiplexer", "concat", "cycle", "demux", "filter", "fork", "fullsync", "header", "in_memory_cache", "mix",
-    "mux", "mux_longest", "pin_memory", "prefetch", "random_split", "repeat", "round_robin_demux", "set_length",
-    "sharding_filter", "sharding_round_robin_dispatch", "shuffle", "to_device", "to_iter_datapipe",
-}  # fmt: skip
-"""Operators that give items which they read, as they are, or on another device."""
-
-_EACH_FROM_ONE = {
-    "add_index", "drop", "flatten", "map", "map_batches", "map_pool", "processpool_map", "routed_decode", "slice",
-    "threadpool_map", "vmap",
-}  # fmt: skip
-"""Operators that make another item of each: of a row a row, of a batch a batch."""
-
-_BATCHES = {
-    "collate", "dataframe", "load_parquet_as_df", "read_csv", "read_ipc", "read_json", "read_numpy", "read_orc",
-    "read_parquet", "rebatch", "rows2columnar", "shuffle_rows", "to_tensors", "with_format",
-}  # fmt: skip
-_ROWS = {
-    "HuggingFaceHubReader", "load_from_tfrecord", "pack", "parse_csv", "parse_csv_as_dict", "read_images", "read_text",
-    "rows", "webdataset",
-}  # fmt: skip
-
 
 def giving_rows(pipe: P) -> P:
     """Return a pipe, which from now on says that its items are rows, where its operator does not tell."""
-    pipe.gives_batches = False  # type: ignore[union-attr]
+    pipe.gives = "rows"  # type: ignore[misc]
     return pipe
 
 
 def gives_batches(pipe: DataPipe) -> bool | None:
     """Say whether a pipe's items are column batches, or rows; None where the chain does not tell.
 
+    Raises ValueError where an operator's `gives` is none of what it may be.
+
     >>> from penstock.pipes.iter import IterableWrapper
     >>> items = IterableWrapper([])
     >>> gives_batches(items.to_tensors().map(dict)), gives_batches(items.rows().shuffle()), gives_batches(items)
     (True, False, None)
     """
-    while True:
-        told: bool | None = vars(pipe).get("gives_batches")
-        name = getattr(pipe, "functional_name", None) or type(pipe).__name__
-        if told is not None or name in _BATCHES or name in _ROWS:
-            return name in _BATCHES if told is None else told
-        sources = sources_of(pipe)
-        if not sources or not (name in UNCHANGED or name in _EACH_FROM_ONE or is_one_of_several(pipe)):
-            return None
-        if len(sources) > 1:
-            kinds = {*map(gives_batches, sources)}
-            return kinds.pop() if len(kinds) == 1 else None
-        (pipe,) = sources
+    kinds: set[str | None] = set()
+    seen: set[int] = set()
+    waiting = [pipe]
+    while waiting:
+        current = waiting.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            kind = _kind_given_by(current)
+            sources = sources_of(current) if kind == "same" else []
+            waiting += sources
+            if not sources:
+                kinds.add(kind)
+    return True if kinds == {"batches"} else False if kinds == {"rows"} else None
+
+
+def _kind_given_by(pipe: Any) -> str | None:
+    # The class is asked first: a pipe without the attribute would look for a method of that name, in plug-ins too.
+    kind = pipe.gives if hasattr(type(pipe), "gives") else None
+    if kind not in ("rows", "batches", "same", None):
+        raise ValueError(f"{type(pipe).__name__}.gives is {kind!r}, and may be 'rows', 'batches', 'same' or None")
+    return "same" if kind is None and is_one_of_several(pipe) else kind
 
 
 def is_batch(item: object, told: bool | None) -> bool:

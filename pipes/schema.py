@@ -12,12 +12,8 @@ import torch
 
 from ..registry import copy_of, sources_of, walk
 from ..registry.graph import DataPipe
-from .rows_or_batches import UNCHANGED
 
 __all__ = ["Field", "Schema", "schema"]
-
-_KEEPING_COLUMNS = {*UNCHANGED, "rebatch", "shuffle_rows"}
-"""Operators whose batches have the columns of those that they read."""
 
 
 class Field(NamedTuple):
@@ -94,10 +90,11 @@ def schema(dp: DataPipe) -> Schema:
 
 
 def _reader_of(dp: Any) -> Any:
-    """The reader at the end of a chain that knows its schema, where no step behind it changes that."""
+    """The reader at the end of a chain that knows its schema, where each step behind it says `keeps_schema = True`."""
     while not callable(getattr(type(dp), "schema", None)):
         sources = sources_of(dp)
-        if getattr(dp, "functional_name", None) not in _KEEPING_COLUMNS or len(sources) != 1:
+        # The class is asked first: a pipe without the attribute would look for a method of that name, in plug-ins too.
+        if not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema) or len(sources) != 1:
             return None
         dp = sources[0]
     return dp

@@ -2,9 +2,10 @@
 
 from .arguments import expect_whole
 from .base import IterDataPipe, MapDataPipe
+from .copying import copy_of
 from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, operators
-from .graph import copy_of, sources_of, walk
+from .graph import sources_first, sources_of, walk
 from .iteration import close, replace_live_iterator, require_end
 from .laws import check_operator
 from .notes import say_where
@@ -62,6 +63,7 @@ __all__ = [
     "say_where",
     "seed_graph",
     "sharding_points",
+    "sources_first",
     "sources_of",
     "uniform_draws",
     "walk",

@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from .copying import SourcesFirst
 from .display import show_chain
 from .errors import Guard
 from .functional import bases, find_method
@@ -112,7 +113,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
     return __getitem__
 
 
-class _Pipe(Generic[T_co]):
+class _Pipe(SourcesFirst, Generic[T_co]):
     """What iterable and map-style pipes have in common."""
 
     functional_name: ClassVar[str | None] = None
@@ -258,6 +259,9 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     in_main_process: ClassVar[bool] = False
     """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
 
+    gives: ClassVar[Literal["rows", "batches", "same"] | None] = None
+    """What each item is: a row, a batch of columns, or what its sources' items are; None where that is not known."""
+
     _own: ClassVar[Mapping[str, Own]] = {}
     _pass: Pass | None = None
     _handed_down: Node | None = None
@@ -367,6 +371,11 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         if self._pass is not None and self._pass.begun:
             return self._pass.node(self, waiting)
         return self._handed_down
+
+    def _epoch_of_state(self) -> int:
+        """Return the epoch in which the pipe stands, as the end of a chain."""
+        current = self._pass
+        return current.path.epoch if current is not None and current.begun else self._epoch
 
     def _take_node(self, node: Node | None) -> None:
         """Let the next pass begin from a node, or afresh."""

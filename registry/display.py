@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from .graph import DataPipe, is_one_of_several, sources_of
+from .graph import DataPipe, descend, is_one_of_several, sources_of
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
@@ -28,8 +29,13 @@ def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
     is neither, the default is taken to be meant.
     """
     held = vars(pipe)
-    for name, parameter in list(inspect.signature(type(pipe).__init__).parameters.items())[1:]:
+    for name, parameter in _parameters_of(type(pipe).__init__):
         yield parameter, held.get(name, held.get(f"_{name}", parameter.default))
+
+
+@functools.lru_cache(maxsize=1000)
+def _parameters_of(constructor: Callable[..., None]) -> list[tuple[str, inspect.Parameter]]:
+    return [*inspect.signature(constructor).parameters.items()][1:]
 
 
 def arguments_of(pipe: DataPipe) -> list[str]:
@@ -58,7 +64,8 @@ def step(pipe: DataPipe) -> str:
 
 def show_chain(pipe: DataPipe) -> str:
     """Return a chain as text: one line where it is short, else one line for each step."""
-    return _joined(_steps(pipe, {}))
+    shown: dict[int, str] = {}
+    return _joined(descend(lambda visited: _steps(visited, shown), pipe))
 
 
 def _joined(steps: list[str]) -> str:
@@ -66,25 +73,26 @@ def _joined(steps: list[str]) -> str:
     return line if len(line) <= _WIDTH else "\n    ".join(steps)
 
 
-def _steps(pipe: DataPipe, shown: dict[int, str]) -> list[str]:
+def _steps(pipe: DataPipe, shown: dict[int, str]) -> Generator[DataPipe, list[str], list[str]]:
     """The steps of a chain, but what is read through several pipes only once: `shown` has its last step, by its id."""
     sources = sources_of(pipe)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
-    arguments = arguments_of(pipe)
     if not sources:
         return [step(pipe)]
     if is_one_of_several(pipe):
         shared = id(sources[0])
         before = ["…"]
         if shared not in shown:
-            *before, shown[shared] = _steps(sources[0], shown)
+            *before, shown[shared] = yield sources[0]
         return [*before, f"{shown[shared]}[{vars(pipe)['number']}]"]
+    first: list[str] = yield sources[0]
+    others = []
+    for source in sources[1:]:
+        others.append(_joined((yield source)))
     if method is None:
-        return [
-            f"{type(pipe).__name__}({', '.join([*(_joined(_steps(each, shown)) for each in sources), *arguments])})"
-        ]
-    first, *others = [_steps(each, shown) for each in sources]
-    return [*first, f".{method}({', '.join([*map(_joined, others), *arguments])})"]
+        return [f"{type(pipe).__name__}({', '.join([_joined(first), *others, *arguments_of(pipe)])})"]
+    first.append(f".{method}({', '.join([*others, *arguments_of(pipe)])})")
+    return first
 
 
 def _is_default(value: Any, default: Any) -> bool:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = [
     "DataPipe",
     "DataPipeGraph",
-    "copy_of",
+    "descend",
     "find_dps",
     "is_one_of_several",
     "list_dps",
     "pipes_in",
     "remove_dp",
     "replace_dp",
+    "sources_first",
     "sources_of",
     "traverse_dps",
     "walk",
 ]
 
+T = TypeVar("T")
 DataPipe = TorchIterDataPipe[Any] | TorchMapDataPipe[Any]
 DataPipeGraph = dict[int, tuple[DataPipe, "DataPipeGraph"]]
 """A pipe by its id, and with it the graph of those that it reads from: `{id: (pipe, {id: (pipe, …), …})}`."""
@@ -39,21 +41,52 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     True
     """
     payload = getattr(type(pipe), "payload", ())
-    attributes = [*vars(pipe).items()]  # copied at one go: another thread may be reading the pipe
-    return [source for name, value in attributes if name not in payload for source in pipes_in(value)]
+    found: list[DataPipe] = []
+    for name, value in vars(pipe).copy().items():  # copied at one go: another thread may be reading the pipe
+        if _roles.get(type(value), True) and name not in payload:
+            _add_pipes_in(value, found)
+    return found
 
 
 def pipes_in(value: object) -> Iterator[DataPipe]:
     """Yield the pipes in a value: itself, or those inside a list, tuple, set or dict."""
-    if isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
-        yield value
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    found: list[DataPipe] = []
+    _add_pipes_in(value, found)
+    return iter(found)
+
+
+_NOTHING, _PIPE, _CONTAINER, _MAPPING = range(4)
+_ROLES: tuple[Any, ...] = ((TorchIterDataPipe, TorchMapDataPipe), (list, tuple, set, frozenset), dict)
+_roles: dict[type, int] = {}
+"""What values of a type are to those who look for pipes: looked up, since `isinstance` of a pipe takes longer."""
+
+_MOST_ROLES = 1000
+"""Types that are known at most, which would be kept for ever otherwise."""
+
+
+def _role_of(value: object) -> int:
+    kind = type(value)
+    role = next((number for number, types in enumerate(_ROLES, 1) if isinstance(value, types)), _NOTHING)
+    if value.__class__ is kind:  # what stands for other objects may be anything
+        if len(_roles) >= _MOST_ROLES:
+            _roles.clear()
+        _roles[kind] = role
+    return role
+
+
+def _add_pipes_in(value: Any, found: list[DataPipe]) -> None:
+    role = _roles.get(type(value))
+    if role is None:
+        role = _role_of(value)
+    if role == _PIPE:
+        found.append(value)
+    elif role == _CONTAINER:
         for part in value:
-            yield from pipes_in(part)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from pipes_in(key)
-            yield from pipes_in(part)
+            if _roles.get(type(part), True):
+                _add_pipes_in(part, found)
+    elif role == _MAPPING:
+        for pair in value.items():
+            _add_pipes_in(pair, found)
 
 
 def walk(pipe: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> Iterator[DataPipe]:
@@ -76,14 +109,48 @@ def walk(pipe: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> Iter
                 waiting.extend(reversed(sources_of(current)))
 
 
-def copy_of(chain: Any) -> Any:
-    """Return a chain of its own, that shares the items which the pipes of the other hold."""
-    pipes = [*walk(chain)]
-    items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
-    copied: dict[int, Any] = {id(item): item for item in items}
-    for pipe in reversed(pipes):  # sources first, or a long chain would be a deep recursion
-        copy.deepcopy(pipe, copied)
-    return copied[id(chain)]
+def sources_first(*pipes: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> list[DataPipe]:
+    """Return pipes and everything that they read from, each once, and none before those that it reads from.
+
+    What a pipe reads from for which `stop` is true is left out.
+
+    >>> import penstock as ps
+    >>> [type(p).__name__ for p in sources_first(ps.iter.IterableWrapper("ab").map(str.upper).batch(2))]
+    ['IterableWrapper', 'Mapper', 'Batcher']
+    """
+    found: list[DataPipe] = []
+    seen: set[int] = set()
+    waiting = [(pipe, False) for pipe in reversed(pipes)]
+    while waiting:
+        current, sources_are_found = waiting.pop()
+        if sources_are_found:
+            found.append(current)
+        elif id(current) not in seen:
+            seen.add(id(current))
+            waiting.append((current, True))
+            if stop is None or not stop(current):
+                waiting.extend((source, False) for source in reversed(sources_of(current)))
+    return found
+
+
+def descend(visit: Callable[[DataPipe], Generator[DataPipe, T, T]], pipe: DataPipe) -> T:
+    """Return what a visit to a pipe returns: a generator, which yields pipes to be visited and gets the outcomes.
+
+    It reads as a recursion does, and goes as deep as the chain is long.
+    """
+    visits = [visit(pipe)]
+    outcome: Any = None
+    while visits:
+        try:
+            wanted = visits[-1].send(outcome)
+        except StopIteration as end:
+            visits.pop()
+            outcome = end.value
+        else:
+            visits.append(visit(wanted))
+            outcome = None
+    returned: T = outcome
+    return returned
 
 
 def is_one_of_several(pipe: DataPipe) -> bool:
@@ -101,15 +168,11 @@ def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
     """
     if not isinstance(datapipe, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a graph is made of a pipe, and this is of type {type(datapipe).__name__}")
-    graphs: dict[int, DataPipeGraph] = {}
-
-    def graph_of(pipe: DataPipe) -> DataPipeGraph:
-        if id(pipe) not in graphs:
-            graph = graphs[id(pipe)] = {}
-            graph.update({id(source): (source, graph_of(source)) for source in sources_of(pipe)})
-        return graphs[id(pipe)]
-
-    return {id(datapipe): (datapipe, graph_of(datapipe))}
+    pipes = [*walk(datapipe)]
+    graphs: dict[int, DataPipeGraph] = {id(pipe): {} for pipe in pipes}
+    for pipe in pipes:
+        graphs[id(pipe)].update({id(source): (source, graphs[id(source)]) for source in sources_of(pipe)})
+    return {id(datapipe): (datapipe, graphs[id(datapipe)])}
 
 
 def list_dps(graph: DataPipeGraph, exclude_dps: DataPipe | list[DataPipe] | None = None) -> list[DataPipe]:
@@ -122,7 +185,7 @@ def list_dps(graph: DataPipeGraph, exclude_dps: DataPipe | list[DataPipe] | None
     """
     # Not by the truth of a pipe, which is that of its length.
     excluded = exclude_dps if isinstance(exclude_dps, (list, tuple)) else [] if exclude_dps is None else [exclude_dps]
-    seen = {id(pipe) for each in excluded for pipe in walk(each)}
+    seen = {id(pipe) for pipe in sources_first(*excluded)}
     found: list[DataPipe] = []
     level = graph
     while level:

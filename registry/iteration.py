@@ -218,7 +218,7 @@ class Pass:
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
         if self._tally is None or self._knows_its_way_back():
-            return self._now(pipe, waiting)
+            return self.now(pipe, waiting)
         skip = self._tally.items - self._emitted_at_mark
         return {**self._mark, "skip": skip} if skip else self._mark
 
@@ -231,12 +231,12 @@ class Pass:
 
     def _whole(self, pipe: IterDataPipe[Any]) -> Node:
         waiting: Waiting = []
-        node = self._now(pipe, waiting)
+        node = self.now(pipe, waiting)
         for nodes, place, source in waiting:
             nodes[place] = capture(source)
         return node
 
-    def _now(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
+    def now(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
         """Return where the operator stands, whose own attributes are what it remembers after its last item."""
         node: Node = {}
         held = vars(pipe)

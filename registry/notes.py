@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Generator
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import torch
 
 from .display import step
-from .graph import DataPipe, sources_of
-from .provenance import Provenance, provenance_of
+from .graph import DataPipe, descend, sources_of
+from .provenance import Provenance, asked_once, provenance_of
 
 __all__ = ["describe_item", "local_of", "notes_of", "place_of", "say_where"]
 
@@ -55,21 +56,21 @@ def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Prove
 
 def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:
     """Return, in words, an operator, the item that it is on, and where that, or what was read last above, came from."""
-    sources = sources_of(pipe)
-    if item is _NOTHING:
-        for source in sources:
-            if (item := last_item(source)) is not _NOTHING:
-                provenance = provenance_of(source)
-                break
-    where = step(pipe)
-    if item is not _NOTHING:
-        where += f", on {describe_item(item)}"
-        if provenance is not None:
-            where += f", from {provenance}"
-        elif _key_of(item) is None and (last_read := _last_read_above(pipe)):
-            # Not "from": a step between that reads ahead or batches has read further than this item.
-            where += f", last read upstream: {last_read}"
-    return where
+    with asked_once():
+        if item is _NOTHING:
+            for source in sources_of(pipe):
+                if (item := last_item(source)) is not _NOTHING:
+                    provenance = provenance_of(source)
+                    break
+        where = step(pipe)
+        if item is not _NOTHING:
+            where += f", on {describe_item(item)}"
+            if provenance is not None:
+                where += f", from {provenance}"
+            elif _key_of(item) is None and (last_read := _last_read_above(pipe)):
+                # Not "from": a step between that reads ahead or batches has read further than this item.
+                where += f", last read upstream: {last_read}"
+        return where
 
 
 def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
@@ -175,10 +176,17 @@ def _key_of(item: object) -> str | None:
 
 def _last_read_above(pipe: DataPipe) -> str | None:
     """Where the items came from that are nearest above a pipe and tell it: those that its sources are on."""
-    sources = sources_of(pipe)
-    read_now = [source for source in sources if last_item(source) is not _NOTHING]
-    found = [*dict.fromkeys(filter(None, map(_last_read, read_now or sources)))]
-    return "; ".join(found[:4]) + (f", {len(found)} places in all" if len(found) > 4 else "") or None
+    known: dict[int, str | None] = {}  # of what several pipes read from, it is found out once
+
+    def above(pipe: DataPipe) -> Generator[DataPipe, str | None, str | None]:
+        sources = sources_of(pipe)
+        for source in (read_now := [source for source in sources if last_item(source) is not _NOTHING] or sources):
+            if id(source) not in known:
+                known[id(source)] = _last_read(source) or (yield source)
+        found = [*dict.fromkeys(filter(None, (known[id(source)] for source in read_now)))]
+        return "; ".join(found[:4]) + (f", {len(found)} places in all" if len(found) > 4 else "") or None
+
+    return descend(above, pipe)
 
 
 def _last_read(pipe: DataPipe) -> str | None:
@@ -187,4 +195,4 @@ def _last_read(pipe: DataPipe) -> str | None:
     if key is not None:
         return key
     provenance = provenance_of(pipe)
-    return _last_read_above(pipe) if provenance is None else str(provenance)
+    return None if provenance is None else str(provenance)

@@ -67,10 +67,9 @@ class Own:
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
         default = self.fresh()
-        if self._save is not None or default is None:
-            return True
-        kind = int if isinstance(default, Tally) else type(default)
-        return type(value) is kind or (kind is tuple and type(value) is list)
+        if isinstance(default, Tally):
+            return type(value) is int and 0 <= value < _MOST
+        return self._save is not None or default is None or type(value) is type(default)
 
 
 def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None = None) -> Any:

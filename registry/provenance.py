@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Self
 
-__all__ = ["Provenance", "ReadRows", "joined_provenance", "provenance_of"]
+from .graph import sources_first
+
+__all__ = ["Provenance", "ReadRows", "asked_once", "joined_provenance", "provenance_of"]
 
 _SHOWN = 4
 """Places that are shown at most."""
@@ -81,8 +85,41 @@ def joined_provenance(parts: Iterable[Provenance | None]) -> Provenance | None:
     return Provenance((*places,), in_order)
 
 
+_answers: dict[int, dict[int, Provenance | None]] = {}
+"""For each thread that asks no pipe twice, by its number: what was answered, by the ids of the pipes."""
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Ask no pipe twice, however often its provenance is asked for in this thread. Nothing is read meanwhile."""
+    thread = threading.get_ident()
+    if thread in _answers:
+        yield
+        return
+    _answers[thread] = {}
+    try:
+        yield
+    finally:
+        del _answers[thread]
+
+
 def provenance_of(pipe: Any) -> Provenance | None:
     """Return what the item was made of that a pipe handed out last, where its `provenance` knows that."""
+    answers = _answers.get(threading.get_ident()) if _answers else None
+    if answers is None:
+        try:
+            return _answer_of(pipe)
+        except RecursionError:  # each pipe of a long chain asks the next one
+            with asked_once():
+                return provenance_of(pipe)
+    for part in sources_first(pipe, stop=lambda part: id(part) in answers):
+        if id(part) not in answers:
+            with suppress(Exception):  # it will be raised where a pipe asks for it that reads from this one
+                answers[id(part)] = _answer_of(part)
+    return answers[id(pipe)] if id(pipe) in answers else _answer_of(pipe)
+
+
+def _answer_of(pipe: Any) -> Provenance | None:
     find = getattr(type(pipe), "provenance", None)  # of the class: pipes look for operators among their attributes
     current = vars(pipe).get("_pass")  # other libraries' pipes have none
     if find is None or current is None or not current.begun:

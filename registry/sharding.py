@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from .graph import DataPipe, sources_of, walk
+from .graph import DataPipe, sources_first, sources_of, walk
 from .torch_pipes import SHARDING_PRIORITIES
 
 __all__ = ["apply_sharding", "sharding_points"]
@@ -37,14 +37,8 @@ def apply_sharding(
     [1, 3]
     """
     points = sharding_points(pipe, group)
-    told = {id(point) for point in points}
+    _expect_one_on_each_path(pipe, points)
     for point in points:
-        above = [again for source in sources_of(point) for again in walk(source) if id(again) in told]
-        if above:
-            raise RuntimeError(
-                f"the chain is sharded twice on one path, which would lose items: by {type(point).__name__}, and "
-                f"before it by {type(above[0]).__name__}; keep one of them"
-            )
         shard: Any = getattr(point, "apply_sharding")  # noqa: B009 - not every pipe has it
         if len(inspect.signature(shard).parameters) >= 3:
             shard(num_of_instances, instance_id, group)
@@ -55,6 +49,20 @@ def apply_sharding(
             )
         else:
             shard(num_of_instances, instance_id)
+
+
+def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:
+    told = {id(point) for point in points}
+    nearest: dict[int, DataPipe] = {}  # of the points that a pipe reads through, itself included; by the pipe's id
+    for step in sources_first(pipe):
+        above = next((nearest[id(source)] for source in sources_of(step) if id(source) in nearest), None)
+        if id(step) in told and above is not None:
+            raise RuntimeError(
+                f"the chain is sharded twice on one path, which would lose items: by {type(step).__name__}, and "
+                f"before it by {type(above).__name__}; keep one of them"
+            )
+        if (found := step if id(step) in told else above) is not None:
+            nearest[id(step)] = found
 
 
 def _counts(point: DataPipe, group: SHARDING_PRIORITIES | None) -> bool:

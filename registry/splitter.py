@@ -200,15 +200,22 @@ class Splitter(IterDataPipe[Any]):
     def numbered(self) -> Iterator[Entry]:
         """Return the source's items, each after its number."""
         items = self.read(self.source)
-        items.keep_from(self._oldest)
+        itself = weakref.ref(self)  # which the pass must not keep
+        items.keep_from(lambda: 0 if (splitter := itself()) is None else splitter._oldest())
         generation = self._live()
         if generation is not None:
             generation.gone.update(self.gone)
             self.gone = generation.gone
         return iter(items)
 
+    def _stands(self, waiting: Waiting) -> Node | None:
+        current = self._pass
+        if current is None or not current.begun or current.error is not None:
+            return super()._stands(waiting)
+        return current.now(self, waiting)  # even at its end, since items may wait
+
     def _oldest(self) -> int:
-        generation = self._live()  # which the pass must not keep
+        generation = self._live()
         return 0 if generation is None else generation.oldest()
 
     # Which passes belong together
@@ -382,7 +389,14 @@ class Branch(IterDataPipe[T]):
                 yield item if convert is None else self._converted(convert, item)
         except GeneratorExit:
             # Where it stood stays known, though nothing waits for it any more.
-            self._left = None if generation.over else self._now(generation, queue, [capture(source)])
+            if not generation.over:
+                try:
+                    self._left = self._now(generation, queue, [capture(source)])
+                except RuntimeError as error:  # of the pass over the source
+                    if self._pass is not None:
+                        self._pass.error = repr(error)
+                except TypeError:
+                    pass  # the interpreter is about to end, and has lost half of itself
             raise
         finally:
             queue.give_up()
@@ -402,19 +416,30 @@ class Branch(IterDataPipe[T]):
 
     def _iterator_made(self) -> None:
         link: Link | None = vars(self).get("_link")
+        if link is None:  # read by itself, it reads what its siblings read, unless a state says otherwise
+            self._epoch = self._next_epoch()
         self.source.join(self, Path(self._epoch) if link is None else link.next_path())
+
+    def _next_epoch(self) -> int:
+        live = self.source._live()
+        if self._handed_down is not None or live is None:
+            return self._epoch
+        begins_another = self.number in live.joined and live.items is not None
+        return max(live.path.epoch + begins_another, self._epoch)
 
     # State
 
     def _stands(self, waiting: Waiting) -> Node | None:
         current = self._pass
-        if current is None or not current.begun or current.ended or current.error is not None:
+        if current is None or not current.begun or current.ended:
             return super()._stands(waiting)
-        generation, queue = self.generation, self.queue
+        live, generation, queue = self.source._live(), self.generation, self.queue
+        if live is not None and live.number != self.joined:
+            return None  # another generation has begun
         if self._left is not None:
             return self._left
-        if generation is None or queue is None or generation.number != self.joined:
-            return None  # another generation has begun
+        if generation is None or queue is None:
+            return super()._stands(waiting)
         nodes: list[Node | None] = [None]
         waiting.append((nodes, 0, self.source))
         return self._now(generation, queue, nodes)
@@ -422,6 +447,12 @@ class Branch(IterDataPipe[T]):
     @staticmethod
     def _now(generation: _Generation, queue: Queue, nodes: list[Node | None]) -> Node:
         return {"own": {"place": queue.place(generation.dealt)}, "sources": nodes}
+
+    def _epoch_of_state(self) -> int:
+        live = self.source._live()
+        if live is None or self.number in live.joined or self._handed_down is not None:
+            return super()._epoch_of_state()
+        return max(live.path.epoch, self._epoch)
 
     def _pop_node(self) -> Node:
         node = super()._pop_node()

@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 from torch.utils.data import get_worker_info
 
 from .display import step as shown
+from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
@@ -90,12 +91,12 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     begun = current is not None and current.begun
     between = begun and current.ended and after_the_end
     place: dict[str, Any] = {
-        "epoch": current.path.epoch if begun and not between else pipe._epoch,
+        "epoch": pipe._epoch if between else pipe._epoch_of_state(),
         "random": [*map(_random_state, _random_parts(pipe))],
         "steps": [] if between else flatten(capture(pipe)),
     }
     # The steps have their counts too, but tell them only where they are read again.
-    counts = [part.guard.skipped for part in walk(pipe) if is_ours(part)]
+    counts = [guard.skipped for guard in _guards(pipe)]
     return {**place, "counts": counts} if any(counts) and not between else place
 
 
@@ -103,7 +104,7 @@ def load_place(pipe: Any, place: Any) -> None:
     """Let a chain go on from what `place_of` returned."""
     expect_plain(place)
     random = [*_random_parts(pipe)]
-    guards = [part.guard for part in walk(pipe) if is_ours(part)]
+    guards = _guards(pipe)
     counts = place.get("counts", [0] * len(guards)) if isinstance(place, dict) else []
     if (
         not isinstance(place, dict)
@@ -249,6 +250,11 @@ def expect_plain(state: Any) -> None:
                 raise ValueError(f"a state has no integers as large as {value!r:.60}")
         elif not (value is None or type(value) in (str, bytes, bool, float)):
             raise ValueError(f"a state is plain data, and this holds {value!r:.200}, of type {type(value).__name__}")
+
+
+def _guards(pipe: Any) -> list[Guard]:
+    parts: Iterator[Any] = walk(pipe)
+    return [part.guard for part in parts if hasattr(type(part), "guard")]
 
 
 def _random_parts(pipe: Any) -> Iterator[Any]:

@@ -21,6 +21,7 @@ __all__ = [
     "TorchMapDataPipe",
     "TorchMapMeta",
     "registered_with_torch",
+    "torch_is_pickling",
     "torch_is_traversing",
     "torch_loads_as_they_are",
     "torch_looks_up",
@@ -91,6 +92,11 @@ def registered_with_torch(kind: type) -> dict[str, Callable[..., Any]]:
 def torch_is_traversing() -> bool:
     """Say whether torch is walking a graph of pipes by pickling them, and wants only the pipes."""
     return getattr(TorchIterDataPipe, "getstate_hook", None) is not None
+
+
+def torch_is_pickling() -> bool:
+    """Say whether torch takes note of the pipes in a pickle, as it does to walk a graph."""
+    return getattr(TorchIterDataPipe, "reduce_ex_hook", None) is not None
 
 
 def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:

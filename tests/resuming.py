@@ -1,8 +1,10 @@
-"""How the tests ask whether a chain resumes exactly."""
+"""How the tests ask whether a chain resumes exactly, and how often snapshots are taken meanwhile."""
 
 from __future__ import annotations
 
+import base64
 import json
+import multiprocessing
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -10,6 +12,7 @@ from unittest import mock
 
 from penstock import IterDataPipe
 from penstock.registry import Pace
+from penstock.registry import reading
 
 ALWAYS, NEVER = 1, 10**9
 """After how many items a snapshot of a source is due."""
@@ -19,6 +22,37 @@ def passed_on(pipe: IterDataPipe[Any]) -> dict[str, Any]:
     """Return the state of a pipe the way a checkpoint file gives it back."""
     state: dict[str, Any] = json.loads(json.dumps(pipe.state_dict()))
     return state
+
+
+def snapshots(share: float) -> Any:
+    """Let snapshots of sources take another share of the time, for the body of a `with`."""
+    return mock.patch.object(reading, "SNAPSHOT_SHARE", share)
+
+
+def always_due(chain: Any, _: Any) -> Any:
+    """Let a worker tell where it stands after each item; usually it does where that costs little of the time."""
+    if multiprocessing.parent_process() is not None:
+        mock.patch.object(Pace, "step", ALWAYS).start()
+    return chain
+
+
+def as_json(state: dict[str, Any]) -> str:
+    """Return a state as text, as a user may keep it; bytes, which JSON has none of, are spelled in letters."""
+    return json.dumps(state, default=_spelled)
+
+
+def _spelled(value: object) -> dict[str, str]:
+    assert isinstance(value, bytes), f"the state is not plain data: it holds {value!r}"
+    return {"bytes": base64.b64encode(value).decode()}
+
+
+def from_json(text: str) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(text, object_hook=_with_bytes)
+    return state
+
+
+def _with_bytes(value: dict[str, Any]) -> Any:
+    return base64.b64decode(value["bytes"]) if value.keys() == {"bytes"} else value
 
 
 def assert_resumes_everywhere(make: Callable[[], IterDataPipe[Any]], passes: int = 3) -> None:

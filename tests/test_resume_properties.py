@@ -1,166 +1,177 @@
-"""Any chain, stopped anywhere, goes on exactly: random chains of the operators, at random places, again and again."""
+"""Any chain, stopped anywhere, goes on exactly: random chains of all operators, at random places, again and again.
+
+How many cases are tried can be said by the environment: PENSTOCK_CASES, 150 where it is not there. A failure tells the
+shortest case that was found to fail; `check(…)` of it tries it again.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import os
+import random
+from collections import Counter
 from itertools import islice
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.registry import apply_sharding, reading, seed_graph
+from chain_rules import ROOTS, STEPS
+from penstock.registry import apply_sharding, operators, seed_graph, walk
+from random_chains import EXCEPTIONS, Case, Drawer, build, chain_of, is_unordered, shorter, text
+from resuming import as_json, from_json, snapshots
 
-Step = Callable[[Any], Any]
-"""What adds operators to a chain."""
+CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
+MOST = 5_000
+"""More items than any of these chains gives."""
 
-
-def size(item: Any) -> int:
-    """A number that any item has, whatever the steps before made of it."""
-    return len(repr(item))
-
-
-class Twice(ps.IterDataPipe):
-    """Each item twice; an operator that says nothing about its state."""
-
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Any:
-        for item in self.source:
-            yield item
-            yield item
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.filterwarnings("ignore:the source of random_split", "ignore:in_memory_cache", "ignore:.*keeps"),
+]
 
 
-def step(name: str, make: Callable[..., Step], *arguments: Any) -> st.SearchStrategy[tuple[str, Step]]:
-    return st.tuples(*arguments).map(lambda drawn: (f"{name}{drawn or ''}", make(*drawn)))
+def read(dp: Any, number: int = MOST) -> list[str]:
+    return [text(item) for item in islice(dp, number)]
 
 
-def small(least: int, most: int) -> st.SearchStrategy[int]:
-    return st.integers(least, most)
-
-
-ONE_SOURCE = st.one_of(
-    step("map", lambda: lambda dp: dp.map(lambda x: ["mapped", x])),
-    step("filter", lambda n: lambda dp: dp.filter(lambda x: size(x) % 3 != n), small(0, 2)),
-    step("flatmap", lambda n: lambda dp: dp.flatmap(lambda x: [x] * (size(x) % n)), small(1, 3)),
-    step("twice", lambda: Twice),
-    step("batch", lambda n, drop: lambda dp: dp.batch(n, drop_last=drop), small(1, 4), st.booleans()),
-    step("rebatch", lambda n: lambda dp: dp.batch(n).map(lambda batch: batch[::-1]).unbatch(), small(1, 4)),
-    step("enumerate", lambda: lambda dp: dp.enumerate()),
-    step("header", lambda n: lambda dp: dp.header(n), small(1, 9)),
-    step("shuffle", lambda n: lambda dp: dp.shuffle(buffer_size=n), small(1, 6)),
-    step("cycle", lambda n: lambda dp: dp.cycle(n), small(1, 3)),
-    step("repeat", lambda n: lambda dp: dp.repeat(n), small(1, 3)),
-    step("prefetch", lambda n: lambda dp: dp.prefetch(n), small(1, 3)),
-    step("own", lambda: lambda dp: dp.pipe(lambda source: (item for item in source if size(item) % 5))),
-)
-ROOTS = st.one_of(
-    step("range", lambda n: lambda: ps.iter.IterableWrapper(range(n)), small(0, 9)),
-    step("iterator", lambda n: lambda: ps.iter.IterableWrapper(dict.fromkeys(range(n))), small(0, 9)),
-    step("map-style", lambda n: lambda: ps.map.SequenceWrapper(range(n)).shuffle(), small(0, 9)),
-)
-
-
-def linear(root: tuple[str, Any], steps: list[tuple[str, Step]]) -> tuple[str, Callable[[], Any]]:
-    def make() -> Any:
-        dp = root[1]()
-        for _, add in steps:
-            dp = add(dp)
-        return dp
-
-    return ".".join([root[0], *(name for name, _ in steps)]), make
-
-
-def joined(how: str, first: tuple[str, Any], second: tuple[str, Any]) -> tuple[str, Any]:
-    return f"({first[0]}).{how}({second[0]})", lambda: getattr(first[1](), how)(second[1]())
-
-
-CHAINS = st.recursive(
-    st.builds(linear, ROOTS, st.lists(ONE_SOURCE, max_size=4)),
-    lambda chains: st.builds(
-        linear, st.builds(joined, st.sampled_from(["zip", "concat"]), chains, chains), st.lists(ONE_SOURCE, max_size=2)
-    ),
-    max_leaves=3,
-)
-
-
-def saved(dp: Any) -> str:
-    return json.dumps(dp.state_dict())
-
-
-def loaded(make: Callable[[], Any], text: str) -> Any:
-    dp = make()
-    seed_graph(dp, 99)  # what the state does not bring along would show
-    dp.load_state_dict(json.loads(text))
+def made(case: Case, seed: int) -> Any:
+    dp = build(case.spec)
+    if case.shard[0] > 1:
+        apply_sharding(dp, *case.shard)
+    seed_graph(dp, seed, case.shard[1])
     return dp
 
 
-PROPERTY = settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+def resumed(case: Case, saved: str, seed: int) -> Any:
+    """A fresh chain that goes on from a state; what the state does not bring along would show by the seed."""
+    dp = made(case, seed)
+    dp.load_state_dict(from_json(saved))
+    return dp
 
 
-@pytest.mark.parametrize("share", [0.02, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
-@PROPERTY
-@given(chain=CHAINS, stops=st.lists(small(0, 30), min_size=1, max_size=5), passes=small(0, 2))
-def test_any_chain_resumed_anywhere_goes_on_exactly(
-    chain: tuple[str, Any], stops: list[int], passes: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pass is read in legs, each by a fresh chain that goes on from the state after the leg before."""
-    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", share)
-    _, make = chain
-    uninterrupted = make()
-    seed_graph(uninterrupted, 0)
-    for _ in range(passes):
-        list(uninterrupted)
-    expected, next_pass = list(uninterrupted), list(uninterrupted)
-
-    dp = make()
-    seed_graph(dp, 0)
-    for _ in range(passes):
-        list(dp)
-    seen: list[Any] = []
-    for stop in stops:
-        left = len(expected) - len(seen)
-        seen += islice(dp, stop % (left + 1))
-        dp = loaded(make, saved(dp))
-    assert seen + list(dp) == expected
-    assert list(loaded(make, saved(dp))) == next_pass
-    assert list(dp) == next_pass
+def agree(seen: list[str], expected: list[str], when: str, unordered: bool = False) -> None:
+    if unordered:
+        seen, expected = sorted(seen), sorted(expected)
+    if seen == expected:
+        return
+    pairs = enumerate(zip(seen, expected, strict=False))
+    place = next((number for number, pair in pairs if pair[0] != pair[1]), min(len(seen), len(expected)))
+    raise AssertionError(
+        f"{when}: from item {place} on, {len(expected)} items are expected: {expected[place : place + 4]}, "
+        f"and these {len(seen)} came: {seen[place : place + 4]}"
+    )
 
 
-@PROPERTY
-@given(chain=CHAINS, stop=small(0, 12), shards=small(1, 4))
-def test_every_shard_of_any_chain_resumes_and_together_they_are_the_whole(
-    chain: tuple[str, Any], stop: int, shards: int
-) -> None:
-    whole = chain[1]().sharding_filter()
-    seed_graph(whole, 0)
-    union: list[str] = []
-    for shard in range(shards):
+class Uninterrupted(Exception):
+    """The chain does not even work without a break, so that it says nothing about resuming."""
 
-        def make(shard: int = shard) -> Any:
-            dp = chain[1]().sharding_filter()
-            apply_sharding(dp, shards, shard)
-            return dp
 
-        dp = make()
-        seed_graph(dp, 0, shard)
+def check(case: Case) -> None:
+    """Read epochs whole; then one in three legs, each by a fresh chain from the state before, and the next epoch."""
+    unordered = is_unordered(case.spec)
+    with snapshots(case.share):
+        try:
+            dp = made(case, 0)
+            epochs = [read(dp) for _ in range(case.epoch + 2)]
+        except Exception as error:
+            raise Uninterrupted from error
+        expected, following = epochs[-2:]
+
+        dp = made(case, 0)
+        for items in epochs[:-2]:
+            agree(read(dp), items, "another chain of the same seed", unordered)
         iterator = iter(dp)
-        first = list(islice(iterator, stop))
-        if len(first) == stop:
-            resumed = loaded(make, saved(dp))
-            assert list(resumed) == list(iterator)
-        union += map(repr, first)
-        dp = make()
-        seed_graph(dp, 0, shard)
-        union += map(repr, list(dp)[len(first) :])
-    assert sorted(union) == sorted(map(repr, whole))
+        first = read(iterator, case.first % (len(expected) + 2))
+        state = dp.state_dict()
+        saved = as_json(state)
+        agree([*first, *read(iterator)], expected, "the pass that the state was taken in", unordered)
+        assert as_json(state) == saved, "the state changed when the pass went on"
+
+        dp = resumed(case, saved, 1)
+        # At the end of an epoch, one item more is asked for to hear of the end; then the next epoch is resumed.
+        ended = len(first) < case.first % (len(expected) + 2)
+        whole, after = (following, None) if ended else (expected, following)
+        begun = [] if ended else first
+        iterator = iter(dp)
+        second = read(iterator, case.second % (len(whole) - len(begun) + 1))
+        saved = as_json(dp.state_dict())
+
+        dp = resumed(case, saved, 2)
+        rest = read(dp)
+        agree([*begun, *second, *rest], whole, f"after {len(first)} items, and {len(second)} more", unordered)
+        if after is not None:
+            agree(read(dp), after, f"the epoch after {len(first)} items, and {len(second)} more", unordered)
+
+
+def fails(case: Case) -> bool:
+    try:
+        check(case)
+    except Uninterrupted:
+        return False
+    except Exception:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_any_chain_stopped_anywhere_twice_goes_on_exactly(seed: int) -> None:
+    case = Case.drawn(seed)
+    try:
+        check(case)
+    except Uninterrupted:
+        raise
+    except Exception as error:
+        raise AssertionError(f"it fails with check({shorter(case, fails)!r})") from error
+
+
+@pytest.mark.parametrize("seed", range(max(CASES // 10, 1)))
+def test_the_shards_of_any_chain_are_together_the_whole(seed: int) -> None:
+    generator = random.Random(f"shards {seed}")
+    spec = chain_of(generator)
+    while any(name in repr(spec) for name in ("sharding_filter", "sharding_round_robin_dispatch")):
+        spec = chain_of(generator)  # a stream that is divided twice is not whole
+    number = generator.randint(1, 5)
+    spec = [*spec, ["sharding_filter"]]
+    union: Counter[str] = Counter()
+    for shard in range(number):
+        union.update(read(made(Case(spec, shard=(number, shard)), 0)))
+    assert union == Counter(read(made(Case(spec), 0))), spec
+
+
+def test_every_operator_is_in_random_chains_or_has_a_reason_not_to_be() -> None:
+    rules = {**ROOTS, **STEPS}
+    covered = {operator for rule in rules.values() for operator in rule.covers}
+    assert covered | EXCEPTIONS.keys() == {*operators}
+    assert not covered & EXCEPTIONS.keys()
+
+
+@pytest.mark.parametrize("name", [*ROOTS, *STEPS])
+def test_a_rule_adds_the_operators_that_it_says(name: str) -> None:
+    found: set[str] = set()
+    for seed in range(20):
+        drawer = Drawer(random.Random(seed), elsewhere=False)
+        if name in ROOTS:
+            rule, spec = ROOTS[name], [drawer.step(name)]
+        else:
+            rule = STEPS[name]
+            spec = [["numbers", 8], ["to", rule.takes if rule.takes != "any" else "item"], drawer.step(name)]
+        dp = build(spec)
+        kinds = {type(pipe) for pipe in walk(dp)}
+        found |= {key for key, operator in operators.items() if operator.cls in kinds}
+        if seed == 0:
+            assert 0 < len(read(dp)) < MOST, spec
+        if found >= {*rule.covers}:
+            return
+    raise AssertionError(f"{name} does not add {sorted({*rule.covers} - found)}")
+
+
+def test_a_case_is_the_same_for_the_same_seed_and_its_text_rebuilds_it() -> None:
+    for seed in range(20):
+        case = Case.drawn(seed)
+        assert Case.drawn(seed) == case
+        assert eval(repr(case), {"Case": Case, "inf": float("inf")}) == case
+
+
+def test_a_failing_case_loses_the_steps_that_do_not_matter() -> None:
+    case = Case([["numbers", 9], ["map"], ["fork", [[["map"]], [["shuffle", 3]]], "zip"], ["batch", 2, False]])
+    found = shorter(case, lambda case: "shuffle" in repr(case.spec))
+    assert found.spec == [["numbers", 9], ["fork", [[["shuffle", 3]]], "zip"]]

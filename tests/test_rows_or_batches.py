@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from penstock.pipes.rows_or_batches import _BATCHES, _EACH_FROM_ONE, _ROWS, UNCHANGED, gives_batches, is_batch
+from penstock.pipes.rows_or_batches import gives_batches, is_batch
 from penstock.registry import operators
 from penstock.registry.examples import maker_of_example
 
@@ -32,23 +34,24 @@ def rows() -> Any:
     return ps.from_items([ITEM, ITEM])
 
 
-def test_each_operator_that_tells_is_one_and_tells_one_thing() -> None:
-    tables = [UNCHANGED, _EACH_FROM_ONE, _BATCHES, _ROWS]
-    assert len(set.union(*tables)) == sum(map(len, tables))
-    assert set.union(*tables) <= {entry.name for entry in operators.values()}
+TELLING: dict[str, Any] = {entry.name: entry.cls for entry in operators.values() if getattr(entry.cls, "gives", None)}
 
 
-@pytest.mark.parametrize("name", sorted(_BATCHES | _ROWS))
+def test_each_operator_says_one_of_three_things_or_nothing() -> None:
+    assert {cls.gives for cls in TELLING.values()} == {"rows", "batches", "same"}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, cls in TELLING.items() if cls.gives != "same"))
 def test_what_an_operator_gives_is_what_it_tells(name: str) -> None:
-    (cls,) = [entry.cls for entry in operators.values() if entry.name == name and entry.kind == "iter"]
+    cls = TELLING[name]
     dp = maker_of_example(cls)()
-    assert gives_batches(dp) is (name in _BATCHES)
+    assert gives_batches(dp) is (cls.gives == "batches")
     item = next(iter(dp))
     if isinstance(item, dict):
         lengths = {len(column) for column in item.values() if isinstance(column, (torch.Tensor, np.ndarray, list))}
-        assert name in _ROWS or len(lengths) == 1
+        assert cls.gives == "rows" or len(lengths) == 1
     else:
-        assert isinstance(item, (pa.RecordBatch, pa.Table)) == (name in _BATCHES) or name == "collate"
+        assert isinstance(item, (pa.RecordBatch, pa.Table)) == (cls.gives == "batches") or name == "collate"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,8 @@ def test_what_an_operator_gives_is_what_it_tells(name: str) -> None:
         (lambda: rows().batch(2).collate().map(dict), True),
         (lambda: rows().flatmap(list), None),
         (lambda: rows().pipe(list), None),
+        (lambda: rows().enumerate(), None),
+        (lambda: rows().batch(2).in_batch_shuffle(), None),
         (lambda: batches().zip(batches()), None),
         (lambda: batches().concat(batches().map(dict)), True),
         (lambda: batches().concat(rows()), None),
@@ -87,13 +92,93 @@ def test_a_chain_tells_what_its_operators_do(make: Any, expected: bool | None) -
     assert gives_batches(make()) is expected
 
 
-def test_the_operators_of_others_do_not_tell() -> None:
-    class Doubler(ps.IterDataPipe[Any]):
-        def __init__(self, source: ps.IterDataPipe[Any]) -> None:
-            self.source = source
+class Silent(ps.IterDataPipe[Any]):
+    def __init__(self, *sources: Any) -> None:
+        self.sources = sources
 
-    assert gives_batches(Doubler(rows())) is None
-    assert gives_batches(Doubler(rows()).to_tensors()) is True
+    def __iter__(self) -> Iterator[Any]:
+        for source in self.sources:
+            yield from source
+
+
+class OfRows(Silent):
+    gives = "rows"
+
+
+class OfBatches(Silent):
+    gives = "batches"
+
+
+class Passing(Silent):
+    gives = "same"
+
+
+class Stacking(Silent):
+    """Tells of each instance what its argument says."""
+
+    def __init__(self, source: Any, stack: bool) -> None:
+        super().__init__(source)
+        self.stack = stack
+
+    @property
+    def gives(self) -> Any:  # type: ignore[override]
+        return "batches" if self.stack else "same"
+
+
+class OfTorch(TorchIterDataPipe[Any]):
+    gives = "rows"
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: Silent(rows()), None),
+        (lambda: Silent(rows()).to_tensors(), True),
+        (lambda: OfRows(unknown()), False),
+        (lambda: OfBatches(unknown()), True),
+        (lambda: OfBatches(rows()).map(dict).shuffle(), True),
+        (lambda: OfRows(batches()).batch(2), None),
+        (lambda: Passing(rows()), False),
+        (lambda: Passing(batches().map(dict)).filter(bool), True),
+        (lambda: Passing(unknown()), None),
+        (lambda: Passing(), None),
+        (lambda: Passing(rows(), rows().map(dict)), False),
+        (lambda: Passing(rows(), batches()), None),
+        (lambda: Passing(rows(), unknown()), None),
+        (lambda: Passing(Passing(batches(), batches()), Passing(batches(), rows())), None),
+        (lambda: Passing(rows(), Passing()), None),
+        (lambda: Stacking(rows(), stack=True), True),
+        (lambda: Stacking(rows(), stack=False), False),
+        (lambda: OfTorch(), False),
+        (lambda: ps.iter.Shuffler(OfTorch()), False),
+    ],
+)
+def test_operators_of_others_say_what_they_give(make: Any, expected: bool | None) -> None:
+    assert gives_batches(make()) is expected
+
+
+def test_what_an_operator_of_others_says_decides_what_its_dicts_are() -> None:
+    with pytest.raises(ValueError, match="batched=True, or batched=False for rows"):
+        list(ps.iter_torch_batches(Silent(unknown()), 2))
+    for cls, shape in ((OfRows, (2, 2)), (OfBatches, (4,))):
+        with ps.iter_torch_batches(cls(unknown()), 4) as loader:
+            assert [batch["x"].shape for batch in loader] == [shape]
+
+
+def test_what_an_operator_cannot_give_is_an_error_that_names_it() -> None:
+    class Misspelt(Silent):
+        gives = "batch"  # type: ignore[assignment]
+
+    with pytest.raises(ValueError, match="Misspelt.gives is 'batch', and may be 'rows', 'batches', 'same' or None"):
+        gives_batches(Misspelt(rows()).map(dict))
+
+
+def test_long_chains_are_asked_step_by_step() -> None:
+    line = diamonds = batches()
+    for _ in range(5000):
+        line, diamonds = ps.iter.Filter(line, bool), ps.iter.Concater(diamonds, diamonds)
+    assert gives_batches(line) is True
+    assert gives_batches(diamonds) is True
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ import penstock as ps
 from penstock import IterDataPipe
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.schema import schema
+from penstock.registry import operators
+from penstock.registry.examples import maker_of_example
 
 Point = namedtuple("Point", "x y")
 IMAGES = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 2, 3), np.uint8))
@@ -110,6 +112,93 @@ def test_a_reader_is_asked_and_reads_no_row(tmp_path: Path) -> None:
         list(dp)
     for chain in (dp, dp.shuffle_rows(100).rebatch(2), dp.filter(bool).prefetch(2)):
         assert [tuple(field) for field in schema(chain)] == [("price", pa.float64(), None)]
+
+
+KEEPING = {entry.name: entry.cls for entry in operators.values() if getattr(entry.cls, "keeps_schema", False)}
+
+
+@pytest.mark.parametrize("name", sorted(KEEPING))
+def test_an_operator_that_keeps_the_schema_gives_items_of_its_source_s_fields(name: str) -> None:
+    dp: Any = maker_of_example(KEEPING[name])()
+    while type(dp) is not KEEPING[name]:
+        dp = dp.source
+    source = getattr(dp, "source", None) or dp.sources[0]
+    assert [field[:2] for field in schema(dp)] == [field[:2] for field in schema(source)]
+
+
+class Knowing(IterDataPipe[Any]):
+    """A source that knows its schema, and has other fields in its items, so that one sees who was asked."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield {"looked at": torch.ones(1)}
+
+    def schema(self) -> pa.Schema:
+        return pa.schema({"id": pa.int8()})
+
+
+class Step(IterDataPipe[Any]):
+    def __init__(self, *sources: Any) -> None:
+        self.sources = sources
+
+    def __iter__(self) -> Iterator[Any]:
+        yield {"other": 1}
+
+
+class Keeping(Step):
+    keeps_schema = True
+
+
+class KeepingWhereAsked(Step):
+    keeps = False
+
+    @property
+    def keeps_schema(self) -> bool:
+        return self.keeps
+
+
+class Same(Step):
+    gives = "same"
+
+
+def test_the_reader_is_asked_through_steps_of_others_that_keep_the_schema() -> None:
+    asked = KeepingWhereAsked(Knowing())
+    assert schema(asked).names == ["other"]
+    asked.keeps = True
+    for chain in (Keeping(Knowing()), Keeping(Keeping(Knowing()).shuffle()).header(3), asked):
+        assert schema(chain).names == ["id"]
+
+
+@pytest.mark.parametrize("make", [Step, Same, lambda source: Keeping(source, Knowing())])
+def test_where_a_step_does_not_say_so_or_reads_several_pipes_an_item_is_looked_at(make: Any) -> None:
+    assert schema(make(Knowing())).names == ["other"]
+    assert schema(make(Knowing()).filter(bool)).names == ["other"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dp: dp.map(dict),
+        lambda dp: dp.threadpool_map(dict),
+        lambda dp: dp.map_batches(list, 1),
+        lambda dp: dp.map_pool(lambda: dict, threads=True),
+        lambda dp: dp.add_index(),
+        lambda dp: dp.slice(["looked at"]),
+        lambda dp: dp.batch(1).collate(),
+        lambda dp: dp.to_tensors(),
+        lambda dp: dp.with_format("numpy"),
+        lambda dp: dp.rows(),
+    ],
+)
+def test_steps_that_make_other_items_are_not_passed_over(change: Any) -> None:
+    assert "looked at" in schema(change(Knowing())).names
+    assert "looked at" in schema(change(Knowing()).filter(bool)).names
+
+
+def test_the_reader_is_found_at_the_end_of_a_long_chain() -> None:
+    dp: Any = Knowing()
+    for _ in range(5000):
+        dp = ps.iter.Filter(dp, bool)
+    assert schema(dp).names == ["id"]
 
 
 def test_map_style_chains_have_a_schema_too() -> None:

@@ -583,7 +583,8 @@ def test_a_sibling_that_had_been_read_does_not_fill_the_buffer_after_resuming() 
     iterator = iter(first)
     next(iterator)
     resumed, _sibling = numbers(100).fork(2, buffer_size=3)
-    assert list(load(resumed, first)) == list(iterator)
+    resumed.load_state_dict(passed_on(first), strict=False)  # in a smaller buffer
+    assert list(resumed) == list(iterator)
 
 
 def test_a_sibling_that_was_not_read_joins_a_resumed_pass_at_its_start() -> None:
@@ -648,7 +649,8 @@ def test_snapshots_do_not_pile_up_while_a_branch_gets_nothing() -> None:
     iterator = iter(first)
     for _ in range(2000):
         next(iterator)
-    assert len(second.source._live().trail[0]._snapshots) <= 3
+    (trail,) = second.source._pass._trails.values()
+    assert len(trail._snapshots) <= 3
 
 
 # Any reading of a few branches, beside a model of it in plain Python

@@ -80,6 +80,9 @@ class Prefetcher(ReadsAhead[T]):
     [0, 1, 2, 3]
     """
 
+    gives = "same"
+    keeps_schema = True
+
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
         expect_whole("buffer_size", buffer_size)
         self.source = source

@@ -48,6 +48,8 @@ class BatchMapper(IterDataPipe[Any]):
     [2]
     """
 
+    gives = "same"
+
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -263,6 +265,8 @@ class Vectorizer(OneToOne[Any]):
     >>> list(dp)
     [tensor([2., 4.], dtype=torch.float64), tensor([6.], dtype=torch.float64)]
     """
+
+    gives = "same"
 
     def __init__(
         self,

@@ -38,6 +38,8 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     ([0, 1, 2], [0, 1, 2])
     """
 
+    gives = "same"
+    keeps_schema = True
     payload = ("_kept",)
     transient = ("_kept", "_rest", "_filled", "_seeds")
 

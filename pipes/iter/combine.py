@@ -90,6 +90,9 @@ class Multiplexer(IterDataPipe[T]):
     ['a', 'x', 'b', 'y']
     """
 
+    gives = "same"
+    keeps_schema = True
+
     def __init__(self, *sources: IterDataPipe[T]) -> None:
         expect_pipes("Multiplexer", sources, TorchIterDataPipe)
         self.sources = sources
@@ -110,6 +113,8 @@ class MultiplexerLongest(IterDataPipe[T]):
     ['a', 'x', 'b', 'c']
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     gone: list[int] = own(list)
     """The numbers of the sources that are exhausted."""
@@ -148,6 +153,8 @@ class Concater(IterDataPipe[T]):
     ['a', 'b', 'c', 'd']
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     number: int = own(0)
     """Of the source that is read."""

@@ -33,6 +33,8 @@ class MapToIterConverter(Strided[T]):
     [2, 1]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     payload = ("indices",)
     transient = ("_start", "_first", "_step", "_tally", "_expected")

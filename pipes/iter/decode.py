@@ -166,6 +166,8 @@ class RoutedDecoder(OneToOne[Any]):
     [{'__key__': 'a/1', '.txt': 'one', '.cls': 1}]
     """
 
+    gives = "same"
+
     def __init__(
         self,
         source: IterDataPipe[Any],

@@ -39,6 +39,8 @@ class PinMemory(IterDataPipe[T]):
     [tensor([0., 0.])]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     in_main_process = True  # pinned memory does not cross a process border
 
@@ -76,6 +78,8 @@ class DeviceMover(ReadsAhead[T]):
     [{'x': tensor([0., 0.]), 'name': 'a'}]
     """
 
+    gives = "same"
+    keeps_schema = True
     in_main_process = True  # workers have no business on the device
 
     def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:

@@ -30,6 +30,8 @@ class Dropper(OneToOne[Any]):
     [{'text': 'one'}]
     """
 
+    gives = "same"
+
     def __init__(self, source: IterDataPipe[Any], indices: Columns) -> None:
         _expect_fields("indices", indices)
         self.source = source
@@ -56,6 +58,8 @@ class Slicer(OneToOne[Any]):
     >>> list(IterableWrapper([{"text": "one", "id": 1, "url": "…"}]).slice(["text", "id"]))
     [{'text': 'one', 'id': 1}]
     """
+
+    gives = "same"
 
     def __init__(
         self,
@@ -97,6 +101,8 @@ class Flattener(OneToOne[Any]):
     >>> list(IterableWrapper([{"id": 1, "image": {"width": 2, "height": 3}}]).flatten("image"))
     [{'id': 1, 'width': 2, 'height': 3}]
     """
+
+    gives = "same"
 
     def __init__(self, source: IterDataPipe[Any], indices: Columns | None = None) -> None:
         _expect_fields("indices", indices)
@@ -144,6 +150,8 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
     >>> list(IterableWrapper([[(1, 2), (3, 4)]]).rows2columnar(["a", "b"]))
     [{'a': [1, 3], 'b': [2, 4]}]
     """
+
+    gives = "batches"
 
     def __init__(self, source: IterDataPipe[Any], column_names: Sequence[Hashable] | None = None) -> None:
         if isinstance(column_names, str) or not isinstance(column_names, (Sequence, type(None))):

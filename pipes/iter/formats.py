@@ -55,6 +55,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
             [3, 4]], dtype=torch.int8), 'text': ['a', None]}]
     """
 
+    gives = "batches"
     keeps_rows = True
 
     def __init__(
@@ -103,6 +104,7 @@ class Formatter(OneToOne[Any]):
     [{'id': array([1, 2]), 'text': array(['a', 'b'], dtype=object)}]
     """
 
+    gives = "batches"
     keeps_rows = True
 
     def __init__(

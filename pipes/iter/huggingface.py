@@ -35,6 +35,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     [{'text': 'one'}, {'text': 'two'}]
     """
 
+    gives = "rows"
     holds_items = False
     transient = ("_rows",)
 

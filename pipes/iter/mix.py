@@ -35,6 +35,8 @@ class Mixer(Drawer[T]):
     ['a', 'a', 'a', 'b', 'b', 'b']
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     gone: list[int] = own(list)
     """The numbers of the sources that are known to be exhausted."""

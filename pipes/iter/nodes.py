@@ -24,6 +24,9 @@ __all__ = ["NodeReader"]
 
 T = TypeVar("T")
 
+_MOST_STARTS = 64
+"""Passes of which it is known where they began."""
+
 
 @functional_datapipe(None)
 class NodeReader(Seeded, IterDataPipe[T]):
@@ -54,8 +57,9 @@ class NodeReader(Seeded, IterDataPipe[T]):
     """The node, which says where it stands; or its state, where the pass goes on from one or was given up."""
     _place: dict[str, Any] | None = None
     """The node's state after the last pass."""
-    _must_get_there = False
-    """Whether the node stands elsewhere, and has to be reset to that state before anything else."""
+    _starts: dict[str, Any] = {}
+    """From where the last passes began, by their paths: a node counts its epochs, and one may be read again."""
+    _path = Path(0)
     _unused: Any = None
     """The node as it was before its first pass, once that has begun: a reset would not bring it back to its epoch."""
 
@@ -70,9 +74,8 @@ class NodeReader(Seeded, IterDataPipe[T]):
         self.node = root
 
     def __iter__(self) -> Iterator[T]:
-        node = self.node
         self._begin()
-        self.standing = node
+        node = self.standing = self.node
         try:
             yield from node
         finally:
@@ -87,10 +90,19 @@ class NodeReader(Seeded, IterDataPipe[T]):
         if self.standing is not None:
             self.node.reset(_as_it_was(self.standing))
             return
-        if self._must_get_there and self._place is not None:
-            self.node.reset(_as_it_was(self._place))
+        path = "{}/{}".format(*self._path)
+        start = self._starts.get(path)
+        if start is None:
+            start = {"chains": self._chains_now()} if self._place is None else {"node": self._place}
+            kept = [*self._starts.items()][1 - _MOST_STARTS :]
+            self._starts = {**dict(kept), path: start}
+        if "node" in start:
+            self.node.reset(_as_it_was(start["node"]))
             next(self.node, None)  # nodes count an epoch when something was asked of it, if only the end
-        self._must_get_there = False
+        else:
+            self.node = _before_a_pass(self._unused)
+            for chain, place in zip(self._chains(), start["chains"], strict=False):
+                load_place(chain, place)
         if self._seed is not None:
             for number, chain in enumerate(self._chains()):
                 seed_graph(chain, derive_seed(self.pass_seed, number))
@@ -104,22 +116,24 @@ class NodeReader(Seeded, IterDataPipe[T]):
     # What the order of the coming pass follows from is the node's state after the last one: its epoch.
 
     def begin_random_pass(self, path: Path) -> None:
+        self._path = path
         if self._seed is not None:  # else the chains in the node have seeds of their own
             super().begin_random_pass(path)
 
     def random_state(self) -> dict[str, Any]:
         state: dict[str, Any] = {} if self._seed is None else super().random_state()
-        if self._place is not None:
-            state["node"] = self._place
-        elif self._seed is None:
-            state["chains"] = [place_of(chain) for chain in self._chains()]
-        return state
+        if self._starts:
+            place = self._place if self.standing is None else type(self).standing.save(self.standing)
+            return {**state, "starts": self._starts, "node": place}
+        return {**state, "chains": self._chains_now()}
+
+    def _chains_now(self) -> list[dict[str, Any]]:
+        """Return where the chains in the node stand, which is as good as nowhere where they are seeded for each pass."""
+        return [*map(place_of, self._chains())] if self._seed is None else []
 
     def set_random_state(self, state: dict[str, Any]) -> None:
         self._seed, self._first_epoch = state.get("seed"), state.get("first_epoch")
-        self._place, self._must_get_there = state.get("node"), True
-        if self._place is None and self._unused is not None:
-            self.node = _before_a_pass(self._unused)
+        self._starts, self._place = {**state.get("starts", {})}, state.get("node")
         for chain, place in zip(self._chains(), state.get("chains", ()), strict=False):
             load_place(chain, place)
 

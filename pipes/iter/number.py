@@ -70,6 +70,8 @@ class IndexAdder(_Numbering[dict[Any, Any]]):
     [{'text': 'one', 'index': 0}, {'text': 'two', 'index': 1}]
     """
 
+    gives = "same"
+
     def __init__(self, source: IterDataPipe[Mapping[Any, Any]], index_name: Hashable = "index") -> None:
         hash(index_name)
         self.source = source
@@ -101,6 +103,8 @@ class LengthSetter(IterDataPipe[T]):
     (5, [0, 2, 4, 6, 8])
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     broken_laws = {
         "len_is_exact": "the length is its user's word",

@@ -65,6 +65,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
     [[1, 2, 3, 6], [4, 5, 0, 0]]
     """
 
+    gives = "rows"
     holds_items = False
     payload = ("packs", "rest")
     packs: dict[int, list[_Piece]] = own(dict, save=lambda packs: [_cuts(pack) for pack in packs.values()])

@@ -160,6 +160,8 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    gives = "same"
+
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -230,6 +232,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    gives = "same"
     transient = (*WorksAhead.transient, "_processes")
     _processes: Processes | None = None
 

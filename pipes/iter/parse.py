@@ -17,6 +17,7 @@ from .transform import OneToOne
 class _CSVReader(StreamParser):
     """Yield the rows of one stream of CSV after another: the base of the operators that do."""
 
+    gives = "rows"
     as_tuple = False
     _line_ends = ""  # within quotes they stay as they are, which is what the csv module asks for
 

@@ -50,6 +50,8 @@ class RandomSplitter(IterDataPipe[T]):
     ([0, 1, 4, 6, 9], 5)
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     transient = ("_drawn", "_pass_seed")
 

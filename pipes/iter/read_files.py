@@ -86,6 +86,8 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     [torch.Size([3, 2, 4])]
     """
 
+    gives = "rows"
+
     def __init__(
         self,
         source: IterDataPipe[str],
@@ -129,6 +131,8 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
     >>> [batch.to_pydict() for batch in dp]
     [{'data': [0, 1, 4]}]
     """
+
+    gives = "batches"
 
     def __init__(
         self,
@@ -175,6 +179,8 @@ class TextReader(IterDataPipe[dict[str, str]]):
     >>> list(dp)
     [{'text': 'one'}, {'text': 'two'}]
     """
+
+    gives = "rows"
 
     def __init__(
         self,

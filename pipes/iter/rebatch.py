@@ -48,6 +48,8 @@ class Rebatcher(IterDataPipe[Any]):
     [{'id': tensor([0, 1])}, {'id': tensor([2, 3])}, {'id': tensor([4])}]
     """
 
+    gives = "batches"
+    keeps_schema = True
     holds_items = False
     transient = ("_trail", "_joined")
 
@@ -136,6 +138,7 @@ class RowReader(IterDataPipe[dict[str, Any]]):
     [{'id': 0, 'text': 'a'}, {'id': 1, 'text': 'b'}]
     """
 
+    gives = "rows"
     transient = ("_read",)
 
     def __init__(self, source: IterDataPipe[Any]) -> None:
@@ -177,6 +180,8 @@ class RowShuffler(Shuffling[Any]):
     ([3, 3], [0, 1, 2, 3, 4, 5])
     """
 
+    gives = "batches"
+    keeps_schema = True
     holds_items = False
     transient = (*Shuffling.transient, "_trail", "_kept")
 

@@ -23,6 +23,8 @@ class Cycler(IterDataPipe[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     transient = ("_begun",)
 
@@ -69,6 +71,9 @@ class Repeater(IterDataPipe[T]):
     >>> list(dp)
     [0, 0, 1, 1, 2, 2]
     """
+
+    gives = "same"
+    keeps_schema = True
 
     def __init__(self, source: IterDataPipe[T], times: int) -> None:
         expect_whole("times", times)

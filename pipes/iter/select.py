@@ -40,6 +40,8 @@ class Filter(IterDataPipe[T]):
     [('b', 5)]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
 
     def __init__(
@@ -90,6 +92,8 @@ class Header(IterDataPipe[T]):
     [0, 1, 2]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
     transient = ("_tally",)
 

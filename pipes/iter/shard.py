@@ -33,6 +33,8 @@ class ShardingFilter(Strided[T]):
     [1, 4]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
 
     def __init__(self, source: IterDataPipe[T], sharding_group_filter: SHARDING_PRIORITIES | None = None) -> None:

@@ -48,6 +48,8 @@ class Forker(Splitter):
     [(0, 0), (1, 10), (2, 20)]
     """
 
+    gives = "same"
+
     def __init__(
         self,
         source: IterDataPipe[T],
@@ -110,6 +112,8 @@ class UnZipper(Splitter):
 
 class _Divider(Splitter):
     """The base of those that give each item to one pipe: `__iter__` yields that pipe's number before the entry."""
+
+    gives = "same"
 
     def deal(self, dealt: Any, queues: dict[int, weakref.ref[Queue]]) -> int:
         target, entry = dealt

@@ -43,6 +43,8 @@ class FullSync(IterDataPipe[T]):
     [0, 1, 2]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False  # but for the one that is dropped at the end
     in_main_process = True  # a worker is no rank
     transient = ("_ranks", "_world", "_passes")

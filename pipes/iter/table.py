@@ -40,6 +40,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
     [{'id': [0, 1], 'text': ['a', 'b']}, {'id': [2], 'text': ['c']}]
     """
 
+    gives = "batches"
     holds_items = False
 
     def __init__(
@@ -96,6 +97,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     [{'id': [0, 1]}, {'id': [2]}]
     """
 
+    gives = "batches"
     holds_items = False
     transient = ("_paths",)
 

@@ -54,6 +54,8 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
     [{'n': tensor([3, 7])}]
     """
 
+    gives = "rows"
+
     def __init__(
         self,
         source: IterDataPipe[tuple[str, IO[bytes]]],

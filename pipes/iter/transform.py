@@ -84,6 +84,8 @@ class Mapper(OneToOne[R]):
     [{'a': 1, 'b': '1'}]
     """
 
+    gives = "same"
+
     @overload
     def __init__(
         self,
@@ -151,6 +153,8 @@ class Collator(OneToOne[Any]):
     >>> list(rows.batch(2).collate({"name": "".join}))
     [{'x': tensor([1, 2]), 'name': 'ab'}]
     """
+
+    gives = "batches"
 
     def __init__(
         self,

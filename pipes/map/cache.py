@@ -26,6 +26,8 @@ class InMemoryCacheHolder(Fetching[T]):
     (2, 2)
     """
 
+    gives = "same"
+    keeps_schema = True
     payload = ("_kept",)
     transient = ("_kept",)
     _kept: dict[Hashable, T] | None = None

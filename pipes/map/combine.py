@@ -76,6 +76,9 @@ class Concater(Fetching[T]):
     ('c', ['a', 'b', 'c', 'd'])
     """
 
+    gives = "same"
+    keeps_schema = True
+
     def __init__(self, *sources: MapDataPipe[T]) -> None:
         expect_pipes("Concater", sources, TorchMapDataPipe)
         self.sources = sources

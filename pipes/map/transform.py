@@ -29,6 +29,7 @@ class Mapper(Fetching[R]):
     (20, [0, 10, 20])
     """
 
+    gives = "same"
     transient = ("_call",)
 
     def __init__(

@@ -15,26 +15,19 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.registry import Pace, Seeded, Tally, reading, seed_graph, state, walk
-from penstock.registry.folding import fold, unfold
+from penstock.registry.reading import Trail
+from penstock.registry.state import flatten, node_in
 
 
 class Source(ps.IterDataPipe):
     """The numbers below `n`; how many were handed out in all passes is in `pulled`."""
 
     holds_items = False
+    position: int = ps.own(0)
 
     def __init__(self, n: int = 10) -> None:
         self.n = n
         self.pulled = 0
-
-    def reset(self) -> None:
-        self.position = 0
-
-    def get_state(self) -> dict[str, Any]:
-        return {"position": self.position}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.position = state["position"]
 
     def __iter__(self) -> Iterator[int]:
         while self.position < self.n:
@@ -56,13 +49,43 @@ class Twice(ps.IterDataPipe):
 
 
 class TwiceMarked(Twice):
-    """Each item twice; says when it holds none."""
+    """Each item twice; the base knows when it holds none."""
 
     def __iter__(self) -> Iterator[Any]:
-        for item in self.source:
-            yield item
-            yield item
-            self.mark()
+        return self.outputs_of_each(lambda item: [item, item], self.source)
+
+
+class TwiceCounted(Twice):
+    """Each item twice; says what it still needs."""
+
+    given: int = ps.own(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        items = self.read(self.source)
+        for number, item in items:
+            items.keep_from(number)
+            while self.given < 2:
+                self.given += 1
+                yield item
+            self.given = 0
+
+
+class Backwards(Twice):
+    """Each two items in the other order; holds the first of them."""
+
+    held: list[int] = ps.own(list)
+
+    def __iter__(self) -> Iterator[Any]:
+        items = self.read(self.source)
+        items.keep_from(lambda: min(self.held, default=items.pulled))
+        again = items.again(self.held)
+        for number, item in items:
+            again[number] = item
+            self.held.append(number)
+            while len(again) == 2 or (again and not self.held):
+                yield again.pop(self.held.pop())
+        while again:
+            yield again.pop(self.held.pop())
 
 
 @pytest.fixture(params=[0.02, float("inf"), 1e-15], ids=["usual", "every time", "seldom"])
@@ -87,6 +110,8 @@ CHAINS: dict[str, Callable[[], Any]] = {
     "source": Source,
     "twice": lambda: Twice(Source()),
     "marked": lambda: TwiceMarked(Source()),
+    "counted": lambda: TwiceCounted(Source()),
+    "counted twice": lambda: TwiceCounted(TwiceCounted(Source(4)).map(str)),
     "marked twice": lambda: TwiceMarked(TwiceMarked(Source())),
     "mixed": lambda: TwiceMarked(Twice(Source(4)).map(str)).batch(3),
 }
@@ -110,6 +135,7 @@ def test_a_chain_goes_on_after_any_item_from_an_iterator_that_is_live_or_gone(ma
         (lambda: Source(50), 45, 5),  # goes on where the source stands
         (lambda: Twice(Source(50)), 90, 50),  # all of it once more
         (lambda: TwiceMarked(Source(50)), 90, 6),  # from the last mark: before the item that it is still on
+        (lambda: TwiceCounted(Source(50)), 90, 6),  # with the item that it has given twice
         (lambda: TwiceMarked(Source(50)).map(str).batch(2), 45, 6),
     ],
 )
@@ -170,9 +196,14 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
     dp = Source().map(str).filter(len)
     _iterator = begin(dp, 2)
     assert dp.state_dict() == {
-        "version": 1,
+        "version": 2,
         "chain": ["Filter", "Mapper", "Source"],
-        "state": {"sources": [{"sources": [{"own": {"position": 2}}]}]},
+        "arguments": [{"on_error": "raise"}, {"on_error": "raise"}, {"n": 10}],
+        "state": {
+            "epoch": 0,
+            "random": [],
+            "steps": [{"own": {"position": 2}}, {"sources": [0]}, {"sources": [1]}],
+        },
     }
 
 
@@ -186,11 +217,11 @@ def test_a_state_of_another_chain_is_an_error_that_shows_the_difference() -> Non
 
 
 def test_a_state_of_another_version_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the state has version 99, and this penstock reads version 1"):
+    with pytest.raises(ValueError, match="the state has version 99, and this penstock reads version 2"):
         Source().load_state_dict({**Source().state_dict(), "version": 99})
 
 
-@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 1, "chain": []}])
+@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 2, "chain": []}])
 def test_what_is_no_state_is_an_error(nonsense: Any) -> None:
     with pytest.raises(ValueError, match="not a state of a chain: .* give what state_dict"):
         Source().load_state_dict(nonsense)
@@ -239,7 +270,7 @@ def test_a_source_with_states_of_its_own_goes_on_from_them() -> None:
     dp: Any = Theirs()
     dp = dp.header(8)
     _iterator = begin(dp, 3)
-    assert dp.state_dict()["state"]["sources"] == [{"state": {"theirs": 3}}]
+    assert dp.state_dict()["state"]["steps"][0] == {"state": {"theirs": 3}}
     fresh: Any = Theirs()
     assert list(resume(fresh.header(8), dp)) == [3, 4, 5, 6, 7]
 
@@ -321,13 +352,11 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         monkeypatch.setattr("time.perf_counter", lambda: self.now)
-        monkeypatch.setattr(state, "_taking_snapshots", weakref.WeakSet())  # nobody else shares its time
+        monkeypatch.setattr(reading, "_taking_snapshots", weakref.WeakSet())  # nobody else shares its time
 
-    def snapshots(
-        self, items: int, seconds_per_item: float, seconds_per_snapshot: float, at_least: int = 1
-    ) -> list[int]:
+    def snapshots(self, items: int, seconds_per_item: float, seconds_per_snapshot: float) -> list[int]:
         """The numbers of the items after which a snapshot was taken."""
-        pace = Pace(at_least)
+        pace = Pace()
         taken = []
         for number in range(1, items + 1):
             self.now += seconds_per_item
@@ -341,16 +370,16 @@ class Clock:
 
 def test_snapshots_that_cost_nothing_are_taken_at_every_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Clock(monkeypatch).snapshots(5, 1.0, 0.0) == [1, 2, 3, 4, 5]
-    assert Clock(monkeypatch).snapshots(9, 1.0, 0.0, at_least=3) == [3, 6, 9]
 
 
 def test_snapshots_cost_about_their_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     items, seconds_per_item, seconds_per_snapshot = 10_000, 1e-3, 1e-2
     taken = Clock(monkeypatch).snapshots(items, seconds_per_item, seconds_per_snapshot)
-    for number, after in enumerate(taken):  # none but the first, whose cost is not known, before it can be paid
-        assert number * seconds_per_snapshot <= after * seconds_per_item * state.SNAPSHOT_SHARE
+    # None before it can be paid but the first two: it takes two to know that the first was not slow by accident.
+    for number, after in enumerate(taken, -1):
+        assert number * seconds_per_snapshot <= after * seconds_per_item * reading.SNAPSHOT_SHARE
     # Not much later than it can be paid either: that much is read again on resuming.
-    paid_after = seconds_per_snapshot / state.SNAPSHOT_SHARE / seconds_per_item
+    paid_after = seconds_per_snapshot / reading.SNAPSHOT_SHARE / seconds_per_item
     assert all(later - earlier <= 1.1 * paid_after for earlier, later in pairwise([0, *taken, items]))
 
 
@@ -372,21 +401,23 @@ def test_items_that_become_slow_are_soon_noticed(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("behind", range(4))
 def test_a_trail_leads_back_to_the_oldest_item_that_is_needed(pulled: int, behind: int) -> None:
     oldest = max(pulled - behind, 0)
-    source = Source()
-    trail = Trail(source, lambda: oldest)
-    items = list(islice(iter(trail), pulled))
+    trail = Trail(Source(), None, 0)
+    trail.needed = oldest
+    items = list(islice(trail.items(), pulled))
     assert (items, trail.pulled) == (list(range(pulled)), pulled)
-    node, skip = trail.way_back()
+    node, [at, first] = trail.way_back()
     again = Source()
     again._take_node(node)
-    assert list(again)[skip:] == list(range(oldest, 10))
+    assert list(again)[first - at :] == list(range(oldest, 10))
 
 
 def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SNAPSHOT_SHARE", float("inf"))
+    monkeypatch.setattr(reading, "_SHARE_OF_LEAVING_OUT", float("inf"))
     handed_out = 0
-    trail = Trail(Source(1000), lambda: max(handed_out - 3, 0))
-    for _ in trail:
+    trail = Trail(Source(1000), None, 0)
+    trail.needed = lambda: max(handed_out - 3, 0)
+    for _ in trail.items():
         handed_out += 1
         assert len(trail._snapshots) <= 6
 
@@ -394,25 +425,21 @@ def test_a_trail_forgets_what_lies_before_the_oldest_item(monkeypatch: pytest.Mo
 # What stands in several places of a state
 
 
-def test_what_is_one_object_in_a_node_is_written_once_and_is_one_again() -> None:
-    shared = {"own": {"n": [1, {"deep": None}]}}
-    outer = {"sources": [shared, shared]}
-    node = {"own": {"a": outer}, "sources": [outer, {}, shared, {}]}
-    written = json.loads(json.dumps(fold(node)))
-    assert json.dumps(written).count("deep") == 1
-    read = unfold(written)
-    assert read == node
-    assert read["own"]["a"] is read["sources"][0]
-    assert read["sources"][2] is read["sources"][0]["sources"][1]
-    assert fold(read) == written
-    assert fold(written) == written
+def test_what_is_one_object_in_a_node_is_one_step_and_one_object_again() -> None:
+    def chain() -> Any:
+        first, second = Source().fork(2)
+        return first.zip(second)
 
-
-def test_what_is_equal_but_not_one_object_is_left_as_it_is() -> None:
-    node = {"sources": [{"own": {"n": 1}}, {"own": {"n": 1}}]}
-    assert fold(node) is node
-    assert unfold(node) is node
-    assert unfold(None) is fold(None) is None
+    shared = {"own": {"gone": []}, "sources": [{"own": {"position": 3}}], "read": [[3, 3]]}
+    branches = [{"own": {"place": 3}, "sources": [shared]} for _ in range(2)]
+    steps = json.loads(json.dumps(flatten({"sources": branches})))
+    assert [step.get("sources") for step in steps] == [None, [0], [1], [1], [3, 2]] or len(steps) == 5
+    node = node_in(chain(), steps)
+    assert node == {"sources": branches}
+    first, second = node["sources"]
+    assert first["sources"][0] is second["sources"][0]
+    assert flatten(None) == []
+    assert node_in(chain(), []) is None
 
 
 def test_a_source_of_several_pipes_is_in_the_shape_of_a_chain_once() -> None:

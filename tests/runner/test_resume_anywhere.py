@@ -1,53 +1,33 @@
 """Any chain, read by any number of workers and stopped anywhere in any way, goes on exactly on any other number.
 
-How many cases are tried can be said by the environment: PENSTOCK_CASES, 100 where it is not there. For every twenty of
-them there is one of a program that is killed, with all its workers, at any moment.
+How many cases are tried can be said by the environment: a fifth of PENSTOCK_CASES, 150 where it is not there. For every
+thirty of them there is one of a program that is killed, with all its workers, at any moment.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import psutil
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from random_chains import SPECS, build, is_unordered
 
 from penstock import DataLoader2, MultiProcessingReadingService
-from penstock.registry import Pace
+from random_chains import WorkerCase, build, chain_of, is_unordered, text
+from resuming import always_due, as_json, from_json
 
-CASES = int(os.environ.get("PENSTOCK_CASES", "100"))
+CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
 FEW = 25
 """Enough items for an epoch of many shards to be stopped within, and for killing to come in time."""
 
-
-def property_of(cases: int) -> Any:
-    """How a property is tried: with the cases that are always the same, or with many more that are not."""
-    return settings(
-        max_examples=max(cases, 1),
-        deadline=None,
-        derandomize=CASES <= 100,
-        phases=(Phase.generate,),  # making a failing case smaller would take minutes
-        database=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-    )
-
-
-def always_due(chain: Any, _: Any) -> Any:
-    """Let a worker tell where it stands after each item; usually it does where that costs little of the time."""
-    if multiprocessing.parent_process() is not None:
-        mock.patch.object(Pace, "step", 1).start()
-    return chain
+pytestmark = pytest.mark.filterwarnings("ignore:the source of random_split")
 
 
 def loader_of(
@@ -67,62 +47,73 @@ def loader_of(
 
 def told(items: Any, spec: Any) -> list[str]:
     """Items as texts, sorted where they come in any order."""
-    texts = [repr(item) for item in items]
+    texts = [text(item) for item in items]
     return sorted(texts) if is_unordered(spec) else texts
 
 
-READERS = st.tuples(st.integers(0, 3), st.sampled_from([0, 1, 5]))
-"""A number of workers, and how far they and the main process read ahead."""
+def leg(case: WorkerCase, number: int, saved: str | None) -> DataLoader2[Any]:
+    """Return the loader of one leg: of the first, with the case's seed; of the others, from a state."""
+    loader = loader_of(
+        case.spec,
+        case.workers[number],
+        case.shards if saved is None else None,
+        case.prefetch[number],
+        case.seed if saved is None else 99,
+        always_due if case.always_due else None,
+    )
+    if saved is not None:
+        loader.load_state_dict(from_json(saved))
+    return loader
 
 
-@pytest.mark.timeout(60 + CASES * 3)
-@property_of(CASES)
-@given(
-    spec=SPECS,
-    seed=st.integers(0, 3),
-    shards=st.sampled_from([1, 2, 3, 5, 12]),
-    before=READERS,
-    after=READERS,
-    init_fn=st.sampled_from([None, always_due]),
-    epoch=st.integers(0, 1),
-    stop=st.integers(0, 30),
-)
-def test_a_loader_that_was_stopped_goes_on_exactly_with_other_workers(
-    spec: Any, seed: int, shards: int, before: Any, after: Any, init_fn: Any, epoch: int, stop: int
-) -> None:
-    with loader_of(spec, 0, shards, 0, seed) as whole:
-        epochs = [told(whole, spec) for _ in range(3)]
-    with loader_of(spec, before[0], shards, before[1], seed, init_fn) as stopped:
-        for number in range(epoch):
-            assert told(stopped, spec) == epochs[number]
-        running = iter(stopped)
-        begun = list(islice(running, stop % (len(epochs[epoch]) + 1)))
-        state = json.loads(json.dumps(stopped.state_dict()))
-    with loader_of(spec, after[0], None, after[1], seed=99) as resumed:
-        resumed.load_state_dict(state)
-        if begun or epoch == 0:
-            assert told([*begun, *resumed], spec) == epochs[epoch]
-        else:  # nothing of the epoch was asked for: the state is that after the one before
-            assert told(resumed, spec) == epochs[epoch]
-        assert told(resumed, spec) == epochs[epoch + 1]
+def check(case: WorkerCase) -> None:
+    """Read epochs whole; then one in three legs, each by a fresh loader from the state before, and the next epoch."""
+    with loader_of(case.spec, 0, case.shards, 0, case.seed) as whole:
+        epochs = [told(whole, case.spec) for _ in range(case.epoch + 2)]
+    expected, following = epochs[-2:]
+    seen: list[Any] = []
+    saved = None
+    for number, stop in enumerate([case.first, case.second]):
+        with leg(case, number, saved) as loader:
+            if not number:
+                for epoch in range(case.epoch):
+                    assert told(loader, case.spec) == epochs[epoch], f"epoch {epoch}"
+            seen += [text(item) for item in islice(iter(loader), stop % (len(expected) - len(seen) + 1))]
+            saved = as_json(loader.state_dict())
+    with leg(case, 2, saved) as loader:
+        where = f"after {len(seen)} items"
+        seen += [text(item) for item in loader]
+        assert (sorted(seen) if is_unordered(case.spec) else seen) == expected, where
+        assert told(loader, case.spec) == following, "the next epoch"
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("seed", range(max(CASES // 5, 1)))
+def test_a_loader_stopped_anywhere_twice_goes_on_exactly_with_other_workers(seed: int) -> None:
+    case = WorkerCase.drawn(seed)
+    try:
+        check(case)
+    except Exception as error:
+        raise AssertionError(f"it fails with check({case!r})") from error
 
 
 PROGRAM = """
 import json, os, sys
-sys.path.insert(0, {folder!r})
-from test_resume_anywhere import loader_of
+sys.path[:0] = {folders!r}
+from test_resume_anywhere import as_json, loader_of, text
 spec, workers, shards, prefetch, seed = json.loads(sys.argv[1])
 with loader_of(spec, workers, shards, prefetch, seed) as loader:
     for epoch in range(3):
         for item in loader:
-            print(json.dumps([epoch, repr(item), loader.state_dict()]), flush=True)
+            print(json.dumps([epoch, text(item), as_json(loader.state_dict())]), flush=True)
     print("null", flush=True)
 """
 
 
 def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, items: int) -> list[Any]:
     """Run a program that reads a loader; kill it and its workers when it has told of so many items, or at the end."""
-    program = PROGRAM.format(folder=str(Path(__file__).parent))
+    here = Path(__file__).parent
+    program = PROGRAM.format(folders=[str(here), str(here.parent)])
     command = [sys.executable, "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
@@ -139,32 +130,26 @@ def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, it
     return records
 
 
-@pytest.mark.timeout(60 + CASES)
-@property_of(CASES // 20)
-@given(
-    spec=SPECS.filter(lambda spec: spec[0] > FEW),
-    seed=st.integers(0, 3),
-    shards=st.sampled_from([1, 3, 8]),
-    before=READERS,
-    after=READERS,
-    items=st.integers(1, 60),
-)
-def test_a_program_that_was_killed_goes_on_exactly_with_other_workers(
-    spec: Any, seed: int, shards: int, before: Any, after: Any, items: int
-) -> None:
-    with loader_of(spec, 0, shards, 0, seed) as whole:
-        epochs = [told(whole, spec) for _ in range(4)]
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("number", range(max(CASES // 30, 1)))
+def test_a_program_that_was_killed_goes_on_exactly_with_other_workers(number: int) -> None:
+    generator = random.Random(f"killed {number}")
+    shards, items, seed = generator.choice([1, 3, 8]), generator.randint(1, 60), generator.randint(0, 3)
+    before, after = (generator.randint(0, 3), generator.choice([0, 1, 5])), generator.randint(0, 3)
+    while True:
+        spec = chain_of(generator, elsewhere=True)
+        with loader_of(spec, 0, shards, 0, seed) as whole:
+            epochs = [told(whole, spec) for _ in range(4)]
+        if len(epochs[0]) > FEW:
+            break
     records = killed_at(spec, before[0], shards, before[1], seed, items)
-    if not records:
-        assert epochs[:3] == [[], [], []]
-        return
     epoch, _, state = records[-1]
-    with loader_of(spec, after[0], None, after[1], seed=99) as resumed:
-        resumed.load_state_dict(state)
-        begun = [text for number, text, _ in records if number == epoch]
-        whole_epoch = [*begun, *map(repr, resumed)]
-        assert (sorted(whole_epoch) if is_unordered(spec) else whole_epoch) == epochs[epoch]
-        assert told(resumed, spec) == epochs[epoch + 1]
+    with loader_of(spec, after, None, 1, seed=99) as resumed:
+        resumed.load_state_dict(from_json(state))
+        begun = [item for number, item, _ in records if number == epoch]
+        whole_epoch = [*begun, *map(text, resumed)]
+        assert (sorted(whole_epoch) if is_unordered(spec) else whole_epoch) == epochs[epoch], spec
+        assert told(resumed, spec) == epochs[epoch + 1], spec
 
 
 def test_workers_end_when_the_main_process_alone_is_killed() -> None:
