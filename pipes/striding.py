@@ -1,4 +1,4 @@
-"""Every n-th item of a stream, without the items between where they need not be read."""
+"""Every n-th item of a stream, without the items between where they need not be read, and runs of n."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..registry import IterDataPipe
 from ..registry.iteration import begin_pass
 
-__all__ = ["Strided", "strided"]
+__all__ = ["Strided", "in_runs", "strided"]
 
 T = TypeVar("T")
 
@@ -37,3 +37,9 @@ def strided(source: IterDataPipe[T], first: int = 0, step: int = 1, at_a_time: i
         return begin_pass(source, lambda pipe: pipe._items(first, step, at_a_time))
     items = iter(source)
     return items if (first, step) == (0, 1) else islice(items, first, None, step)
+
+
+def in_runs(source: IterDataPipe[T], length: int) -> Iterator[list[T]]:
+    """Begin a pass over a source of which so many items are wanted at a time; the last list may be shorter."""
+    items = iter(source)
+    return iter(lambda: list(islice(items, length)), [])

@@ -316,14 +316,14 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def outputs_of_each(self, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
         """Return all that a function gives of one item after another, at the speed of C, with marks between items."""
-        iterator = iter(items)
+        items = iter(items)
         try:
-            yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, iterator)))
+            yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))
         except Exception as error:
             say_where(error, self)  # while the source is open, and knows its last item
             raise
         finally:
-            del iterator  # an error's traceback keeps this frame, which must not keep the source open
+            del items  # an error's traceback keeps this frame, which must not keep the source open
 
     def _outputs_in_runs(
         self, function: Callable[[T], Iterable[R]], items: Iterator[T]

@@ -217,10 +217,17 @@ class Pass:
             )
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
-        if self._tally is None or any(trail.needed is not None for trail in self._trails.values()):
+        if self._tally is None or self._knows_its_way_back():
             return self.now(pipe, waiting)
         skip = self._tally.items - self._emitted_at_mark
         return {**self._mark, "skip": skip} if skip else self._mark
+
+    def _knows_its_way_back(self) -> bool:
+        """Say whether each source can tell where it stands, or is read by a trail."""
+        trails = self._trails
+        return any(trail.needed is not None for trail in trails.values()) and all(
+            can_capture(source) or id(source) in trails for source in self._sources
+        )
 
     def _whole(self, pipe: IterDataPipe[Any]) -> Node:
         waiting: Waiting = []

@@ -6,7 +6,7 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Generic, TypeVar
 
 from .own import Tally
@@ -31,6 +31,8 @@ _COST_OF_THE_FIRST = 1e-5
 """Seconds that the first snapshot of a pass is taken to cost, until it is known."""
 _MOST_SNAPSHOTS = 512
 """More than a trail keeps: an item that is never done with would have them pile up."""
+_SHARE_OF_LEAVING_OUT = 0.125
+"""Of the time for snapshots, the share for finding out which of them are needed no more."""
 
 
 def can_capture(pipe: Any) -> bool:
@@ -70,9 +72,13 @@ class Pace:
     The paces of a process share that: of the passes of twelve shards, each may spend a twelfth. The clock is looked at
     when as many items have gone by as should take that long, and at twice as many at most, as the first may have been
     the slow ones.
+
+    A snapshot costs what it took or the one before, whichever is less: one during which garbage was collected, or
+    another process ran, may take a thousand times as long, and says nothing of the others.
     """
 
     def __init__(self) -> None:
+        self._took = _COST_OF_THE_FIRST
         self._step = 1
         self._items = 0
         self._since = time.perf_counter()
@@ -99,9 +105,14 @@ class Pace:
         """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
         now = time.perf_counter()
         _taking_snapshots.add(self)
-        self._rest = self._rest_after(now - started)
+        self._took, before = now - started, self._took
+        self._rest = self._rest_after(min(self._took, before))
         self._step = self._items_in(self._rest, started - self._since)
         self._items, self._since = 0, now
+
+    def end(self) -> None:
+        """Learn that no more are taken, and leave the others their share."""
+        _taking_snapshots.discard(self)
 
     def _look_at_the_clock(self) -> None:
         rested = time.perf_counter() - self._since
@@ -123,12 +134,14 @@ class Trail:
 
     def __init__(self, source: Any, node: Node | None, start: int) -> None:
         self.source = source
-        self.needed: int | Callable[[], int] | None = None
+        self.needed: int | Callable[[], int | None] | None = None
         self.holds = False
         self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
         # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
         self._snapshots = [(start, node)]
+        self._taking = self._leaving_out = 0.0
+        """Seconds that snapshots took since it was found out which are needed no more, and that finding out took."""
 
     @property
     def pulled(self) -> int:
@@ -138,7 +151,10 @@ class Trail:
     @property
     def oldest(self) -> int:
         """The number of the oldest item that is needed."""
-        return self.needed() if callable(self.needed) else self.needed or 0
+        if not callable(self.needed):
+            return self.needed or 0
+        oldest = self.needed()
+        return self.pulled if oldest is None else oldest
 
     def items(self) -> Generator[Any, None, None]:
         """Yield the items of the source, and note where it stands as often as costs little."""
@@ -146,30 +162,56 @@ class Trail:
         if self._pace is None:
             yield from items
             return
-        while True:
-            step = self._pace.items_to_go
-            expected = self.pulled + step
-            yield from islice(items, step)
-            if self.pulled < expected:
-                return
-            if self._pace.due(step):
-                started = time.perf_counter()
-                snapshots = [*self._useful(self.oldest), (self.pulled, capture(self.source))]
-                # Where an item is needed for very long, every second will do.
-                self._snapshots = snapshots if len(snapshots) <= _MOST_SNAPSHOTS else snapshots[::2]
-                self._pace.taken(started)
+        try:
+            while True:
+                step = self._pace.items_to_go
+                expected = self.pulled + step
+                yield from islice(items, step)
+                if self.pulled < expected:
+                    return
+                if self._pace.due(step):
+                    started = time.perf_counter()
+                    self._take_snapshot(started)
+                    self._pace.taken(started)
+        finally:
+            self._pace.end()
 
     def way_back(self) -> tuple[Node | None, list[int]]:
         """Return a state of the source, its number and that of the oldest item needed, and how far it was pulled."""
         oldest = self.oldest
-        at, node = self._useful(oldest)[0]
+        at, node = _useful(self._snapshots, oldest)[0]
         return node, [at, oldest, self.pulled] if self.holds else [at, oldest]
 
-    def _useful(self, oldest: int) -> list[tuple[int, Node | None]]:
-        """The snapshots without those that lie before the last one from which the oldest item can be reached."""
-        snapshots = self._snapshots
-        before = sum(at <= oldest for at, _ in snapshots)
-        return snapshots[max(before - 1, 0) :]
+    def _take_snapshot(self, started: float) -> None:
+        snapshots = [*self._snapshots, (self.pulled, capture(self.source))]
+        taken = time.perf_counter()
+        self._taking += taken - started
+        # To ask what is needed may take long, as among a hundred thousand items held, and is not worth it each time.
+        if self._taking * _SHARE_OF_LEAVING_OUT >= self._leaving_out or len(snapshots) > _MOST_SNAPSHOTS:
+            snapshots = _fewer(_useful(snapshots, self.oldest), self.pulled)
+            self._taking, self._leaving_out = 0.0, time.perf_counter() - taken
+        self._snapshots = snapshots
+
+
+Snapshots = list[tuple[int, Node | None]]
+
+
+def _useful(snapshots: Snapshots, oldest: int) -> Snapshots:
+    """Leave out the snapshots before the last one from which the oldest item needed can be reached."""
+    before = sum(at <= oldest for at, _ in snapshots)
+    return snapshots[max(before - 1, 0) :]
+
+
+def _fewer(snapshots: Snapshots, pulled: int) -> Snapshots:
+    """Of too many snapshots, leave out those between two others that are close together."""
+    if len(snapshots) <= _MOST_SNAPSHOTS:
+        return snapshots
+    kept = snapshots[:1]
+    close = (pulled - kept[0][0]) * 4 / _MOST_SNAPSHOTS  # so about half of the most are left, at the most
+    for each, following in pairwise([*snapshots[1:], (pulled, None)]):
+        if following[0] - kept[-1][0] > close:
+            kept.append(each)
+    return kept
 
 
 class Reading(Generic[T]):
@@ -183,7 +225,9 @@ class Reading(Generic[T]):
         self._pulled_before = pulled_before
         start = trail.pulled
         self._next = first
-        self._numbered = enumerate(items, start) if first == start else islice(enumerate(items, start), first - start, None)
+        self._numbered: Iterator[tuple[int, T]] = enumerate(items, start)
+        if first > start:
+            self._numbered = islice(self._numbered, first - start, None)
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered
@@ -193,11 +237,12 @@ class Reading(Generic[T]):
         """The number of the next item that is pulled."""
         return self._trail.pulled
 
-    def keep_from(self, number: int | Callable[[], int]) -> None:
+    def keep_from(self, number: int | Callable[[], int | None]) -> None:
         """Say from which item on the source is needed, once the next item of the operator's was handed out.
 
         That is the number of the oldest item that the operator holds then; `number` may be a function that returns it,
-        which is asked when a state is taken.
+        or None where none is held. It is asked when a state is taken, and must not know the operator or this reading,
+        which would live as long as it does.
         """
         self._trail.needed = number
 
@@ -207,13 +252,16 @@ class Reading(Generic[T]):
         Those between them, which were done with, are left out. Raises RuntimeError where the source gives fewer items
         than before.
         """
-        self._trail.holds = True
+        trail = self._trail
+        trail.holds = True
+        needed, trail.needed = trail.needed, self._next  # until all are there, whatever the operator says that it holds
         wanted = {*numbers}
         found: dict[int, T] = {}
         if self._pulled_before > self._next:
             for number, item in islice(self._numbered, self._pulled_before - self._next):
                 if number in wanted:
                     found[number] = item
+        trail.needed = needed
         if len(found) < len(wanted):
             raise RuntimeError("the source gave fewer items than when the state was taken")
         return found

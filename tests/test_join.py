@@ -322,7 +322,7 @@ def test_resuming_over_a_ref_that_has_become_shorter_is_an_error() -> None:
     dp = joined(numbers(1, 2), names(3, 2, 1))
     next(iter_of := iter(dp))
     shorter = joined(numbers(1, 2), names(3))
-    shorter.load_state_dict(dp.state_dict())
+    shorter.load_state_dict(dp.state_dict(), strict=False)
     iter_of.close()
     with pytest.raises(RuntimeError, match="fewer items than when the state was taken"):
         list(shorter)

@@ -94,7 +94,7 @@ def test_resuming_over_a_source_that_has_become_shorter_is_an_error():
     for _ in range(15):
         next(running)
     shorter = numbers(range(5)).shuffle(buffer_size=10).set_seed(1)
-    shorter.load_state_dict(dp.state_dict())
+    shorter.load_state_dict(dp.state_dict(), strict=False)
     with pytest.raises(RuntimeError, match="fewer items than when the state was taken"):
         list(shorter)
 

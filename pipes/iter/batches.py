@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Literal
@@ -17,6 +18,7 @@ import torch
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.notes import describe_item
 from ..columns import Columns, check_function, replacing_columns, taking_columns
+from ..striding import in_runs
 from ..threads import PATIENCE, Outcome, join
 from .parallel import WorksAhead
 from .transform import OneToOne, one_output_col
@@ -67,15 +69,16 @@ class BatchMapper(IterDataPipe[Any]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        outputs_of = self.guard.outputs(self._of_batch)
-        items = iter(self.source)
-        while batch := list(islice(items, self.batch_size)):
-            try:
-                yield from outputs_of(batch)
-            except Exception as error:
-                say_where(error, self, batch)
-                raise
-            self.mark()
+        return self.outputs_of_each(
+            partial(self._outputs, self.guard.outputs(self._of_batch)), in_runs(self.source, self.batch_size)
+        )
+
+    def _outputs(self, outputs_of: Callable[[list[Any]], Iterable[Any]], batch: list[Any]) -> Iterator[Any]:
+        try:
+            yield from outputs_of(batch)
+        except Exception as error:
+            say_where(error, self, batch)
+            raise
 
     def _of_batch(self, batch: list[Any]) -> Iterable[Any]:
         if isinstance(self.input_col, (list, tuple)):

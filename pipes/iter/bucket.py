@@ -6,14 +6,14 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush, heappushpop
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
-from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe
+from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe, own
 from ..arguments import expect_batching
 from ..columns import check_function
 from ..drawing import Shuffling, in_random_order
-from ..holding import Holder
+from ..striding import in_runs
 from .order import Shuffler
 
 T = TypeVar("T")
@@ -81,11 +81,10 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
     def __iter__(self) -> Iterator[DataChunk[T]]:
         draws = self._draws()
         size, bucket_size = self.batch_size, self.batch_size * self.batch_num
-        pool_size = bucket_size * self.bucket_num if self.use_in_batch_shuffle else bucket_size
         several = self.bucket_num > 1 or not self.use_in_batch_shuffle
         sort = None if self.sort_key is None else self.guard.wrap(partial(_sorted, self.sort_key))
-        items = iter(self.source)
-        while pool := list(islice(items, pool_size)):
+
+        def batches_of(pool: list[T]) -> list[DataChunk[T]]:
             if self._enabled and self.use_in_batch_shuffle:
                 pool = in_random_order(pool, draws)
             if sort is not None:
@@ -94,10 +93,10 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
             batches = [DataChunk(pool[at : at + size]) for at in range(0, len(pool), size)]
             if self.drop_last and len(pool) % size:
                 del batches[-1]
-            if self._enabled and sort is not None and several:
-                batches = in_random_order(batches, draws)
-            yield from batches
-            self.mark()
+            return in_random_order(batches, draws) if self._enabled and sort is not None and several else batches
+
+        pool_size = bucket_size * self.bucket_num if self.use_in_batch_shuffle else bucket_size
+        return self.outputs_of_each(batches_of, in_runs(self.source, pool_size))
 
     def __len__(self) -> int:
         if self.guard.skips:
@@ -107,7 +106,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
 
 
 @functional_datapipe("max_token_bucketize")
-class MaxTokenBucketizer(Holder[DataChunk[T]]):
+class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
 
     `len_fn` says how many tokens an item has. Up to `buffer_size` items are held; when there are so many, the shortest
@@ -126,6 +125,13 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
     >>> list(IterableWrapper(["ccc", "a", "dddd", "bb", "a"]).max_token_bucketize(5, include_padding=True, max_len=3))
     [['a', 'a'], ['bb'], ['ccc']]
     """
+
+    holds_items = False
+    payload = ("heap", "beginning")
+    heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
+    """The lengths, numbers and items of those held, in a heap; no two numbers are equal."""
+    beginning: dict[int, T] = own(dict, save=list)
+    """The items of the batch that comes out next, by their numbers."""
 
     def __init__(
         self,
@@ -162,14 +168,15 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
         skips, keep = self.guard.skips, self.guard.keep
         least, most = self.min_len, self.max_token_count if self.max_len is None else self.max_len
         room = self.buffer_size - 1
-        heap: list[tuple[Any, int, T]] = []  # lengths, numbers and items: no two numbers are equal
-        batch: dict[int, T] = {}  # what comes out next, by numbers
-        tokens = longest = 0
-        again, items = self._read(lambda: [[number for _, number, _ in heap], batch])
-        if again:
-            heap += [(length_of(item), number, item) for number, item in again[0].items()]
-            batch = again[1]
-            tokens = longest = max(map(length_of, batch.values()), default=0)  # a state has one item in it at most
+        items = self.read(self.source)
+        held: Any = self.heap
+        begun: Any = self.beginning
+        again = items.again([*held, *begun])
+        heap = self.heap = [(length_of(again[number]), number, again[number]) for number in held]
+        batch = self.beginning = {number: again[number] for number in begun}
+        del again
+        tokens = longest = max(map(length_of, batch.values()), default=0)  # a state has one item in it at most
+        items.keep_from(lambda: min(chain((number for _, number, _ in heap), batch), default=None))
 
         def by_length() -> Iterator[tuple[Any, int, T]]:
             for number, item in items:
@@ -193,12 +200,15 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
             if tokens <= self.max_token_count:
                 batch[number] = shortest
             else:
-                full, batch = batch, {number: shortest}
+                full = DataChunk(batch.values())
+                batch.clear()
+                batch[number] = shortest
                 tokens = longest = length
-                yield DataChunk([*full.values()])
+                yield full
         if batch:
-            full, batch = batch, {}
-            yield DataChunk([*full.values()])
+            full = DataChunk(batch.values())
+            batch.clear()
+            yield full
 
     def _too_long(self, length: int) -> Exception:
         return ValueError(
@@ -208,7 +218,7 @@ class MaxTokenBucketizer(Holder[DataChunk[T]]):
 
 
 @functional_datapipe("bucket_by_length")
-class LengthBucketer(Holder[DataChunk[T]]):
+class LengthBucketer(IterDataPipe[DataChunk[T]]):
     """Yield batches of items whose lengths lie between the same two of some boundaries.
 
     With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
@@ -221,6 +231,11 @@ class LengthBucketer(Holder[DataChunk[T]]):
     >>> list(dp)
     [['bbbb', 'dddd'], ['a', 'cc'], ['eee']]
     """
+
+    holds_items = False
+    payload = ("buckets",)
+    buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])
+    """The items held, by their numbers: states have the numbers in each bucket."""
 
     def __init__(
         self,
@@ -255,10 +270,13 @@ class LengthBucketer(Holder[DataChunk[T]]):
         boundaries, length_of = self.boundaries, self.len_fn
         place_of: Callable[[T], Any] = self.guard.wrap(lambda item: bisect(boundaries, length_of(item)))
         skips, keep = self.guard.skips, self.guard.keep
-        buckets: list[dict[int, T]] = [{} for _ in range(len(boundaries) + 1)]
+        items = self.read(self.source)
+        numbers: Any = self.buckets or [()] * (len(boundaries) + 1)
+        again = items.again(chain.from_iterable(numbers))
+        buckets = self.buckets = [{number: again[number] for number in bucket} for bucket in numbers]
+        del again
         sizes = self.batch_size if isinstance(self.batch_size, Sequence) else [self.batch_size] * len(buckets)
-        again, items = self._read(lambda: buckets)
-        buckets[:] = again or buckets
+        items.keep_from(lambda: min((next(iter(bucket)) for bucket in buckets if bucket), default=None))
         for number, item in items:
             place = place_of(item)
             if skips and not keep(place):

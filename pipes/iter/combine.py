@@ -98,9 +98,7 @@ class Multiplexer(IterDataPipe[T]):
         self.sources = sources
 
     def __iter__(self) -> Iterator[T]:
-        for item in zip(*self.sources, strict=False):
-            yield from item
-            self.mark()
+        return self.outputs_of_each(iter, zip(*self.sources, strict=False))
 
     def __len__(self) -> int:
         return len(self.sources) * min(map(len, self.sources))

@@ -7,10 +7,9 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, overload
 
-from ...registry import DataChunk, Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry import DataChunk, Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..arguments import expect_batching
 from ..columns import check_function, keys_by
-from ..holding import Holder
 from ..striding import strided
 
 T = TypeVar("T")
@@ -98,7 +97,7 @@ class UnBatcher(IterDataPipe[T]):
 
 
 @functional_datapipe("groupby")
-class Grouper(Holder[Any]):
+class Grouper(IterDataPipe[Any]):
     """Yield lists of the items that have the same key, which `group_key_fn` makes of each.
 
     Items need not come in the order of their keys: they are held, and a group comes out
@@ -119,6 +118,11 @@ class Grouper(Holder[Any]):
     >>> list(dp)
     [['a.png', 'a.json'], ['b.png', 'b.json'], ['c.png']]
     """
+
+    holds_items = False
+    payload = ("groups",)
+    groups: dict[Any, dict[int, Any]] = own(dict, save=lambda groups: [[*group] for group in groups.values()])
+    """The items held, by their numbers, by their keys: states have the numbers of each group."""
 
     def __init__(
         self,
@@ -158,11 +162,16 @@ class Grouper(Holder[Any]):
         key_of, skips = keys_by(self.group_key_fn, self.guard), self.guard.skips
         group_size, buffer_size = self.group_size, self.buffer_size
         least = self.guaranteed_group_size or self.group_size or 1
-        groups: dict[Any, dict[int, Any]] = {}  # the items held, by their numbers, by their keys
-        again, items = self._read(groups.values)
-        for group in again:
-            groups[key_of(next(iter(group.values())))] = group
-        held = sum(map(len, again))
+        items = self.read(self.source)
+        numbers: Any = [*self.groups]
+        again = items.again(chain.from_iterable(numbers))
+        groups = self.groups = {
+            key_of(again[group[0]]): {number: again[number] for number in group} for group in numbers
+        }
+        held = len(again)
+        del again
+        # The groups are in the order of their first items, which are the oldest in them.
+        items.keep_from(lambda: next((number for group in groups.values() for number in group), None))
         for number, item in items:
             key = key_of(item)
             if skips and not self.guard.keep(key):

@@ -10,17 +10,16 @@ from ...registry import (
     Guard,
     IterDataPipe,
     MapDataPipe,
-    Node,
     OnError,
-    capture,
     expect_whole,
     functional_datapipe,
+    own,
+    provenance_of,
     say_where,
 )
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..arguments import expect_pipes
 from ..columns import check_function, keys_by
-from ..holding import Holder
 from .transform import OneToOne
 
 T = TypeVar("T")
@@ -28,7 +27,7 @@ R = TypeVar("R")
 
 
 @functional_datapipe("zip_with_iter")
-class IterKeyZipper(Holder[Any]):
+class IterKeyZipper(IterDataPipe[Any]):
     """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
     The order is the source's. `ref_datapipe` is read as far as it takes to find the key, and what is passed over is
@@ -47,6 +46,11 @@ class IterKeyZipper(Holder[Any]):
     >>> list(dp)
     [(1, (1, 'a')), (2, (2, 'b'))]
     """
+
+    holds_items = False
+    payload = ("held",)
+    held: dict[Any, tuple[int, Any]] = own(dict, save=lambda held: [number for number, _ in held.values()])
+    """The items of `ref_datapipe` that wait, with their numbers, by their keys: states have the numbers."""
 
     def __init__(
         self,
@@ -78,57 +82,55 @@ class IterKeyZipper(Holder[Any]):
         self.on_error = on_error
         self.guard = Guard(on_error)
 
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        own, [ref_node] = super().snapshot()
-        return own, [capture(self.source), ref_node]
-
     def __iter__(self) -> Iterator[Any]:
         skips, keep, keep_key = self.guard.skips, self.guard.keep, self.keep_key
         key_of = keys_by(self.key_fn, self.guard)
         merged = self.guard.wrap(_merging(self.merge_fn))
         most = math.inf if self.buffer_size is None else self.buffer_size
-        buffer: dict[Any, tuple[int, Any]] = {}  # the items held, with their numbers, by their keys
         ref_key_of = keys_by(self.ref_key_fn or self.key_fn, self.guard)
-        again, ref_items = self._read(lambda: [[number for number, _ in buffer.values()]], self.ref_datapipe)
-        for group in again:
-            for number, ref_item in group.items():
-                buffer[ref_key_of(ref_item)] = (number, ref_item)
+        ref_items = self.read(self.ref_datapipe)
+        numbered_ref_items = iter(ref_items)
+        again = ref_items.again(self.held)
+        held = self.held = {ref_key_of(again[number]): (number, again[number]) for number in self.held}
+        del again
+        ref_items.keep_from(lambda: next((number for number, _ in held.values()), None))  # the first came first
 
         def find(key: Hashable) -> bool:
             """Hold items of `ref_datapipe` up to the one with the key, and say whether it came."""
-            if len(buffer) > most:
+            if len(held) > most:
                 return False
-            for numbered in ref_items:
+            for numbered in numbered_ref_items:
                 try:
                     ref_key = ref_key_of(numbered[1])
                     if skips and not keep(ref_key):
                         continue
-                    if ref_key in buffer:
+                    if ref_key in held:
                         self.guard.refuse(_came_before(ref_key), numbered[1])
                         continue
                 except Exception as error:
                     say_where(error, self, numbered[1])  # and not on the item of the source
                     raise
-                buffer[ref_key] = numbered
+                held[ref_key] = numbered
                 if ref_key == key:
                     return True
-                if len(buffer) > most:
+                if len(held) > most:
                     break
             return False
 
-        try:
-            for item in self.source:
+        for item in self.source:
+            try:
                 key = key_of(item)
                 if skips and not keep(key):
                     continue
-                if key not in buffer and not find(key):
-                    self.guard.refuse(self._no_match(key, len(buffer) > most), item)
+                if key not in held and not find(key):
+                    self.guard.refuse(self._no_match(key, len(held) > most), item)
                     continue
-                pair = merged((item, buffer.pop(key)[1]))
-                if not skips or keep(pair):
-                    yield (key, pair) if keep_key else pair
-        finally:
-            ref_items = iter(())  # an error's traceback keeps this frame, which must not keep `ref_datapipe` open
+                pair = merged((item, held.pop(key)[1]))
+            except Exception as error:
+                say_where(error, self, item, provenance_of(self.source))  # `ref_datapipe` is on another item
+                raise
+            if not skips or keep(pair):
+                yield (key, pair) if keep_key else pair
 
     def __len__(self) -> int:
         if self.guard.skips:

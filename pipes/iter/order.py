@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...registry import DataChunk, IterDataPipe, expect_whole, functional_datapipe
+from ...registry import DataChunk, IterDataPipe, expect_whole, functional_datapipe, own
 from ..drawing import Shuffling, in_random_order
-from ..holding import Holder
 
 T = TypeVar("T")
 
 
 @functional_datapipe("shuffle")
-class Shuffler(Shuffling[T], Holder[T]):
+class Shuffler(Shuffling[T]):
     """Yield the items in a random order, drawn from a buffer of `buffer_size` items.
 
     The buffer is filled first; then each item handed out is drawn from it uniformly, and the next of the source takes
@@ -29,7 +28,10 @@ class Shuffler(Shuffling[T], Holder[T]):
 
     gives = "same"
     keeps_schema = True
-    transient = (*Shuffling.transient, *Holder.transient)
+    holds_items = False
+    payload = ("held",)
+    held: list[int] = own(list)
+    """The numbers of the items in the buffer, slot by slot."""
 
     def __init__(self, source: IterDataPipe[T], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         expect_whole("buffer_size", buffer_size)
@@ -40,14 +42,12 @@ class Shuffler(Shuffling[T], Holder[T]):
         if not self._enabled:
             yield from self.source
             return
-        size, draws = self.buffer_size, self._draws()
-        held: list[int] = []  # the numbers of the items in the buffer, slot by slot
-        buffer: list[T] = []
-        again, source = self._read(lambda: [held], snapshot_every=max(size // 16, 1))
-        for group in again:
-            held += group
-            buffer += group.values()
-        for number, item in source:
+        size, draws, held = self.buffer_size, self._draws(), self.held
+        items = self.read(self.source)
+        items.keep_from(lambda: min(held, default=None))
+        again = items.again(held)
+        buffer: list[T] = [again.pop(number) for number in held]
+        for number, item in items:
             if len(buffer) < size:
                 buffer.append(item)
                 held.append(number)

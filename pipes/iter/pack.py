@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from itertools import chain, count, repeat
+from itertools import chain, count, repeat, starmap
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from ...registry import IterDataPipe, expect_whole, functional_datapipe
-from ..holding import Holder
+from ...registry import IterDataPipe, Reading, expect_whole, functional_datapipe, own
 
 _ADDED = ("document_ids", "position_ids", "cu_seqlens")
 
@@ -29,8 +28,12 @@ class _Piece(NamedTuple):
         return self.stop - self.start
 
 
+def _cuts(pieces: list[_Piece]) -> list[list[int]]:
+    return [[piece.number, piece.start, piece.stop] for piece in pieces]
+
+
 @functional_datapipe("pack")
-class Packer(Holder[dict[str, Any]]):
+class Packer(IterDataPipe[dict[str, Any]]):
     """Yield sequences of tokens packed to exactly `length` tokens, as a dict that keeps the boundaries.
 
     An item is a sequence of tokens: a list, or a NumPy array or tensor of one dimension. What comes out has
@@ -63,8 +66,12 @@ class Packer(Holder[dict[str, Any]]):
     """
 
     gives = "rows"
-    payload = ("_packs", "_rest")
-    transient = (*Holder.transient, "_packs", "_rest", "_cuts")
+    holds_items = False
+    payload = ("packs", "rest")
+    packs: dict[int, list[_Piece]] = own(dict, save=lambda packs: [_cuts(pack) for pack in packs.values()])
+    """The open ones, in the order in which they were opened: states have what is in each, without the tokens."""
+    rest: list[_Piece] = own(list, save=_cuts)
+    """What is still to be packed of a sequence that was cut."""
 
     def __init__(
         self,
@@ -93,39 +100,26 @@ class Packer(Holder[dict[str, Any]]):
         self.buffer_size = buffer_size
         self.cu_seqlens = cu_seqlens
 
-    def reset(self) -> None:
-        super().reset()
-        self._packs: dict[int, list[_Piece]] = {}  # the open ones, in the order in which they were opened
-        self._rest: list[_Piece] = []  # what is still to be packed of a sequence that was cut
-        self._cuts: list[list[list[int]]] = []
-
-    def get_state(self) -> dict[str, Any]:
-        return {
-            **super().get_state(),
-            "cuts": [[[piece.start, piece.stop] for piece in group] for group in self._groups()],
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._cuts = state["cuts"]
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        again, items = self._read(lambda: [[piece.number for piece in group] for group in self._groups()])
-        if again:
-            self._rest, *packs = [
-                [_Piece(number, _columns(item), *cut) for (number, item), cut in zip(group.items(), cuts, strict=True)]
-                for group, cuts in zip(again, self._cuts, strict=True)
-            ]
-            self._packs = dict(enumerate(packs))
-        pieces = chain(self._rest, (self._piece(number, item) for number, item in items))
+        items = self.read(self.source)
+        self._take_up(items)
+        packs, rest = self.packs, self.rest
+        # The first piece of a pack is its oldest.
+        items.keep_from(lambda: next((pack[0].number for pack in (*packs.values(), rest) if pack), None))
+        pieces = chain([*rest], starmap(self._piece, items))
         packed = self._greedy(pieces) if self.method == "greedy" else self._best_fit(pieces)
         for group in packed:
             yield self._joined(group)
-        while self._packs:
-            yield self._joined(self._packs.pop(next(iter(self._packs))))
+        while packs:
+            yield self._joined(packs.pop(next(iter(packs))))
 
-    def _groups(self) -> list[list[_Piece]]:
-        return [self._rest, *self._packs.values()]
+    def _take_up(self, items: Reading[Any]) -> None:
+        """Open the packs of which the state tells."""
+        groups: Any = [self.rest, *self.packs]
+        again = items.again(number for cuts in groups for number, *_ in cuts)
+        columns = {number: _columns(item) for number, item in again.items()}
+        self.rest, *packs = [[_Piece(number, columns[number], *cut) for number, *cut in cuts] for cuts in groups]
+        self.packs = dict(enumerate(packs))
 
     def _piece(self, number: int, item: Any) -> _Piece:
         columns = _columns(item)
@@ -141,7 +135,8 @@ class Packer(Holder[dict[str, Any]]):
 
     def _greedy(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
         """Put the pieces end to end, and yield each pack that is full."""
-        pack = self._packs.setdefault(0, [])
+        packs, cut_off = self.packs, self.rest
+        pack = packs.setdefault(0, [])
         room = self.length - sum(piece.length for piece in pack)
         for whole in pieces:
             rest = whole
@@ -152,25 +147,26 @@ class Packer(Holder[dict[str, Any]]):
                 rest = rest._replace(start=cut)
                 if not room:
                     full, pack, room = pack, [], self.length
-                    self._packs, self._rest = {0: pack}, [rest] if rest.length else []
+                    packs[0], cut_off[:] = pack, [rest] if rest.length else []
                     yield full
-            self._rest = []
+            cut_off.clear()
         if not pack:
-            del self._packs[0]
+            del packs[0]
 
     def _best_fit(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
         """Put each piece into the open pack with the least room that is enough; yield each that is full or too old."""
-        rooms = [(self.length - sum(piece.length for piece in pack), name) for name, pack in self._packs.items()]
+        packs, cut_off = self.packs, self.rest
+        rooms = [(self.length - sum(piece.length for piece in pack), name) for name, pack in packs.items()]
         rooms.sort()
-        names = count(max(self._packs, default=-1) + 1)
+        names = count(max(packs, default=-1) + 1)
         for whole in pieces:
             rest = whole
             while rest.length >= self.length:
                 cut = rest.start + self.length
                 full, rest = [rest._replace(stop=cut)], rest._replace(start=cut)
-                self._rest = [rest] if rest.length else []
+                cut_off[:] = [rest] if rest.length else []
                 yield full
-            self._rest = []
+            cut_off.clear()
             if not rest.length:
                 continue
             best = bisect_left(rooms, (rest.length, -1))
@@ -178,15 +174,15 @@ class Packer(Holder[dict[str, Any]]):
             if best < len(rooms):
                 room, name = rooms.pop(best)
             else:
-                if len(self._packs) == self.buffer_size:
-                    oldest = next(iter(self._packs))
-                    too_old = self._packs.pop(oldest)
+                if len(packs) == self.buffer_size:
+                    oldest = next(iter(packs))
+                    too_old = packs.pop(oldest)
                     rooms.remove((self.length - sum(piece.length for piece in too_old), oldest))
                 room, name = self.length, next(names)
-            self._packs.setdefault(name, []).append(rest)
+            packs.setdefault(name, []).append(rest)
             if room > rest.length:
                 insort(rooms, (room - rest.length, name))
-            done = too_old if room > rest.length else self._packs.pop(name)
+            done = too_old if room > rest.length else packs.pop(name)
             if done:
                 yield done
 
