@@ -179,7 +179,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         if self.chunk is not None:
             return self.outputs_of_each(self.guard.outputs(self._pieces), self.source)
-        contents = map(self.guard.wrap(_whole), self.source)
+        contents: Iterator[Any] = map(self.guard.wrap(_whole), self.source)
         kept = filter(self.guard.keep, contents) if self.guard.skips else contents
         return (content for content in kept)  # a generator, which catches a StopIteration by itself
 
