@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Mapping
 from typing import IO, Any
 
+from ..registry import close
+
 try:
     from lzma import LZMAError
 except ImportError:  # Python can be built without it
@@ -20,6 +22,7 @@ __all__ = [
     "Loaded",
     "can_seek",
     "checked_path",
+    "close_parts",
     "expect_bytes",
     "is_binary",
     "is_damage",
@@ -115,6 +118,12 @@ def path_and_stream(item: object) -> tuple[Any, Any]:
     if not hasattr(stream, "read"):
         raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
     return path, stream
+
+
+def close_parts(item: object) -> None:
+    """Close the streams of an item that nobody will read, whatever it is."""
+    for part in item if isinstance(item, (tuple, list)) else ():
+        close(part)
 
 
 def expect_bytes(stream: IO[Any]) -> None:

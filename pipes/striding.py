@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from ..registry import IterDataPipe
+from ..registry import IterDataPipe, own
 from ..registry.iteration import begin_pass
 
-__all__ = ["Strided", "in_runs", "strided"]
+__all__ = ["Positioned", "Strided", "in_runs", "strided"]
 
 T = TypeVar("T")
 
@@ -26,6 +26,30 @@ class Strided(IterDataPipe[T]):
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         """Yield every `step`-th item from number `first` of those to come, read `at_a_time` where that is one call."""
         raise NotImplementedError(f"{type(self).__name__} must define _items")
+
+
+class Positioned(Strided[T]):
+    """Yield items of which each has a position: the base of the operators that can begin at any."""
+
+    holds_items = False
+    position: int | Callable[[], int] = own(0, save=lambda value: value() if callable(value) else value)
+    """The position after that of the last item handed out; in a pass, a function that returns it."""
+
+    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
+        begun_at = self.position
+        start = begun_at + first  # type: ignore[operator]  # it is a number until here
+        items, given = self._items_from(start, step, at_a_time)
+
+        def position() -> int:
+            number = given()
+            return start + (number - 1) * step + 1 if number else begun_at  # type: ignore[return-value]
+
+        self.position = position
+        return items
+
+    def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
+        """Return every `step`-th item from a position on, and a function that returns how many of them were given."""
+        raise NotImplementedError(f"{type(self).__name__} must define _items_from")
 
 
 def strided(source: IterDataPipe[T], first: int = 0, step: int = 1, at_a_time: int = 1) -> Iterator[T]:

@@ -299,10 +299,13 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     # What a subclass may call
 
-    def read(self, source: Any) -> Reading[Any]:
-        """Return the items of a source with their numbers, which `keep_from` says how to get back to."""
+    def read(self, source: Any, drop: Callable[[Any], object] | None = None) -> Reading[Any]:
+        """Return the items of a source with their numbers, which `keep_from` says how to get back to.
+
+        `drop` is called with each item that is read past on the way back, such as to close it.
+        """
         assert self._pass is not None, "a source is read in a pass, that is in __iter__"
-        return self._pass.read(source)
+        return self._pass.read(source, drop)
 
     def _is_done_with(self, source: Any) -> None:
         """Say that a source has come to its end, and is read anew if it is read once more."""

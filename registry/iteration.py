@@ -183,14 +183,14 @@ class Pass:
         """Let a source be read on from a node."""
         give(source, self._links[id(source)], node)
 
-    def read(self, source: Any) -> Reading[Any]:
+    def read(self, source: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
         node, [at, first, *pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0]))
         trail = self._trails[id(source)] = Trail(source, node, at)
         self._passes_read[id(source)] = self._links[id(source)].begun + 1
         items = trail.items()
         self._readings.append(items)
-        return Reading(trail, items, first, pulled[0] if pulled else 0)
+        return Reading(trail, items, first, pulled[0] if pulled else 0, drop)
 
     # State
 

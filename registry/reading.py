@@ -220,14 +220,23 @@ class Reading(Generic[T]):
     Numbers count from the beginning of the pass; what a state says is not needed any more is left out.
     """
 
-    def __init__(self, trail: Trail, items: Generator[T, None, None], first: int, pulled_before: int) -> None:
+    def __init__(
+        self,
+        trail: Trail,
+        items: Generator[T, None, None],
+        first: int,
+        pulled_before: int,
+        drop: Callable[[T], object] | None = None,
+    ) -> None:
         self._trail = trail
         self._pulled_before = pulled_before
-        start = trail.pulled
         self._next = first
-        self._numbered: Iterator[tuple[int, T]] = enumerate(items, start)
-        if first > start:
-            self._numbered = islice(self._numbered, first - start, None)
+        numbered, past = enumerate(items, trail.pulled), first - trail.pulled
+        if drop is not None:
+            for _, item in islice(numbered, past):
+                drop(item)
+            past = 0
+        self._numbered: Iterator[tuple[int, T]] = islice(numbered, past, None) if past else numbered
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered

@@ -18,7 +18,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock.pipes import members
 from penstock.pipes.iter import FileLister, IterableWrapper
-from resuming import assert_resumes_everywhere
+from penstock.registry import Pace
+from resuming import NEVER, assert_resumes_everywhere
 
 LONG = "folder/" + "n" * 120 + ".bin"
 FILES = {"a.txt": b"first", LONG: random.Random(0).randbytes(700), "empty": b"", "z.txt": b"last" * 128}
@@ -240,6 +241,31 @@ def test_an_archive_is_closed_when_it_was_read_and_no_large_file_of_it_is_held(k
     assert not stream.closed
     del held
     assert stream.closed
+
+
+@both
+def test_archives_that_are_read_past_on_resuming_are_closed(
+    kind: str, pack: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "step", NEVER)
+
+    def loaded() -> Any:
+        packs.clear()
+        packs.extend(io.BytesIO(pack()) for _ in range(3))
+        source: Any = IterableWrapper([(str(number), each) for number, each in enumerate(packs)], deepcopy=False)
+        return source.load_from_tar() if kind == "tar" else source.load_from_zip()
+
+    packs: list[io.BytesIO] = []
+    names = [path for path, _ in loaded()]
+    taken = len(names) // 3 + 1
+    dp = loaded()
+    assert [path for path, _ in islice(dp, taken)] == names[:taken]
+    resumed = loaded()
+    resumed.load_state_dict(dp.state_dict())
+    iterator = iter(resumed)
+    assert next(iterator)[0] == names[taken]
+    assert packs[0].closed
+    assert not packs[2].closed
 
 
 @both

@@ -669,8 +669,9 @@ def test_a_shuffle_resumes_by_one_integer_wherever_it_stands() -> None:
     dp = huge()
     dp.take(5)
     state = json.loads(json.dumps(dp.state_dict()))
-    assert state["state"]["own"] == {"position": 5}
-    state["state"]["own"]["position"] = 7 * 10**8
+    [step] = state["state"]["steps"]
+    assert step["own"] == {"pass_seed": dp.pass_seed, "position": 5}
+    step["own"]["position"] = 7 * 10**8
     expected = Permutation(dp.pass_seed, N).at(np.arange(7 * 10**8, 7 * 10**8 + 10)).tolist()
     for _ in range(2):
         resumed = SequenceWrapper(range(N)).shuffle()
@@ -700,8 +701,8 @@ def test_a_share_of_a_huge_shuffle_resumes_wherever_it_stands() -> None:
     dp = huge(3, 1)
     dp.take(5)
     state = json.loads(json.dumps(dp.state_dict()))
-    (below,) = state["state"]["sources"]
-    assert below["own"] == {"position": 14}  # 1, 4, 7, 10 and 13 were handed out
+    below, _ = state["state"]["steps"]
+    assert below["own"] == {"pass_seed": dp.source.pass_seed, "position": 14}  # 1, 4, 7, 10 and 13 were handed out
     below["own"]["position"] += 3 * 10**8
     resumed = huge(3, 1)
     resumed.load_state_dict(state)
@@ -714,7 +715,9 @@ def test_indices_of_a_range_are_not_listed_either() -> None:
     halves = source.shuffle(indices=range(0, 10**15, 2)).set_seed(1)
     assert all(number % 2 == 0 for number in halves.take(100))
     for resumed in (source.to_iter_datapipe(indices=range(5, 10**15)), source.map(int).to_iter_datapipe()):
-        resumed.load_state_dict({**resumed.state_dict(), "state": {"own": {"position": far}, "sources": [{}]}})
+        state = resumed.state_dict()
+        state["state"]["steps"] = [{"own": {"position": far}}]
+        resumed.load_state_dict(state)
         first = resumed.source[far] if resumed.indices is None else far + 5
         assert resumed.take(2) == [first, first + 1]
 

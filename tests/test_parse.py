@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock.pipes.iter import CSVDictParser, CSVParser, IterableWrapper, JsonParser, LineReader
 from penstock.registry import Pace
-from resuming import ALWAYS, assert_resumes_everywhere
+from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 Stream = Callable[[str], Any]
 
@@ -423,6 +424,22 @@ def test_it_resumes_after_every_item(name: str, on_error: Any) -> None:
 
     assert len(list(make())) >= 3
     assert_resumes_everywhere(make)
+
+
+def test_streams_that_are_read_past_on_resuming_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace, "step", NEVER)
+
+    def files() -> list[Any]:
+        return [as_bytes(f"{number}a\n{number}b\n") for number in range(3)]
+
+    dp = streams(*files()).readlines(return_path=False)
+    assert [*islice(dp, 3)] == [b"0a", b"0b", b"1a"]
+    opened = files()
+    resumed = streams(*opened).readlines(return_path=False)
+    resumed.load_state_dict(dp.state_dict())
+    iterator = iter(resumed)
+    assert next(iterator) == b"1b"
+    assert [stream.closed for stream in opened] == [True, False, False]
 
 
 def test_resuming_opens_no_stream_that_was_read_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,9 +109,11 @@ def test_a_cycle_ends_at_a_pass_that_gives_nothing() -> None:
 def test_each_time_round_is_a_pass_of_its_own() -> None:
     rounds = list(shuffled(6).cycle(4).batch(6))
     assert [sorted(items) for items in rounds] == [[0, 1, 2, 3, 4, 5]] * 4
-    assert len({tuple(items) for items in rounds}) > 1
-    source = shuffled(6)
-    assert rounds == [list(source) for _ in range(4)]
+    assert len({tuple(items) for items in rounds}) == 4
+    assert rounds[0] == list(shuffled(6))
+    again = shuffled(6).cycle(4).batch(6)
+    assert list(again) == rounds
+    assert not {*map(tuple, again)} & {*map(tuple, rounds)}, "the next epoch has other orders"
 
 
 def test_repeat_gives_the_same_object_several_times() -> None:

@@ -53,10 +53,7 @@ class AISFileLister(IterDataPipe[str]):
             for entry in client.bucket(bucket, provider=provider).list_objects_iter(prefix=start, props="name"):
                 yield f"{provider}://{bucket}/{entry.name}"
 
-        outputs_of = self.guard.outputs(objects_under)
-        for item in self.source:
-            yield from outputs_of(item)
-            self.mark()
+        return self.outputs_of_each(self.guard.outputs(objects_under), self.source)
 
     def __len__(self) -> int:
         return promised(self.length)

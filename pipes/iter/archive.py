@@ -13,9 +13,9 @@ from itertools import islice
 from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self, TypeVar
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
 from ..members import Member, OpenArchive, inner_path, seekable
-from ..streams import can_seek, checked_path, expect_bytes, is_damage, path_and_stream
+from ..streams import can_seek, checked_path, close_parts, expect_bytes, is_damage, path_and_stream
 from .files import check_length, promised
 
 __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
@@ -29,32 +29,23 @@ _ENCRYPTED = 0x1
 class Unpacker(IterDataPipe[R]):
     """Yield the parts of each file: the base of the operators that take files apart.
 
-    A subclass reads the files from `_files_left()`, leaves out the first `_given` parts of each, and counts there those
-    that it gives. Then a state goes back to before the file that is open, and tells how many of its parts are behind.
+    A subclass reads the files from `_files_left()`, leaves out the first `given` parts of each, and counts there those
+    that it gives.
     """
 
     holds_items = False
-    transient = ("_trail", "_file", "_given")
+    given: int = own(0)
+    """The parts of the file that were handed out."""
 
     source: IterDataPipe[tuple[str, IO[bytes]]]
 
-    def reset(self) -> None:
-        self._file = self._given = 0
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        node, skip = self._trail.way_back()
-        return {"files": skip, "parts": self._given}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._file, self._given = state["files"], state["parts"]
-
     def _files_left(self) -> Iterator[tuple[str, IO[bytes]]]:
         """Yield the source's items, from the one that the pass stands in."""
-        self._trail = Trail(self.source, lambda: self._file)
-        for item in islice(self._trail, self._file, None):
+        items = self.read(self.source, drop=close_parts)
+        for number, item in items:
+            items.keep_from(number)
             yield item
-            self._file += 1
-            self._given = 0
+            self.given = 0
 
 
 class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
@@ -83,10 +74,10 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         archive = OpenArchive(stream, self.damaged)
         try:
             expect_bytes(stream)
-            for member in islice(self._members(stream, archive.opened), self._given, None):
+            for member in islice(self._members(stream, archive.opened), self.given, None):
                 name = f"{checked_path(path)}/{inner_path(member.name)}"
                 file = archive.read(member)
-                self._given += 1
+                self.given += 1
                 yield name, file
         except Exception as error:
             archive.opened.close()  # the error's traceback holds the archive, and nobody else will read from it

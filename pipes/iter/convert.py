@@ -7,17 +7,17 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from ...registry import MapDataPipe, Tally, functional_datapipe
+from ...registry import MapDataPipe, Tally, functional_datapipe, own
 from ...registry.iteration import ENDED_BY_STOP_ITERATION
 from ..arguments import expect_indices
 from ..fetching import fetch, fetcher
-from ..striding import Strided
+from ..striding import Positioned
 
 T = TypeVar("T")
 
 
 @functional_datapipe("to_iter_datapipe", on=MapDataPipe)
-class MapToIterConverter(Strided[T]):
+class MapToIterConverter(Positioned[T]):
     """Yield the items of a map-style pipe in the order of `indices`, by default 0, 1, 2, ….
 
     `indices` is any iterable that each pass can read anew, such as a list or a dict's keys; a pipe that is read by
@@ -35,9 +35,10 @@ class MapToIterConverter(Strided[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False
     payload = ("indices",)
-    transient = ("_start", "_first", "_step", "_tally", "_expected")
+    _given: Tally = own(Tally, saved=False)
+    _expected: int = own(0, saved=False)
+    """How many items the pass gives, since it was resumed; 0 where that is not known."""
 
     def __init__(self, source: MapDataPipe[T], indices: Iterable[Any] | None = None) -> None:
         if indices is not None:
@@ -45,36 +46,23 @@ class MapToIterConverter(Strided[T]):
         self.source = source
         self.indices = indices
 
-    def reset(self) -> None:
-        self._start = self._first = 0
-        self._step = 1
-        self._tally = Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        items = self._tally.items
-        return {"position": self._start + (self._first + (items - 1) * self._step + 1 if items else 0)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._start = state["position"]
-
-    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
-        self._first, self._step = first, step
-        indices = iter(self._order(self._start + first, step))
+    def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
+        given = self._given
+        indices = iter(self._order(start, step))
         read: Callable[[Any], Any] = self.source.__getitem__
         wanted: Iterator[Any] = indices
         together = fetcher(self.source) if at_a_time > 1 else None
         if together is not None:
             read, wanted = partial(fetch, self, together), iter(lambda: [*islice(indices, at_a_time)], [])
         try:
-            self._expected = len(range(self._start + first, len(self), step))
+            self._expected = len(range(start, len(self), step))
             results: Iterator[Any] = map(read, wanted)
         except TypeError:  # the indices have no length: a generator catches a StopIteration by itself
-            self._expected = 0
             results = (read(each) for each in wanted)
-        return self._tally.follow(results if together is None else chain.from_iterable(results))
+        return given.follow(results if together is None else chain.from_iterable(results)), lambda: given.items
 
     def at_end(self) -> None:
-        if self._tally.items < self._expected:
+        if self._given.items < self._expected:
             raise RuntimeError(ENDED_BY_STOP_ITERATION)
 
     def __len__(self) -> int:

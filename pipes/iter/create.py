@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.data import SequentialSampler
 
-from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe
-from ..striding import Strided
+from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe, own
+from ..striding import Positioned
 
 T = TypeVar("T")
 
 
 @functional_datapipe(None)
-class IterableWrapper(Strided[T]):
+class IterableWrapper(Positioned[T]):
     """Yield the items of any iterable.
 
     With `deepcopy`, each pass reads a deep copy, so that items changed later do not show in the next pass; an iterable
@@ -32,42 +32,26 @@ class IterableWrapper(Strided[T]):
     [0, 1, 2, 3, 4]
     """
 
-    holds_items = False
     payload = ("iterable",)
-    _items_read: Callable[[], int]
-    transient = ("_items_read", "_first", "_step")
 
     def __init__(self, iterable: Iterable[T], deepcopy: bool = True) -> None:
         if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
             raise TypeError(f"IterableWrapper needs an iterable, and {type(iterable).__name__} is none")
         self.iterable = iterable
         self.deepcopy = deepcopy
-        self._start = 0
 
-    def reset(self) -> None:
-        self._start = 0
-
-    def get_state(self) -> dict[str, Any]:
-        items = self._items_read()
-        return {"position": self._start + (self._first + (items - 1) * self._step + 1 if items else 0)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._start = state["position"]
-
-    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
-        self._first, self._step = first, step
-        start, items = self._start + first, self.iterable
+    def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
+        items = self.iterable
         if type(items) in (list, tuple, range):
             # The iterators of these know how many items are left, so counting them would be waste.
             wanted: Any = self._copied(items[start::step] if (start, step) != (0, 1) else items)  # type: ignore[index]
             rest: Iterator[T] = iter(wanted)
             total = len(wanted)
-            self._items_read = lambda: total - operator.length_hint(rest)
-            return rest
-        tally = Tally()
-        self._items_read = lambda: tally.items
+            return rest, lambda: total - operator.length_hint(rest)
+        given = Tally()
         copied = self._copied(items)
-        return tally.follow(copied if (start, step) == (0, 1) else islice(copied, start, None, step))
+        wanted = copied if (start, step) == (0, 1) else islice(copied, start, None, step)
+        return given.follow(wanted), lambda: given.items
 
     def __len__(self) -> int:
         return len(self.iterable)  # type: ignore[arg-type]
@@ -101,7 +85,7 @@ class Sampler(Seeded, IterDataPipe[Any]):
 
     holds_items = False
     payload = ("source",)
-    transient = ("_before", "_tally")
+    drawn: Tally = own(Tally)
 
     def __init__(
         self,
@@ -119,18 +103,8 @@ class Sampler(Seeded, IterDataPipe[Any]):
         args, kwargs = self._arguments()
         inspect.signature(sampler).bind(*args, **kwargs)
 
-    def reset(self) -> None:
-        self._before = 0
-        self._tally = Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        return {"position": self._before + self._tally.items}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._before = state["position"]
-
     def __iter__(self) -> Iterator[Any]:
-        return self._tally.follow(islice(self._sampler(), self._before, None))
+        return self.drawn.follow(islice(self._sampler(), self.drawn.items, None))
 
     def __len__(self) -> int:
         return len(self._sampler())  # type: ignore[arg-type]

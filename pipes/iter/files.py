@@ -48,10 +48,11 @@ class Lister(IterDataPipe[str]):
 
     def __iter__(self) -> Iterator[str]:
         files_under = self.guard.outputs(lambda root: self._files_under(checked_path(root)))
+        if isinstance(self.root, TorchIterDataPipe):
+            yield from self.outputs_of_each(files_under, self.root)
+            return
         for item in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
             yield from files_under(item)
-            if isinstance(self.root, TorchIterDataPipe):  # a list has no place to go on from: it is begun again
-                self.mark()
 
 
 @functional_datapipe("list_files")
@@ -176,14 +177,11 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
         self.guard = Guard(on_error, can_retry=False)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        if self.chunk is None:
-            contents = map(self.guard.wrap(_whole), self.source)
-            yield from filter(self.guard.keep, contents) if self.guard.skips else contents
-            return
-        outputs_of = self.guard.outputs(self._pieces)
-        for item in self.source:
-            yield from outputs_of(item)
-            self.mark()
+        if self.chunk is not None:
+            return self.outputs_of_each(self.guard.outputs(self._pieces), self.source)
+        contents: Iterator[Any] = map(self.guard.wrap(_whole), self.source)
+        kept = filter(self.guard.keep, contents) if self.guard.skips else contents
+        return (content for content in kept)  # a generator, which catches a StopIteration by itself
 
     def _pieces(self, item: tuple[str, IO[Any]]) -> Iterator[tuple[str, Any]]:
         path, stream = path_and_stream(item)

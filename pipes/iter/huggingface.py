@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
 from ..extras import require
 
 __all__ = ["HuggingFaceHubReader"]
@@ -37,7 +38,8 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
 
     gives = "rows"
     holds_items = False
-    transient = ("_rows",)
+    rows: Any = own(None, save=lambda rows: rows.state_dict() if hasattr(rows, "state_dict") else rows)
+    """The data set that is read; after resuming, where it is to go on."""
 
     def __init__(self, dataset: str, *, on_error: OnError = "raise", **config_kwargs: Any) -> None:
         require("datasets", "datasets")
@@ -46,27 +48,17 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
         self.guard = Guard(on_error)
         self.options = config_kwargs  # not under their own name, which repr and the notes of errors would show: secrets
 
-    def reset(self) -> None:
-        self._rows: Any = None
-        self._begin_at: dict[str, Any] | None = None
-
-    def get_state(self) -> dict[str, Any]:
-        return {"rows": self._rows.state_dict() if self._rows is not None else self._begin_at}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._begin_at = state["rows"]
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for item in [self.dataset]:
-            yield from self.guard.outputs(self._read)(item)
+            yield from self.guard.outputs(partial(self._read, self.rows))(item)
 
-    def _read(self, dataset: str) -> Iterator[dict[str, Any]]:
-        self._rows = self._load(dataset)
-        if self._begin_at is not None:
-            self._rows.load_state_dict(self._begin_at)
+    def _read(self, begin_at: dict[str, Any] | None, dataset: str) -> Iterator[dict[str, Any]]:
+        self.rows = self._load(dataset)
+        if begin_at is not None:
+            self.rows.load_state_dict(begin_at)
         # Not `for row in rows`: in a worker of torch's loader that would give a share of the rows, which are divided
         # by a sharding_filter, too.
-        for batch in self._rows.iter(batch_size=1):
+        for batch in self.rows.iter(batch_size=1):
             yield {name: values[0] for name, values in batch.items()}
 
     def _load(self, dataset: str) -> Any:

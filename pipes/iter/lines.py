@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, Tally, close, expect_whole, functional_datapipe, own
 from ..columns import check_function
-from ..streams import path_and, path_and_stream
+from ..streams import close_parts, path_and, path_and_stream
 
 __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 
 
 class StreamParser(IterDataPipe[Any]):
     """Yield the parts of one stream after another: the base of the operators that do."""
+
+    holds_items = False
+    given: Tally = own(Tally)
+    """The parts of the stream that were handed out."""
 
     _line_ends = "\n"
     """How bytes that are decoded are split into lines: what `open` is told by `newline`."""
@@ -50,15 +54,19 @@ class StreamParser(IterDataPipe[Any]):
     def __iter__(self) -> Iterator[Any]:
         opened = self.guard.wrap(self._open)
         parts_of = self.guard.outputs(self._parts_of)
-        for item in self.source:
+        items = self.read(self.source, drop=close_parts)
+        for number, item in items:
+            items.keep_from(number)
             pair: Any = opened(item)
             if not self.guard.keep(pair):
                 continue
             try:
-                yield from parts_of(pair)
+                parts = iter(parts_of(pair))
+                next(islice(parts, self.given.items, self.given.items), None)
+                yield from self.given.follow(parts)
             finally:
                 close(pair[1])
-            self.mark()
+            self.given = Tally()
 
     def _open(self, item: Any) -> tuple[Any, IO[Any]]:
         """Return the path and the stream of an item: one of text, where bytes are to be decoded."""
@@ -137,7 +145,6 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     """
 
     holds_items = False
-    transient = ("_trail",)
 
     def __init__(
         self,
@@ -152,20 +159,7 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         self.on_error = on_error
         self.guard = Guard(on_error)
 
-    # When a paragraph is handed out, the first line of the next may have been pulled: a state goes back to before it.
-
-    def reset(self) -> None:
-        self._next_line = 0  # the number, in the trail, of the first line not yet handed out
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        node, skip = self._trail.way_back()
-        return {"skip": skip}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._next_line = state["skip"]
-
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        self._trail = Trail(self.source, lambda: self._next_line)
         join = self.guard.wrap(self.joiner)
         skips, keep = self.guard.skips, self.guard.keep
         for path, lines in self._paragraphs():
@@ -176,18 +170,17 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     def _paragraphs(self) -> Iterator[tuple[str, list[Any]]]:
         path: Any = None
         lines: list[Any] = []
-        numbered = enumerate(self._trail)
-        next(islice(numbered, self._next_line, self._next_line), None)
-        for number, item in numbered:
+        items = self.read(self.source)
+        for number, item in items:
             # Not by a call for each line where it is what it nearly always is.
             line_path, line = item if type(item) is tuple and len(item) == 2 else path_and("a line", item)
             if lines and (not line or line_path != path):
-                self._next_line = number
+                items.keep_from(number)  # the first line of the next paragraph has been pulled
                 yield path, lines
                 lines = []
             if line:
                 path = line_path
                 lines.append(line)
-        self._next_line = self._trail.pulled
+        items.keep_from(items.pulled)
         if lines:
             yield path, lines

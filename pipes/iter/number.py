@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from itertools import starmap
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,23 +18,13 @@ class _Numbering(IterDataPipe[R]):
     """Yield each item with its running number: the base of the operators that do."""
 
     holds_items = False
-    transient = ("_first", "_tally")
+    given: Tally = own(Tally)
 
     source: IterDataPipe[Any]
     starting_index: int = 0
 
-    def reset(self) -> None:
-        self._first = self.starting_index
-        self._tally = Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        return {"next": self._first + self._tally.items}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._first = state["next"]
-
     def _numbered(self) -> Iterator[tuple[int, Any]]:
-        return enumerate(self._tally.follow(self.source), self._first)
+        return enumerate(self.given.follow(self.source), self.starting_index + self.given.items)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch.utils.data import SequentialSampler
 
-from ...registry import IterDataPipe, expect_whole, functional_datapipe, walk
+from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own, walk
 from .create import Sampler
 
 T = TypeVar("T")
@@ -53,7 +53,9 @@ class RandomSplitter(IterDataPipe[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
-    transient = ("_drawn", "_pass_seed")
+    split_seed: Seed | None = own(None)
+    """The seed that this pass began with."""
+    drawn: Tally = own(Tally)
 
     def __init__(
         self,
@@ -106,19 +108,11 @@ class RandomSplitter(IterDataPipe[T]):
         self._split.seed = seed
         return self
 
-    def reset(self) -> None:
-        self._pass_seed = self._split.seed
-        self._drawn = 0
-
-    def get_state(self) -> dict[str, Any]:
-        return {"drawn": self._drawn, "seed": self._pass_seed}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._drawn = state["drawn"]
-        self._pass_seed = state["seed"]
-
     def __iter__(self) -> Iterator[T]:
-        return compress(self.source, self._are_its_own())
+        if self.split_seed is None:
+            self.split_seed = self._split.seed
+        still_to_come = islice(self._are_its_own(self.split_seed), self.drawn.items, None)
+        return compress(self.source, self.drawn.follow(still_to_come))
 
     def __len__(self) -> int:
         shares = self._shares()
@@ -141,27 +135,24 @@ class RandomSplitter(IterDataPipe[T]):
             for group, share in shares.items()
         }
 
-    def _are_its_own(self) -> Iterator[bool]:
+    def _are_its_own(self, seed: Seed) -> Iterator[bool]:
         """Yield, for each item of the source, whether this group gets it.
 
         Each is drawn with the share that every group has still to get. A group that got more than was left for it,
         since that was no whole number, takes the rest from all others.
         """
-        already, target = self._drawn, self.target
-        self._drawn = 0
-        own = self._draws()
-        next(islice(own, already, already), None)
-        for drawn in own:
-            yield drawn == target
+        target = self.target
+        for group in self._draws(seed):
+            yield group == target
         raise ValueError(
             f"the source of random_split gives more than {self._total()} items, which is its total_length: all of them "
             "are shared out"
         )
 
-    def _draws(self) -> Iterator[Any]:
+    def _draws(self, seed: Seed) -> Iterator[Any]:
         shares = self._shares()
         groups, left = [*shares], [*shares.values()]
-        choose, numbers = random.Random(self._pass_seed).choices, range(len(groups))
+        choose, numbers = random.Random(seed).choices, range(len(groups))
         for remaining in reversed(range(self._total())):
             (number,) = choose(numbers, left)
             left[number] -= 1
@@ -170,7 +161,6 @@ class RandomSplitter(IterDataPipe[T]):
                 if remaining:
                     whole = sum(left)
                     left = [share * remaining / whole for share in left]
-            self._drawn += 1
             yield groups[number]
 
 

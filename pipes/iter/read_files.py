@@ -202,10 +202,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[dict[str, str]]:
-        rows_of = self.guard.outputs(self._rows)
-        for item in self.source:
-            yield from rows_of(item)
-            self.mark()
+        return self.outputs_of_each(self.guard.outputs(self._rows), self.source)
 
     def _rows(self, item: Any) -> Iterator[dict[str, str]]:
         path = checked_path(item)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, expect_whole, functional_datapipe, own
 
 T = TypeVar("T")
 
@@ -26,22 +26,14 @@ class Cycler(IterDataPipe[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
-    transient = ("_begun",)
+    begun: int = own(0)
+    """Passes over the source."""
 
     def __init__(self, source: IterDataPipe[T], count: int | None = None) -> None:
         if count is not None:
             expect_whole("count", count, least=0)
         self.source = source
         self._count = count  # under the plain name it would hide the method `count` of all pipes
-
-    def reset(self) -> None:
-        self._begun = 0  # passes over the source
-
-    def get_state(self) -> dict[str, Any]:
-        return {"begun": self._begun}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._begun = state["begun"]
 
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._passes())
@@ -52,10 +44,10 @@ class Cycler(IterDataPipe[T]):
         return self._count * len(self.source)
 
     def _passes(self) -> Iterator[Iterable[T]]:
-        if self._begun:
+        if self.begun:
             yield self.source  # what is left, from a state on, of a pass that gave something: maybe nothing
-        while self._count is None or self._begun < self._count:
-            self._begun += 1
+        while self._count is None or self.begun < self._count:
+            self.begun += 1
             items = iter(self.source)
             first = list(islice(items, 1))
             if not first:

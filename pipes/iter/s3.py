@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain
 from queue import SimpleQueue
 from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ..object_ranges import LARGE, open_ranged
 from ..room import Room
 from ..store_clients import environment, for_one_attempt, timeouts
@@ -43,8 +42,8 @@ class S3FileLister(IterDataPipe[str]):
     `list_files_by_fsspec` lists one folder of S3, or of another store.
 
     Raises ValueError for a URL that is not of S3, FileNotFoundError for a bucket that there is not, and PermissionError
-    for one that may not be read, or where there are no credentials. Resuming goes by the last key of a page, and so
-    needs the same objects after that.
+    for one that may not be read, or where there are no credentials. Resuming goes by the key of the last object handed
+    out, and so needs the same objects after that.
 
     >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
     >>> len(shards)
@@ -54,7 +53,9 @@ class S3FileLister(IterDataPipe[str]):
     []
     """
 
-    transient = ("_prefix", "_after")
+    holds_items = False
+    after: str = own("")
+    """The key of the prefix's last object that was handed out."""
 
     def __init__(
         self,
@@ -76,36 +77,25 @@ class S3FileLister(IterDataPipe[str]):
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error))
 
-    def reset(self) -> None:
-        self._prefix: str | None = None
-        self._after = ""
-
-    def get_state(self) -> dict[str, Any]:
-        return {} if self._prefix is None else {"prefix": self._prefix, "after": self._after}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._prefix, self._after = state.get("prefix"), state.get("after", "")
-
     def __iter__(self) -> Iterator[str]:
         place: dict[str, str] | None = None
         ask = self.guard.wrap(lambda prefix: self._page(prefix, place or {}))
-        begun = [] if self._prefix is None else [self._prefix]  # of which a part was listed before the pass was resumed
-        for item in chain(begun, self.source):
-            place = {"StartAfter": self._after} if self._after else {}
+        items = self.read(self.source)
+        for number, item in items:
+            items.keep_from(number)
+            place = {"StartAfter": self.after} if self.after else {}
             while place is not None:
                 page = ask(item)
                 if not self.guard.keep(page):
                     break
-                urls, last, place = page  # type: ignore[misc]
-                yield from urls
-                if place is not None:
-                    self._prefix, self._after = checked_path(item), last
-                    self.mark()
-            self._prefix, self._after = None, ""
-            self.mark()
+                objects, place = page  # type: ignore[misc]
+                for key, url in objects:
+                    self.after = key
+                    yield url
+            self.after = ""
 
-    def _page(self, prefix: Any, place: dict[str, str]) -> tuple[list[str], str, dict[str, str] | None]:
-        """Return the URLs of a page of a listing, its last key, and where the next page is, None after the last one."""
+    def _page(self, prefix: Any, place: dict[str, str]) -> tuple[list[tuple[str, str]], dict[str, str] | None]:
+        """Return the keys and URLs of a page of a listing, and where the next page is, None after the last one."""
         protocol, _, path = checked_path(prefix).partition("://")
         if protocol not in ("s3", "s3a"):
             raise ValueError(
@@ -117,9 +107,9 @@ class S3FileLister(IterDataPipe[str]):
         s3, _ = locate_for_one_attempt(prefix, self.options)
         page = in_plain_words(prefix, s3.call_s3, "list_objects_v2", Bucket=bucket, Prefix=key, **place)
         keys = [found["Key"] for found in page.get("Contents", ())]
-        urls = [f"{protocol}://{bucket}/{key}" for key in keys if not key.endswith("/")]
+        objects = [(key, f"{protocol}://{bucket}/{key}") for key in keys if not key.endswith("/")]
         following = {"ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else None
-        return [url for url in urls if matches(url, self.masks)], keys[-1] if keys else "", following
+        return [(key, url) for key, url in objects if matches(url, self.masks)], following
 
     def __len__(self) -> int:
         return promised(self.length)

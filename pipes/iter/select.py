@@ -14,6 +14,7 @@ from ...registry import (
     Tally,
     expect_whole,
     functional_datapipe,
+    own,
     provenance_of,
     require_end,
 )
@@ -95,7 +96,7 @@ class Header(IterDataPipe[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
-    transient = ("_tally",)
+    given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], limit: int | None = 10) -> None:
         if limit is not None:
@@ -103,18 +104,9 @@ class Header(IterDataPipe[T]):
         self.source = source
         self.limit = limit
 
-    def reset(self) -> None:
-        self._before = 0
-        self._tally = Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        return {"handed_out": self._before + self._tally.items}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._before = state["handed_out"]
-
     def __iter__(self) -> Iterator[T]:
-        return self._tally.follow(islice(self.source, None if self.limit is None else self.limit - self._before))
+        left = None if self.limit is None else max(self.limit - self.given.items, 0)
+        return self.given.follow(islice(self.source, left))
 
     def provenance(self) -> Provenance | None:
         return provenance_of(self.source)

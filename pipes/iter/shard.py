@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, ClassVar, TypeVar
 
-from ...registry import SHARDING_PRIORITIES, IterDataPipe, Provenance, functional_datapipe, provenance_of, walk
+from ...registry import (
+    SHARDING_PRIORITIES,
+    IterDataPipe,
+    Provenance,
+    Tally,
+    functional_datapipe,
+    own,
+    provenance_of,
+    walk,
+)
 from ..striding import Strided, strided
 
 T = TypeVar("T")
@@ -36,12 +45,16 @@ class ShardingFilter(Strided[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
+    given: Tally = own(Tally)
+    parts: int = own(0)
+    """Into how many parts the stream is divided; 0 before the pass has begun."""
+    part: int = own(0)
+    """Which of them is read."""
 
     def __init__(self, source: IterDataPipe[T], sharding_group_filter: SHARDING_PRIORITIES | None = None) -> None:
         self.source = source
         self.sharding_group_filter = sharding_group_filter
         self._groups: dict[int, tuple[int, int]] = {}
-        self._begun = False
 
     def apply_sharding(
         self,
@@ -59,33 +72,26 @@ class ShardingFilter(Strided[T]):
             )
         self._groups[sharding_group] = (num_of_instances, instance_id)
 
-    def reset(self) -> None:
-        self._begun = False
-
-    def get_state(self) -> dict[str, Any]:
-        parts, part = self._part()
-        return {"begun": self._begun, "parts": parts, "part": part}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        parts, part = self._part()
-        if state["parts"] != parts:
-            raise ValueError(
-                f"the state is that of one of {state['parts']} parts, and the chain is now read in {parts}: "
-                "what the parts left over cannot be told"
-            )
-        if state["part"] != part:
-            raise ValueError(
-                f"the state is that of part {state['part']} of {parts}, and this is part {part}, which would read what "
-                "the other had left over: every rank needs the state that it saved itself"
-            )
-        self._begun = state["begun"]
-
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         parts, part = self._part()
-        next_one = parts - 1 if self._begun else part
-        for item in strided(self.source, next_one + first * parts, step * parts, at_a_time):
-            self._begun = True
-            yield item
+        if self.parts:
+            self._expect_the_same(parts, part)
+        self.parts, self.part = parts, part
+        next_one = parts - 1 if self.given.items else part
+        return self.given.follow(strided(self.source, next_one + first * parts, step * parts, at_a_time))
+
+    def _expect_the_same(self, parts: int, part: int) -> None:
+        """Raise ValueError where the pass goes on from a state that was taken in another part."""
+        if self.parts != parts:
+            raise ValueError(
+                f"the state is that of one of {self.parts} parts, and the chain is now read in {parts}: "
+                "what the parts left over cannot be told"
+            )
+        if self.part != part:
+            raise ValueError(
+                f"the state is that of part {self.part} of {parts}, and this is part {part}, which would read what "
+                "the other had left over: every rank needs the state that it saved itself"
+            )
 
     def provenance(self) -> Provenance | None:
         return provenance_of(self.source)
@@ -178,9 +184,7 @@ class ShardExpander(IterDataPipe[str]):
         self.source = source
 
     def __iter__(self) -> Iterator[str]:
-        for item in self.source:
-            yield from _expanded(item)
-            self.mark()
+        return self.outputs_of_each(_expanded, self.source)
 
 
 def _expanded(name: str) -> Iterator[str]:

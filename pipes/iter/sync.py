@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import IterDataPipe, functional_datapipe, own
 
 __all__ = ["AllRanks"]
 
@@ -48,6 +48,7 @@ class FullSync(IterDataPipe[T]):
     holds_items = False  # but for the one that is dropped at the end
     in_main_process = True  # a worker is no rank
     transient = ("_ranks", "_world", "_passes")
+    given: int = own(0)
 
     _world: Any = None
     _passes = 0
@@ -58,21 +59,12 @@ class FullSync(IterDataPipe[T]):
         self.source = source
         self.timeout = timeout
 
-    def reset(self) -> None:
-        self._given = 0
-
-    def get_state(self) -> dict[str, Any]:
-        return {"given": self._given}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._given = state["given"]
-
     def __iter__(self) -> Iterator[T]:
         self._join()
         self._passes += 1
         # Resumed, ranks may begin at different places, such as where one reads again what a later step had read ahead.
         # As far as any of them had come, all have items, and need not ask.
-        agreed = -self._least_of_all(-self._given)
+        agreed = -self._least_of_all(-self.given)
         source = iter(self.source)
         while True:
             try:
@@ -81,7 +73,7 @@ class FullSync(IterDataPipe[T]):
                 with suppress(RuntimeError):  # that others do not answer is not what is to be told
                     self._least_of_all(_FAILED)
                 raise
-            if item is not _NO_MORE and self._given < agreed:
+            if item is not _NO_MORE and self.given < agreed:
                 least = _READY
             else:
                 least = self._least_of_all(_ENDED if item is _NO_MORE else _READY)
@@ -89,7 +81,7 @@ class FullSync(IterDataPipe[T]):
                 raise RuntimeError("the source of another rank failed, and so all ranks stop here: see its error")
             if least == _ENDED:
                 return
-            self._given += 1
+            self.given += 1
             yield item
 
     def _join(self) -> None:

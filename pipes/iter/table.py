@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ..arguments import expect_names
 from ..arrow_columns import listed
 from ..streams import checked_path
@@ -99,7 +99,8 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
 
     gives = "batches"
     holds_items = False
-    transient = ("_paths",)
+    row_group: int = own(0)
+    """The first of the file that is not done with."""
 
     def __init__(
         self,
@@ -122,28 +123,16 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         self.on_error = on_error
         self.guard = Guard(on_error)
 
-    # A state goes back to before the file that is open, and tells how many of its row groups are done with.
-
-    def reset(self) -> None:
-        self._file = self._row_group = 0
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        node, skip = self._paths.way_back()
-        return {"files": skip, "row_groups": self._row_group}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._file, self._row_group = state["files"], state["row_groups"]
-
     def __iter__(self) -> Iterator[pa.Table]:
-        self._paths = Trail(self.source, lambda: self._file)
         opened = self.guard.wrap(self._open)
-        for item in islice(self._paths, self._file, None):
+        items = self.read(self.source)
+        for number, item in items:
+            items.keep_from(number)
             file: Any = opened(item)
             if self.guard.keep(file):
                 with file:
                     yield from self._tables(item, file)
-            self._file += 1
-            self._row_group = 0
+            self.row_group = 0
 
     def _open(self, item: Any) -> pq.ParquetFile:
         import fsspec  # type: ignore[import-untyped]  # these here, since importing them takes a while
@@ -167,9 +156,9 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
                 raise
 
         read_group = self.guard.wrap(read)
-        for number in range(self._row_group, file.num_row_groups):
+        for number in range(self.row_group, file.num_row_groups):
             table: Any = read_group((path, number))
-            self._row_group += 1
+            self.row_group += 1
             if self.guard.keep(table):
                 yield table
 

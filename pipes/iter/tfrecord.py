@@ -80,7 +80,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
         keep = self.guard.keep
         for item in self._files_left():
             for record in records_of(item):
-                self._given += 1
+                self.given += 1
                 example: Any = parse(record)
                 if keep(example):
                     yield example
@@ -98,7 +98,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
                     raise RuntimeError(f"the file is corrupt: the length of record {number} has another checksum")
                 if not (content := _read(stream, length + 4, number)):
                     raise RuntimeError(f"the file is cut: it ends in record {number}")
-                if number >= self._given:
+                if number >= self.given:
                     yield name, number, content
                 number += 1
         finally:

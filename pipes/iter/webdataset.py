@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ..streams import close_parts
 
 
 @functional_datapipe("webdataset")
@@ -29,42 +29,26 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     gives = "rows"
     holds_items = False
-    transient = ("_trail",)
 
     def __init__(self, source: IterDataPipe[tuple[str, Any]], *, on_error: OnError = "raise") -> None:
         self.source = source
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
-    # When a sample is handed out, the first file of the next one has been pulled: a state goes back to before it.
-
-    def reset(self) -> None:
-        self._next_sample = 0  # the number, in the trail, of the first file not yet handed out
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        node, skip = self._trail.way_back()
-        return {"skip": skip}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._next_sample = state["skip"]
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        self._trail = Trail(self.source, lambda: self._next_sample)
-        items = iter(self._trail)
-        for behind in islice(items, self._next_sample):
-            _drop(behind)
+        items = self.read(self.source, drop=close_parts)
         sample: dict[str, Any] = {}
 
         def read(item: tuple[str, Any]) -> tuple[str, str, Any]:
             key, suffix, data = self._read(item)
             if suffix in sample and key == sample["__key__"]:
-                _drop(item)
+                close_parts(item)
                 raise ValueError(f"the sample {key!r} has two files {suffix!r}: {item[0]!r} is the second")
             return key, suffix, data
 
         file_of: Callable[[Any], Any] = self.guard.wrap(read)
         skips, keep = self.guard.skips, self.guard.keep
-        for number, item in enumerate(items, self._next_sample):
+        for number, item in items:
             file = file_of(item)
             if skips and not keep(file):
                 continue
@@ -73,12 +57,12 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
                 close(data)
                 continue
             if sample and key != sample["__key__"]:
-                self._next_sample = number
+                items.keep_from(number)  # the first of the next sample has been pulled
                 yield sample
                 sample = {}
             sample["__key__"] = key
             sample[suffix] = data
-        self._next_sample = self._trail.pulled
+        items.keep_from(items.pulled)
         if sample:
             yield sample
 
@@ -86,12 +70,6 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
         """Return the key of a file's sample, that of the file in it, if any, and the file's data."""
         path, data = item
         return *key_and_suffix(path), data
-
-
-def _drop(item: object) -> None:
-    """Close the streams of an item that is left out, whatever it is."""
-    for part in item if isinstance(item, (tuple, list)) else ():
-        close(part)
 
 
 def key_and_suffix(path: str | os.PathLike[str]) -> tuple[str, str]:
