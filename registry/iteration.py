@@ -36,6 +36,22 @@ ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have pas
 _numbers = itertools.count(1)
 
 
+_STEPS_AT_A_TIME = 100
+"""Steps of a chain for which there is room on the stack at once."""
+_FRAMES_OF_A_STEP = 4
+"""More than a step has on the stack when the next item is asked for, through all steps."""
+
+
+def _let_steps_nest(depth: int) -> None:
+    """Let Python admit a chain of that many steps and some more, whose iterators call each other.
+
+    They are few frames of Python's each, mostly of C's, and take about 1 KB of the stack.
+    """
+    frames = 1000 + _FRAMES_OF_A_STEP * (depth + _STEPS_AT_A_TIME)
+    if sys.getrecursionlimit() < frames:
+        sys.setrecursionlimit(frames)
+
+
 class Replaced(BaseException):
     """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
 
@@ -130,6 +146,8 @@ class Pass:
         else:
             self.reader, self.path, self._depth = link.reader, link.next_path(), link.depth + 1
             link.begun += 1
+            if self._depth % _STEPS_AT_A_TIME == 0:
+                _let_steps_nest(self._depth)
 
     def _begin_own(self, pipe: IterDataPipe[Any], node: Node) -> None:
         held, owned = vars(pipe), type(pipe)._own
