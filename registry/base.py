@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -79,6 +79,7 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
         for method, function in hidden.items():
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
         cls._own = owned_by(cls)
+        cls._no_sources = {*cls._own, *cls.payload}
         return cls
 
 
@@ -263,6 +264,8 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     """What each item is: a row, a batch of columns, or what its sources' items are; None where that is not known."""
 
     _own: ClassVar[Mapping[str, Own]] = {}
+    _no_sources: ClassVar[Collection[str]] = ()
+    """The names of attributes that are not searched for sources."""
     _pass: Pass | None = None
     _handed_down: Node | None = None
     """From where the next pass is to go on."""

@@ -127,7 +127,6 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     """
 
     holds_items = False
-    payload = ("heap", "beginning")
     heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
     """The lengths, numbers and items of those held, in a heap; no two numbers are equal."""
     beginning: dict[int, T] = own(dict, save=list)
@@ -233,7 +232,6 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
     """
 
     holds_items = False
-    payload = ("buckets",)
     buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])
     """The items held, by their numbers: states have the numbers in each bucket."""
 

@@ -120,7 +120,6 @@ class Grouper(IterDataPipe[Any]):
     """
 
     holds_items = False
-    payload = ("groups",)
     groups: dict[Any, dict[int, Any]] = own(dict, save=lambda groups: [[*group] for group in groups.values()])
     """The items held, by their numbers, by their keys: states have the numbers of each group."""
 

@@ -45,7 +45,6 @@ class ShuffledFlatMapper(Shuffling[Any]):
     """
 
     holds_items = False
-    payload = ("opened",)
     opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
     """The items that are open: states have the number of each, and how much it has given."""
 

@@ -48,7 +48,6 @@ class IterKeyZipper(IterDataPipe[Any]):
     """
 
     holds_items = False
-    payload = ("held",)
     held: dict[Any, tuple[int, Any]] = own(dict, save=lambda held: [number for number, _ in held.values()])
     """The items of `ref_datapipe` that wait, with their numbers, by their keys: states have the numbers."""
 

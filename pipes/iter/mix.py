@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe, own, uniform_draws
 from ...registry.torch_pipes import TorchIterDataPipe

@@ -29,7 +29,6 @@ class Shuffler(Shuffling[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
-    payload = ("held",)
     held: list[int] = own(list)
     """The numbers of the items in the buffer, slot by slot."""
 

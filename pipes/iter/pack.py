@@ -67,7 +67,6 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
     gives = "rows"
     holds_items = False
-    payload = ("packs", "rest")
     packs: dict[int, list[_Piece]] = own(dict, save=lambda packs: [_cuts(pack) for pack in packs.values()])
     """The open ones, in the order in which they were opened: states have what is in each, without the tokens."""
     rest: list[_Piece] = own(list, save=_cuts)
