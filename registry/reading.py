@@ -180,6 +180,7 @@ class Reading(Generic[T]):
 
     def __init__(self, trail: Trail, items: Generator[T, None, None], first: int, pulled_before: int) -> None:
         self._trail = trail
+        self._items = items
         self._pulled_before = pulled_before
         start = trail.pulled
         self._next = first
@@ -187,6 +188,10 @@ class Reading(Generic[T]):
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered
+
+    def close(self) -> None:
+        """Close the source: for a thread that reads it; others leave that to the end of the pass."""
+        self._items.close()
 
     @property
     def pulled(self) -> int:
