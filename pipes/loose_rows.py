@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ..registry import IterDataPipe, Provenance, provenance_of
+from ..registry import IterDataPipe, Provenance, own, provenance_of
 from .arrow_columns import rows_in
 from .batch_rows import as_batch
 from .rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
@@ -29,8 +29,7 @@ class RowGatherer(IterDataPipe[Any]):
     """
 
     holds_items = False
-    transient = ("_gathers",)
-    _gathers = True
+    _gathers: bool = own(True, saved=False)
 
     def __init__(self, source: IterDataPipe[Any], n: int, batched: bool | None = None) -> None:
         self.source = source

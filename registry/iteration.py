@@ -186,8 +186,8 @@ class Pass:
             goes_on = nodes[place] is not None or reads[place] is not None
             begun = passes[place] if passes else int(goes_on)
             link = self._links[key] = Link(self.number, self.path, self._depth, begun - goes_on)
-            if reads[place] is not None:
-                self._to_read[key] = nodes[place], reads[place]
+            if goes_on:
+                self._to_read[key] = nodes[place], reads[place] or [0, 0]
             give(source, link, nodes[place])
 
     def as_the_first(self) -> None:

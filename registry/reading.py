@@ -229,6 +229,7 @@ class Reading(Generic[T]):
         drop: Callable[[T], object] | None = None,
     ) -> None:
         self._trail = trail
+        self._items = items
         self._pulled_before = pulled_before
         self._next = first
         numbered, past = enumerate(items, trail.pulled), first - trail.pulled
@@ -240,6 +241,10 @@ class Reading(Generic[T]):
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered
+
+    def close(self) -> None:
+        """Close the source: for a thread that reads it; others leave that to the end of the pass."""
+        self._items.close()
 
     @property
     def pulled(self) -> int:

@@ -15,8 +15,7 @@ import pytest
 
 import penstock as ps
 import penstock.pipes.iter.ahead as ahead_family
-from penstock.pipes.iter.ahead import ReadsAhead
-from penstock.registry import Pace
+from penstock.registry import IterDataPipe, Pace, own
 from resuming import NEVER, assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -177,15 +176,19 @@ def test_many_passes_leave_nothing():
 def test_a_state_taken_while_an_item_was_copied_ahead_serves_where_none_is(monkeypatch):
     """As when a run goes on, on the CPU, that an accelerator had begun."""
 
-    class OneAhead(ReadsAhead):
+    class OneAhead(IterDataPipe):
+        holds_items = False
+        reads_ahead: bool = own(False)
+
         def __init__(self, source):
             self.source = source
 
         def __iter__(self):
-            items = islice(self._ahead(), self._progress.done, None)
-            for held in itertools.pairwise([*items, None]):
-                self._progress.done += 1
-                yield held[0]
+            self.reads_ahead = True
+            items = self.read(self.source)
+            for (number, item), _ in itertools.pairwise([*items, None]):
+                items.keep_from(number + 1)
+                yield item
 
     assert_resumes_everywhere(lambda: OneAhead(numbers(range(6))))
     ahead = OneAhead(numbers(range(6)))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from queue import SimpleQueue
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, Node, Trail, close, expect_whole, functional_datapipe, walk
+from ...registry import IterDataPipe, MapDataPipe, Reading, expect_whole, functional_datapipe, walk
 from ...registry.graph import is_one_of_several
 from ..threads import PATIENCE, join
 
@@ -19,57 +18,8 @@ T = TypeVar("T")
 _END = object()
 
 
-class Progress:
-    """Which items of a trail are done with: all before number `done`, and some beyond it."""
-
-    def __init__(self, done: int = 0, beyond: Iterable[int] = ()) -> None:
-        self.done = done
-        self.beyond = set(beyond)
-
-    def add(self, number: int) -> None:
-        """Count an item as done with."""
-        self.beyond.add(number)
-        while self.done in self.beyond:
-            self.beyond.remove(self.done)
-            self.done += 1
-
-
-class ReadsAhead(IterDataPipe[T]):
-    """The base of operators that hold some of their source's items while they hand out others.
-
-    Such an operator reads its source by `_ahead()` and leaves out the items, numbered from 0, that `_progress` says are
-    done with; it counts each one there before it hands out what became of it. On resuming, the source goes back to
-    before the first item that is not done with.
-    """
-
-    holds_items = False
-    transient: ClassVar[tuple[str, ...]] = ("_trail",)
-    source: IterDataPipe[Any]
-
-    def reset(self) -> None:
-        self._trail: Trail[Any] | None = None
-        self._progress = Progress()
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        start = self._progress.done - skip
-        beyond = [number - start for number in sorted(self._progress.beyond)]
-        return {"skip": skip, **({"beyond": beyond} if beyond else {})}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._progress = Progress(state["skip"], state.get("beyond", ()))
-
-    def _ahead(self) -> Iterator[Any]:
-        """Return the source's items, from where the state says that it is to be read."""
-        progress = self._progress  # a way back to the pipe itself would keep it alive until garbage is collected
-        self._trail = Trail(self.source, lambda: progress.done)
-        return iter(self._trail)
-
-
 @functional_datapipe("prefetch")
-class Prefetcher(ReadsAhead[T]):
+class Prefetcher(IterDataPipe[T]):
     """Yield the items of the source, read by a thread up to `buffer_size` items ahead.
 
     The thread starts with the first item asked for and ends with the pass: when it is exhausted, closed or replaced. An
@@ -82,6 +32,7 @@ class Prefetcher(ReadsAhead[T]):
 
     gives = "same"
     keeps_schema = True
+    holds_items = False
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
         expect_whole("buffer_size", buffer_size)
@@ -89,11 +40,11 @@ class Prefetcher(ReadsAhead[T]):
         self.buffer_size = buffer_size
 
     def __iter__(self) -> Iterator[T]:
-        progress = self._progress
-        reader = ReadingThread(self._ahead(), self.source, self.buffer_size, skip=progress.done)
+        items = self.read(self.source)
+        reader = ReadingThread(items, self.source, self.buffer_size)
         try:
-            for item in reader:
-                progress.done += 1
+            for number, item in reader:
+                items.keep_from(number + 1)
                 yield item
         finally:
             reader.stop()
@@ -102,13 +53,12 @@ class Prefetcher(ReadsAhead[T]):
         return len(self.source)
 
 
-class ReadingThread(Generic[T]):
-    """A thread that reads items, which come from a source, into a buffer with room for so many."""
+class ReadingThread:
+    """A thread that reads the numbered items of a source into a buffer with room for so many."""
 
-    def __init__(self, items: Iterator[T], source: IterDataPipe[Any], room: int, skip: int = 0) -> None:
+    def __init__(self, items: Reading[Any], source: IterDataPipe[Any], room: int) -> None:
         self._items = items
         self._source = source
-        self._skip = skip
         self._room = threading.Semaphore(room)
         self._buffer: SimpleQueue[Any] = SimpleQueue()
         self._stopped = False
@@ -117,7 +67,7 @@ class ReadingThread(Generic[T]):
         atexit.register(self.stop)  # a thread in the middle of torch's code when the interpreter ends may abort it
         self._thread.start()
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
         while (item := self._buffer.get()) is not _END:
             self._room.release()
             yield item
@@ -143,7 +93,7 @@ class ReadingThread(Generic[T]):
 
     def _read(self) -> None:
         try:
-            for item in islice(self._items, self._skip, None):
+            for item in self._items:
                 self._room.acquire()
                 if self._stopped:
                     break
@@ -151,5 +101,5 @@ class ReadingThread(Generic[T]):
         except BaseException as error:  # raised again where the items are read
             self._error = error
         finally:
-            close(self._items)
+            self._items.close()
             self._buffer.put(_END)

@@ -17,6 +17,7 @@ from ...registry import (
     ReadRows,
     Retry,
     expect_whole,
+    own,
     say_where,
     walk,
 )
@@ -55,7 +56,12 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
     """How they are to be read, where the format has options; a subclass that has some sets them."""
 
     payload = (*ReadsParts.payload, "_footers")
-    transient = (*ReadsParts.transient, "_expression", "_target", "_seen", "_footers", "_last")
+
+    _expression: pc.Expression | None = own(None, saved=False)
+    _target: pa.Schema | None = own(None, saved=False)
+    _seen: tuple[str, pa.Schema] | None = own(None, saved=False)
+    _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
+    _last: tuple[str, int, int, int] | None = own(None, saved=False)
 
     def __init__(
         self,
@@ -104,14 +110,6 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
             with closing(self._column_file(item, files, expression, target)) as file:
                 return file.schema
         raise ValueError("there is no file, and so no schema")
-
-    def reset(self) -> None:
-        super().reset()
-        self._expression: pc.Expression | None = None
-        self._target: pa.Schema | None = None
-        self._seen: tuple[str, pa.Schema] | None = None
-        self._footers: OrderedDict[str, Any] = OrderedDict()
-        self._last: tuple[str, int, int, int] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._expression = None if self._filter is None else expression_of(self._filter)

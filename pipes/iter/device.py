@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from itertools import islice
 from typing import Any, TypeVar
 
 import torch
 from torch.utils.data._utils.pin_memory import pin_memory as _untyped_pin
 
-from ...registry import IterDataPipe, functional_datapipe
-from .ahead import ReadsAhead
+from ...registry import IterDataPipe, functional_datapipe, own
 
 T = TypeVar("T")
 
@@ -63,7 +61,7 @@ class PinMemory(IterDataPipe[T]):
 
 
 @functional_datapipe("to_device")
-class DeviceMover(ReadsAhead[T]):
+class DeviceMover(IterDataPipe[T]):
     """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
 
     The copy of one item ahead goes from pinned memory on a stream of its own, so that it overlaps what is computed on
@@ -80,7 +78,11 @@ class DeviceMover(ReadsAhead[T]):
 
     gives = "same"
     keeps_schema = True
+    holds_items = False
     in_main_process = True  # workers have no business on the device
+
+    reads_ahead: bool = own(False)
+    """Whether one item is copied ahead, or was when the pass began."""
 
     def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:
         self.source = source
@@ -89,29 +91,33 @@ class DeviceMover(ReadsAhead[T]):
     def __iter__(self) -> Iterator[T]:
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         device = self.device or accelerator or torch.device("cpu")
-        if device.type == "cpu":
-            return self._not_done()
         if accelerator is not None and device.type == accelerator.type and device.type in _WITH_STREAMS:
             return self._one_ahead(device)
-        return (move(item, device) for item in self._not_done())
+        items = self._handed_out_at_once() if self.reads_ahead else self.source
+        return iter(items) if device.type == "cpu" else (move(item, device) for item in items)
 
     def __len__(self) -> int:
         return len(self.source)
 
-    def _not_done(self) -> Iterator[T]:
-        """The source's items, without one that had been handed out where a state was taken while another was ahead."""
-        return islice(self.source, self._progress.done, None)
+    def _handed_out_at_once(self) -> Iterator[T]:
+        """Yield the source's items where a pass goes on, on the CPU, in which one was copied ahead."""
+        items = self.read(self.source)
+        for number, item in items:
+            items.keep_from(number + 1)
+            yield item
 
     def _one_ahead(self, device: torch.device) -> Iterator[T]:
+        self.reads_ahead = True
+        items = self.read(self.source)
         side = torch.Stream(device=device)
         on_the_way: list[tuple[T, torch.Event]] = []
-        for item in islice(self._ahead(), self._progress.done, None):
+        for number, item in items:
             on_the_way.append(_start_copy(item, device, side))
             if len(on_the_way) == 2:
-                self._progress.done += 1
+                items.keep_from(number)
                 yield _arrived(*on_the_way.pop(0), device)
+        items.keep_from(items.pulled)
         for moved, copied in on_the_way:
-            self._progress.done += 1
             yield _arrived(moved, copied, device)
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ...registry import (
     Guard,
     IterDataPipe,
     OnError,
     Provenance,
+    Reading,
     expect_whole,
     functional_datapipe,
+    own,
     provenance_of,
     say_where,
 )
@@ -23,9 +24,9 @@ from ...registry.display import step
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
 from ..threads import Interrupted, Outcome, Threads
-from .ahead import ReadsAhead
 from .transform import one_output_col
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 _PATIENCE_WITH_PROCESSES = 5.0
@@ -40,29 +41,30 @@ class Workers(Protocol):
     def stop(self) -> None: ...
 
 
-class WorksAhead(ReadsAhead[R]):
+class WorksAhead(IterDataPipe[R]):
     """The base of operators that have many items worked on at once, of which each becomes one other.
 
     The source is read in the thread of the consumer. Failures, the source's too, are raised in their turn, after the
     items before them.
     """
 
-    transient: ClassVar[tuple[str, ...]] = (*ReadsAhead.transient, "_arrivals", "_provenance")
+    holds_items = False
     ordered: bool = True
-    _arrivals: SimpleQueue[Outcome] | None = None
+    source: IterDataPipe[Any]
 
-    def reset(self) -> None:
-        super().reset()
-        self._arrivals = SimpleQueue()
-        self._provenance: Provenance | None = None
+    done: int = own(0)
+    """All items before this number are done with."""
+    done_beyond: set[int] = own(set, save=sorted)
+    """The numbers of the items after it that are done with."""
+    _arrivals: SimpleQueue[Outcome] = own(SimpleQueue, saved=False)
+    _provenance: Provenance | None = own(None, saved=False)
 
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
     def interrupt(self) -> None:
         super().interrupt()
-        if self._arrivals is not None:
-            self._arrivals.put((None, None, Interrupted()))
+        self._arrivals.put((None, None, Interrupted()))
 
     def __len__(self) -> int:
         if self.guard.skips:
@@ -71,33 +73,32 @@ class WorksAhead(ReadsAhead[R]):
 
     def _results(self, workers_for: Callable[[SimpleQueue[Outcome]], Workers], room: int) -> Iterator[R]:
         """Yield what becomes of the items, of which the workers have no more at a time than there is room for."""
-        arrivals: SimpleQueue[Outcome] = self._arrivals or SimpleQueue()
-        outcomes = self._outcomes(arrivals)
-        progress, failures = self._progress, list[Exception]()
+        self.done_beyond = {*self.done_beyond}
+        items = self.read(self.source)
+        outcomes, failures = self._outcomes(), list[Exception]()
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
-        workers = workers_for(arrivals)
-        with closing(self._ahead()) as items:  # type: ignore[type-var]
-            try:
-                for number, item in enumerate(until_error(items, failures)):
-                    if number < progress.done or number in progress.beyond:
-                        continue
-                    under_way[number] = item, provenance_of(self.source)
-                    workers.submit(number, item)
-                    if len(under_way) == room:
-                        yield from self._next(outcomes, under_way)
-                while under_way:
-                    yield from self._next(outcomes, under_way)
-            finally:
-                self.guard.give_up()
-                workers.stop()
+        workers = workers_for(self._arrivals)
+        try:
+            for number, item in until_error(items, failures):
+                if number in self.done_beyond:
+                    continue
+                under_way[number] = item, provenance_of(self.source)
+                workers.submit(number, item)
+                if len(under_way) == room:
+                    yield from self._next(items, outcomes, under_way)
+            while under_way:
+                yield from self._next(items, outcomes, under_way)
+        finally:
+            self.guard.give_up()
+            workers.stop()
         if failures:
             raise failures.pop()
 
-    def _outcomes(self, arrivals: SimpleQueue[Outcome]) -> Iterator[tuple[int, Any, BaseException | None]]:
+    def _outcomes(self) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Yield what becomes of the items, in the order in which they are to be handed out."""
         early: dict[int, tuple[int, Any, BaseException | None]] = {}
         while True:
-            number, result, error = arrivals.get()
+            number, result, error = self._arrivals.get()
             if number is None:
                 if isinstance(error, Exception):
                     error.add_note(f"penstock: raised in {step(self)}, before it was ready for items")
@@ -106,11 +107,12 @@ class WorksAhead(ReadsAhead[R]):
                 yield number, result, error
                 continue
             early[number] = number, result, error
-            while (outcome := early.pop(self._progress.done, None)) is not None:
+            while (outcome := early.pop(self.done, None)) is not None:
                 yield outcome
 
     def _next(
         self,
+        items: Reading[Any],
         outcomes: Iterator[tuple[int, Any, BaseException | None]],
         under_way: dict[int, tuple[Any, Provenance | None]],
     ) -> Iterator[R]:
@@ -126,13 +128,17 @@ class WorksAhead(ReadsAhead[R]):
         except Exception as raised:
             say_where(raised, self, item, provenance)  # the newest item of the source is another
             raise
-        self._progress.add(number)
+        self.done_beyond.add(number)
+        while self.done in self.done_beyond:
+            self.done_beyond.remove(self.done)
+            self.done += 1
+        items.keep_from(self.done)
         if kept:
             self._provenance = provenance
             yield result
 
 
-def until_error(items: Iterator[Any], failures: list[Exception]) -> Iterator[Any]:
+def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:
     """Yield items up to an error, which is kept for later."""
     try:
         yield from items
@@ -233,7 +239,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     """
 
     gives = "same"
-    transient = (*WorksAhead.transient, "_processes")
+    transient = ("_processes",)
     _processes: Processes | None = None
 
     def __init__(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar
 
-from ...registry import IterDataPipe, Node, Trail, say_where
+from ...registry import IterDataPipe, own, say_where
 from ..column_files import ColumnFile
 from ..flows import Flows
 from .parallel import until_error
@@ -25,10 +24,16 @@ class ReadsParts(IterDataPipe[R]):
     """
 
     holds_items = False
-    transient: ClassVar[tuple[str, ...]] = ("_trail", "_flows", "_open_files")
     payload: ClassVar[tuple[str, ...]] = ("_open_files",)
     source: IterDataPipe[Any]
     read_ahead: int
+
+    part: int = own(0)
+    """The number of the part that is read."""
+    given: int = own(0)
+    """How many items of that part were handed out."""
+    _flows: Flows[Any, Any] | None = own(None, saved=False)
+    _open_files: set[ColumnFile] = own(set, saved=False)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
         """Yield the parts of a file from one on, each with its number, or what the guard's `wrap` made of one.
@@ -41,26 +46,6 @@ class ReadsParts(IterDataPipe[R]):
         """Return the items of a part; called in the consumer's thread."""
         raise NotImplementedError(f"{type(self).__name__} must define _items")
 
-    def reset(self) -> None:
-        super().reset()
-        self._trail: Trail[Any] | None = None
-        self._flows: Flows[Any, Any] | None = None
-        self._open_files: set[ColumnFile] = set()
-        self._file = self._part = self._given = 0
-
-    def get_state(self) -> dict[str, Any]:
-        return {"files": 0, "part": 0, "given": 0}
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        return {**self.get_state(), "files": skip, "part": self._part, "given": self._given}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._file, self._part, self._given = state["files"], state["part"], state["given"]
-
     def interrupt(self) -> None:
         super().interrupt()
         if self._flows is not None:
@@ -68,20 +53,20 @@ class ReadsParts(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         failures: list[Exception] = []
-        self._trail = Trail(self.source, lambda: self._file)
-        first_part = self._part
-        with closing(iter(self._trail)) as items:  # type: ignore[type-var]
-            to_read = islice(until_error(items, failures), self._file, None)
-            begun = ((item, first_part) for item in islice(to_read, 1))
-            places = chain(begun, ((item, 0) for item in to_read))
-            flows = self._flows = self._in_threads(lambda place: self._parts(*place), self._open_files)
-            try:
-                for (item, _), parts in flows.read(places):
-                    yield from self._of_file(item, parts)
-                    self._file, self._part, self._given = self._file + 1, 0, 0
-            finally:
-                self.guard.give_up()
-                flows.stop()
+        items = self.read(self.source)
+        to_read = until_error(items, failures)
+        first_part = self.part
+        places = chain(((*place, first_part) for place in islice(to_read, 1)), ((*place, 0) for place in to_read))
+        flows = self._flows = self._in_threads(lambda place: self._parts(*place[1:]), self._open_files)
+        try:
+            for (number, item, _), parts in flows.read(places):
+                if not self.holds_items:
+                    items.keep_from(number)
+                yield from self._of_file(item, parts)
+                self.part = self.given = 0
+        finally:
+            self.guard.give_up()
+            flows.stop()
         if failures:
             raise failures.pop()
 
@@ -97,13 +82,13 @@ class ReadsParts(IterDataPipe[R]):
     def _of_file(self, item: Any, parts: Iterator[tuple[int, Any]]) -> Iterator[R]:
         try:
             for number, part in parts:
-                if number != self._part:  # some were left out, as none of their rows match
-                    self._part, self._given = number, 0
+                if number != self.part:  # some were left out, as none of their rows match
+                    self.part, self.given = number, 0
                 if self.guard.keep(part):
                     for output in self._checked(item, number, part):
-                        self._given += 1
+                        self.given += 1
                         yield output
-                self._part, self._given = number + 1, 0
+                self.part, self.given = number + 1, 0
         except Exception as error:
             say_where(error, self, item)  # the newest item of the source is another
             raise
@@ -114,4 +99,4 @@ class ReadsParts(IterDataPipe[R]):
         except Exception as error:
             self.guard.refuse(error, item)
             return iter(())
-        return islice(items, self._given, None)
+        return islice(items, self.given, None)

@@ -105,7 +105,6 @@ class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
     """
 
     holds_items = True
-    transient = (*Shuffling.transient, *RowGroupLister.transient)
 
     def __iter__(self) -> Iterator[RowGroup]:
         row_groups = [*super().__iter__()]

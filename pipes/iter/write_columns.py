@@ -107,8 +107,8 @@ class ParquetWriter(TableWriter):
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
         rows = 0
-        repeating = [path for field in self._known for path in repeating_in(field.name, field.type)]
-        with pq.ParquetWriter(file, self._known, compression=self.compression, use_dictionary=repeating) as writer:
+        repeating = [path for field in self.known for path in repeating_in(field.name, field.type)]
+        with pq.ParquetWriter(file, self.known, compression=self.compression, use_dictionary=repeating) as writer:
             for table, rows_of_each in _row_groups(content, self.rows_per_group):
                 writer.write_table(table, rows_of_each)
                 rows += table.num_rows
@@ -165,13 +165,13 @@ class NumpyWriter(RowWriter[Arrays]):
         return arrays_of(batch, self.column)
 
     def _fitted(self, piece: Arrays, of_rows: bool) -> Arrays:
-        return piece if self._known is None else fitted_arrays(piece, self._known, widen=of_rows)
+        return piece if self.known is None else fitted_arrays(piece, self.known, widen=of_rows)
 
     def _types(self, piece: Arrays) -> dict[str, str]:
         return types_in(piece)
 
     def _index(self) -> dict[str, Any]:
-        return {"columns": self._known or {}, **super()._index()}
+        return {"columns": self.known or {}, **super()._index()}
 
     def _fill(self, file: CountedFile, content: Iterator[Arrays]) -> int:
         pieces = [*content]

@@ -71,7 +71,7 @@ class CSVWriter(TableWriter):
         import pyarrow.csv as csv  # type: ignore[import-untyped]
 
         rows = 0
-        with csv.CSVWriter(file, self._known) as writer:
+        with csv.CSVWriter(file, self.known) as writer:
             for table in content:
                 writer.write_table(table)
                 rows += table.num_rows

@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ...registry import Guard, IterDataPipe, Node, OnError, Trail, close, expect_whole, say_where
+from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own, say_where
 from ..arrow_columns import rows_in
 from ..batch_rows import sliced
 from ..column_writing import columns_of_rows, fitted, table_of
@@ -26,26 +25,26 @@ Numbered = tuple[int, Any]
 """An item, after its number in the pass."""
 
 
-class _Place:
-    """How far the source is written: so many items, and so many rows of the next one."""
-
-    def __init__(self, items: int = 0, rows: int = 0) -> None:
-        self.items, self.rows = items, rows
-
-
 class RowWriter(ShardWriter, Generic[P]):
     """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: the base of those that do.
 
     What is written comes in pieces: `_made` makes them of batches, and `_fitted` compares them with those before. What
-    fails there is refused, before a byte of it is written. A state tells how much was written of the item in which the
-    last file ended, and goes back to before it.
+    fails there is refused, before a byte of it is written. A state goes back to before the item in which the last file
+    ended, and tells how much of it is written.
     """
 
     counted = "rows"
     index_prefix = "_"  # those who read all files of a folder leave out such
-    transient: ClassVar[tuple[str, ...]] = ("_written", "_trail", "_start", "_place", "_rest", "_known", "_of_rows")
     rows_at_once: ClassVar[int] = 256
     """So many single rows make a piece, at most."""
+
+    row: int = own(0)
+    """The next row of the first item that is still needed."""
+    known: Any = own(None)
+    """What there is to know of the columns, once there were some."""
+    of_rows: bool | None = own(None)
+    """Whether the items are single rows."""
+    _rest: P | None = own(None, saved=False)
 
     def __init__(
         self,
@@ -71,46 +70,12 @@ class RowWriter(ShardWriter, Generic[P]):
             storage_options or {}
         )  # not under their own name, which repr and the notes of errors would show: secrets
 
-    def reset(self) -> None:
-        super().reset()
-        self._start = 0  # the number of the item from which on the source is read
-        self._place = _Place()
-        self._trail: Trail[Any] | None = None
-        self._rest: P | None = None
-        self._known: Any = None
-        self._of_rows: bool | None = None  # whether the items are single rows
-
-    def get_state(self) -> dict[str, Any]:
-        known = None if self._known is None else self._packed(self._known)
-        number = self._start + self._place.items
-        of = {"known": known, "of_rows": self._of_rows}
-        return {**super().get_state(), **of, "number": number, "items": 0, "rows": 0}
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        return {**self.get_state(), "items": skip, "rows": self._place.rows}, [node]
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._place = _Place(state["items"], state["rows"])
-        self._start = state["number"] - state["items"]
-        self._known = None if state["known"] is None else self._unpacked(state["known"])
-        self._of_rows = state["of_rows"]
-
     def _shards(self) -> Generator[Iterator[P], None, None]:
-        place = self._place  # a way back to the pipe itself would keep it alive until garbage is collected
-        self._trail = Trail(self.source, lambda: place.items)
-        trail = iter(self._trail)
-        items = islice(enumerate(trail, self._start), place.items, None)
-        try:
-            while (first := self._next_piece(items, self.rows_per_file)) is not None:
-                yield self._pieces(first, items)
-        finally:
-            close(trail)  # the frames of an error may keep what reads from it
+        items = self.read(self.source)
+        while (first := self._next_piece(items, self.rows_per_file)) is not None:
+            yield self._pieces(first, items)
 
-    def _pieces(self, piece: P | None, items: Iterator[Numbered]) -> Iterator[P]:
+    def _pieces(self, piece: P | None, items: Reading[Any]) -> Iterator[P]:
         """The pieces of a file, of which the first is there."""
         room = self.rows_per_file
         while piece is not None:
@@ -118,13 +83,13 @@ class RowWriter(ShardWriter, Generic[P]):
             room -= rows_in(piece)
             piece = self._next_piece(items, room) if room else None
 
-    def _next_piece(self, items: Iterator[Numbered], room: int) -> P | None:
+    def _next_piece(self, items: Reading[Any], room: int) -> P | None:
         """Return the next rows, as many as there are at hand, up to so many; None after the last."""
         while self._rest is None:
             rows: list[Numbered] = []
             for number, item in items:
                 of_row = isinstance(item, Mapping) and not is_batch(item, self._dicts_are_batches)
-                before = True if rows else self._of_rows
+                before = True if rows else self.of_rows
                 if before not in (None, of_row):
                     self._refuse(_mixed(of_row), number, item)
                 elif of_row:
@@ -134,22 +99,22 @@ class RowWriter(ShardWriter, Generic[P]):
                 else:
                     self._rest = self._piece_of_batch(number, item)
                     if self._rest is not None:
+                        items.keep_from(number)
                         break
-                if not rows:
-                    self._place.items = number + 1 - self._start
             if rows:
                 together = self._piece_of_rows(rows)
-                self._place.items = number + 1 - self._start
+                items.keep_from(items.pulled)
                 if together is not None:
                     return together
             elif self._rest is None:
+                items.keep_from(items.pulled)  # what was refused last is not refused again
                 return None
-        start, rows_there = self._place.rows, rows_in(self._rest)
+        start, rows_there = self.row, rows_in(self._rest)
         piece: P = sliced(self._rest, start, min(start + room, rows_there))
-        self._place.rows += rows_in(piece)
-        if self._place.rows == rows_there:
-            self._rest, self._place.rows = None, 0
-            self._place.items += 1
+        self.row += rows_in(piece)
+        if self.row == rows_there:
+            self._rest, self.row = None, 0
+            items.keep_from(items.pulled)
         return piece
 
     def _piece_of_batch(self, number: int, item: Any) -> P | None:
@@ -192,8 +157,8 @@ class RowWriter(ShardWriter, Generic[P]):
         return low, error
 
     def _accepted(self, piece: P, of_rows: bool) -> P:
-        if self._known is None:
-            self._known, self._of_rows = self._types(piece), of_rows
+        if self.known is None:
+            self.known, self.of_rows = self._types(piece), of_rows
         return piece
 
     def _refuse(self, error: Exception, number: int, item: Any) -> None:
@@ -206,19 +171,12 @@ class RowWriter(ShardWriter, Generic[P]):
         raise NotImplementedError(f"{type(self).__name__} must define _made")
 
     def _fitted(self, piece: P, of_rows: bool) -> P:
-        """Return a piece with the columns and types that `_known` tells; raise ValueError where it has others."""
+        """Return a piece with the columns and types that `known` tells; raise ValueError where it has others."""
         raise NotImplementedError(f"{type(self).__name__} must define _fitted")
 
     def _types(self, piece: P) -> Any:
-        """Return what there is to know of the columns of a piece: `_known`."""
+        """Return what there is to know of the columns of a piece: `known`."""
         raise NotImplementedError(f"{type(self).__name__} must define _types")
-
-    def _packed(self, known: Any) -> Any:
-        """Return `_known` as plain data."""
-        return known
-
-    def _unpacked(self, known: Any) -> Any:
-        return known
 
 
 def _mixed(of_row: bool) -> TypeError:
@@ -226,17 +184,34 @@ def _mixed(of_row: bool) -> TypeError:
     return TypeError(f"{what}: batched=True or batched=False says what dicts are")
 
 
+def _packed(schema: pa.Schema | None) -> str | None:
+    return None if schema is None else base64.b64encode(schema.serialize()).decode()
+
+
+def _unpacked(text: str) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
 class TableWriter(RowWriter["pa.Table"]):
     """The base of the writers that write tables of Arrow."""
+
+    known: pa.Schema | None = own(None, save=_packed)
+
+    def _shards(self) -> Generator[Iterator[pa.Table], None, None]:
+        if isinstance(self.known, str):
+            self.known = _unpacked(self.known)
+        return super()._shards()
 
     def _made(self, batch: Any) -> pa.Table:
         return table_of(batch)
 
     def _fitted(self, piece: pa.Table, of_rows: bool) -> pa.Table:
-        if self._known is None:
+        if self.known is None:
             self._expect_types(piece.schema)
         else:
-            piece = fitted(piece, self._known, widen=of_rows)
+            piece = fitted(piece, self.known, widen=of_rows)
         self._expect_values(piece)
         return piece
 
@@ -250,13 +225,5 @@ class TableWriter(RowWriter["pa.Table"]):
     def _expect_values(self, table: pa.Table) -> None:
         """Raise ValueError, which names column and row, for a value that the files cannot hold."""
 
-    def _packed(self, known: pa.Schema) -> str:
-        return base64.b64encode(known.serialize()).decode()
-
-    def _unpacked(self, known: str) -> pa.Schema:
-        import pyarrow as pa
-
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(known)))
-
     def _index(self) -> dict[str, Any]:
-        return {"columns": {field.name: str(field.type) for field in self._known or ()}, **super()._index()}
+        return {"columns": {field.name: str(field.type) for field in self.known or ()}, **super()._index()}

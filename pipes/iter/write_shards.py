@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import IO, Any, ClassVar
 
-from ...registry import IterDataPipe
+from ...registry import IterDataPipe, own
 from ...registry.sharding import sharding_points
 from ..streams import checked_path
 from .save import whole_file, write_in_parts
@@ -25,29 +25,22 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     """
 
     holds_items = False
-    transient: ClassVar[tuple[str, ...]] = ("_written",)
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
     url_template: Any
     options: Mapping[str, Any]
     source: IterDataPipe[Any]
 
-    def reset(self) -> None:
-        self._written: list[dict[str, Any]] = []
-
-    def get_state(self) -> dict[str, Any]:
-        return {"written": [*self._written]}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._written = [*state["written"]]
+    written: list[dict[str, Any]] = own(list)
+    """What the index is to tell of each shard."""
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         parts, part = part_read(self.source)
         with closing(self._shards()) as shards:
             for content in shards:
-                url = self._url(part + parts * len(self._written))
+                url = self._url(part + parts * len(self.written))
                 told = self._write(url, content)
-                self._written.append(told)
+                self.written.append(told)
                 yield url, told[self.counted]
         folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
         index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
@@ -63,7 +56,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         raise NotImplementedError(f"{type(self).__name__} must define _fill")
 
     def _index(self) -> dict[str, Any]:
-        return {"shards": self._written}
+        return {"shards": self.written}
 
     def _url(self, shard: int | _AsItIs) -> str:
         return checked_path(self.url_template).format(shard=shard)
