@@ -15,7 +15,6 @@ from .sharding import apply_sharding, sharding_points
 from .own import Tally, own
 from .reading import Node, Pace, Reading, can_capture, capture
 from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
-from .old import Trail
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "Seeded",
     "Skip",
     "Tally",
-    "Trail",
     "apply_sharding",
     "can_capture",
     "capture",

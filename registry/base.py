@@ -232,12 +232,14 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     return any iterator. One iterator of a pipe is live at a time: a newer one closes the older, whose next step raises
     RuntimeError.
 
-    Resuming works without a line of code: the pass is run again from its start, and what had been handed out is
-    dropped. An operator makes that cheaper by one of these:
+    Resuming works without a line of code: the pass is run again from its start, and what had been handed out is left
+    out. An operator makes that quicker by saying
 
     - `holds_items = False`, where between two of its items it keeps nothing of its source's: it goes on from where the
-      source stands. What else it remembers, such as a count, it gives in `get_state` and takes in `set_state`.
-    - calling `self.mark()` where it holds nothing, such as before it pulls the next file: it goes on from there.
+      source stands. What else it remembers, such as a count, is an attribute that `own` declares.
+    - from which item on it needs its source, which it gets with numbers: `items = self.read(self.source)`, and
+      `items.keep_from(number)`.
+    - that it makes many items of each: it returns `self.outputs_of_each(function, self.source)`.
 
     Arguments are kept as attributes of their names, where `repr` and the notes of errors read them. An operator that
     draws random numbers derives from `Seeded` as well and makes its generator, in `__iter__`, from `self.pass_seed`:
@@ -278,16 +280,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     # What a subclass may define
 
     def reset(self) -> None:
-        """Called when a pass begins, before anything is pulled."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Return, as plain data, what the operator remembers between two items besides its sources' places."""
-        return {}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take up what `get_state` returned. Called after `reset`, when a pass goes on from a state."""
-
-    snapshot: Any = None
+        """Called when a pass begins, before anything is pulled; torch's pipes have it too."""
 
     def at_end(self) -> None:
         """Called when all items were handed out; may raise where the end came too early."""
@@ -315,13 +308,11 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         if self._pass is not None:
             self._pass.is_done_with(source)
 
-    def mark(self) -> None:
-        """Say that the operator holds none of its sources' items at this point of its `__iter__`."""
-        if self._pass is not None:
-            self._pass.mark(self)
-
     def outputs_of_each(self, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
-        """Return all that a function gives of one item after another, at the speed of C, with marks between items."""
+        """Return all that a function gives of one item after another, at the speed of C.
+
+        Between items it is noted, as often as costs little, where the sources stand: a resumed pass goes on from there.
+        """
         items = iter(items)
         try:
             yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))

@@ -159,10 +159,7 @@ class Pass:
         own = node.get("own")
         if own:
             for name, value in own.items():
-                if name in owned:
-                    held[name] = owned[name].load(value)
-            if rest := {name: value for name, value in own.items() if name not in owned}:
-                pipe.set_state(rest)
+                held[name] = owned[name].load(value)
 
     def _at_start(self, pipe: IterDataPipe[Any]) -> Node:
         """What is to be known of a pass that is to be run again from its start."""
@@ -259,17 +256,11 @@ class Pass:
         node: Node = {}
         held = vars(pipe)
         own = {name: attribute.save(held[name]) for name, attribute in type(pipe)._own.items() if attribute.saved}
-        if type(pipe).snapshot is not None:
-            more, nodes = pipe.snapshot()
-            own |= more
-            node["sources"] = nodes
-        else:
-            own |= pipe.get_state()
         if own:
             node["own"] = own
         if pipe.guard.skipped:
             node["skipped"] = pipe.guard.skipped
-        if self._sources and "sources" not in node:
+        if self._sources:
             self._add_sources(node, waiting)
         return node
 

@@ -222,7 +222,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
         raise ValueError(f"{shown(pipe)} cannot stand where the state says: {node!r:.200}")
     owned = getattr(type(pipe), "_own", {})
     for name, value in own.items():
-        if name in owned and not owned[name].expect(value):
+        if name not in owned or not owned[name].expect(value):
             raise ValueError(f"{shown(pipe)} has no {name} like that in the state: {value!r:.200}")
 
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry import Seeded, Tally, check_operator, laws_of_reading, operators
+from penstock.registry import Seeded, Tally, check_operator, laws_of_reading, operators, own
 from penstock.registry.laws import LAWS
 from penstock.registry.probes import as_plain
 
@@ -270,25 +270,16 @@ class HidesAnItem(Passing):
 
 class StateIsNoPlainData(Passing):
     holds_items = False
-
-    def get_state(self) -> dict[str, Any]:
-        return {"where": ("here", 1)}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        _where, _number = state["where"] if isinstance(state["where"], tuple) else ()
+    where: Any = own(None, save=lambda _: {1, 2})
 
 
 class GivesItsMemoryAway(Passing):
     holds_items = False
+    numbers: list[int] = own(list)
 
-    def reset(self) -> None:
-        self.numbers: list[int] = []
-
-    def get_state(self) -> dict[str, Any]:
-        return {"numbers": self.numbers}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.numbers = state["numbers"]
+    def _stands(self, waiting: Any) -> Any:
+        node = super()._stands(waiting)
+        return node and {**node, "own": {"numbers": self.numbers}}
 
     def __iter__(self) -> Iterator[Any]:
         for item in self.source:
@@ -299,27 +290,19 @@ class GivesItsMemoryAway(Passing):
 class ForgetsWhatCameBeforeItsResuming(ps.IterDataPipe):
     holds_items = False
     payload = ("iterable",)
-    transient = ("tally",)
+    position: Tally = own(Tally)
 
     def __init__(self, iterable: Any) -> None:
         self.iterable = iterable
 
-    def reset(self) -> None:
-        self.start, self.tally = 0, Tally()
-
-    def get_state(self) -> dict[str, Any]:
-        return {"position": self.tally.items}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.start = state["position"]
-
     def __iter__(self) -> Iterator[Any]:
-        return self.tally.follow(islice(self.iterable, self.start, None))
+        start, self.position = self.position.items, Tally()
+        return self.position.follow(islice(self.iterable, start, None))
 
 
 class ForgetsItsPasses(Seeded, Passing):
     def random_state(self) -> dict[str, Any]:
-        return {**super().random_state(), "passes": 1}
+        return {**super().random_state(), "first_epoch": None}
 
     def __iter__(self) -> Iterator[Any]:
         items = list(self.source)

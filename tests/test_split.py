@@ -40,21 +40,13 @@ class Recording(ps.IterDataPipe[int]):
     """Counts up, and knows how many items were taken and whether it is open."""
 
     holds_items = False
+    _position: int = ps.own(0)
 
     def __init__(self, n: int) -> None:
         self.n = n
         self.pulled = 0
         self.open = 0
         self.passes = 0
-
-    def reset(self) -> None:
-        self._position = 0
-
-    def get_state(self) -> dict[str, Any]:
-        return {"position": self._position}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._position = state["position"]
 
     def __iter__(self) -> Iterator[int]:
         self.passes += 1
@@ -833,18 +825,10 @@ class InTurn(ps.IterDataPipe[Any]):
     """Yields an item of each source in turn, and goes on with the one whose turn it is."""
 
     holds_items = False
+    _turn: int = ps.own(0)
 
     def __init__(self, *sources: Any) -> None:
         self.sources = sources
-
-    def reset(self) -> None:
-        self._turn = 0
-
-    def get_state(self) -> dict[str, Any]:
-        return {"turn": self._turn}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._turn = state["turn"]
 
     def __iter__(self) -> Iterator[Any]:
         iterators = [iter(source) for source in self.sources]

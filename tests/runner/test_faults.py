@@ -328,15 +328,13 @@ def test_an_error_that_cannot_be_shown_keeps_its_type():
 
 class WrongState(ps.IterDataPipe):
     holds_items = False
+    lock = ps.own(threading.Lock)
 
     def __init__(self, source):
         self.source = source
 
     def __iter__(self):
         return iter(self.source)
-
-    def get_state(self):
-        return {"lock": threading.Lock()}
 
 
 def test_a_state_that_cannot_be_taken_is_an_error_and_not_the_end_of_the_worker():
