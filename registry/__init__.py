@@ -9,11 +9,11 @@ from .graph import sources_first, sources_of, walk
 from .iteration import close, replace_live_iterator, require_end
 from .laws import check_operator
 from .notes import say_where
+from .own import Tally, own
 from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
+from .reading import Node, Pace, Reading, can_capture, capture
 from .seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
-from .own import Tally, own
-from .reading import Node, Pace, Reading, can_capture, capture
 from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
@@ -45,8 +45,8 @@ __all__ = [
     "copy_of",
     "derive_seed",
     "expect_whole",
-    "functional_datapipe",
     "flatten",
+    "functional_datapipe",
     "hand_down",
     "header",
     "joined_provenance",

@@ -16,8 +16,8 @@ from .functional import bases, find_method
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .notes import describe_item, say_where
-from .provenance import Provenance
 from .own import Own, Tally, owned_by
+from .provenance import Provenance
 from .reading import Node, Reading, Waiting
 from .state import load, state_of
 from .torch_pipes import (

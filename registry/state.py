@@ -227,9 +227,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
 
 
 def _is_reading(value: Any) -> bool:
-    return (
-        isinstance(value, list) and len(value) in (2, 3) and all(map(_is_number, value)) and value == sorted(value)
-    )
+    return isinstance(value, list) and len(value) in (2, 3) and all(map(_is_number, value)) and value == sorted(value)
 
 
 def _is_number(value: Any) -> bool:

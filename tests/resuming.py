@@ -11,8 +11,7 @@ from typing import Any
 from unittest import mock
 
 from penstock import IterDataPipe
-from penstock.registry import Pace
-from penstock.registry import reading
+from penstock.registry import Pace, reading
 
 ALWAYS, NEVER = 1, 10**9
 """After how many items a snapshot of a source is due."""

@@ -263,7 +263,7 @@ def test_a_source_that_has_become_shorter_is_an_error() -> None:
     list(islice(dp, 3))
     state = dp.state_dict()
     shorter = source([4]).shuffle_rows(12).set_seed(1)
-    shorter.load_state_dict(state)
+    shorter.load_state_dict(state, strict=False)
     with pytest.raises(RuntimeError, match="the source gave fewer rows than when the state was taken"):
         list(shorter)
 
