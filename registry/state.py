@@ -315,9 +315,8 @@ def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *ent
     expect_plain(state)
     here = header(pipe)
     if here["chain"] != state["chain"]:
-        raise ValueError(
-            f"the state is of another chain (- the state's, + this chain's):\n{_difference(state['chain'], here['chain'])}"
-        )
+        difference = _difference(state["chain"], here["chain"])
+        raise ValueError(f"the state is of another chain (- the state's, + this chain's):\n{difference}")
     if strict and here["arguments"] != state["arguments"]:
         _expect_arguments(pipe, state["arguments"])
 

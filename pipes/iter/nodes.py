@@ -128,7 +128,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
         return {**state, "chains": self._chains_now()}
 
     def _chains_now(self) -> list[dict[str, Any]]:
-        """Return where the chains in the node stand, which is as good as nowhere where they are seeded for each pass."""
+        """Return where the chains in the node stand; none where they are seeded for each pass."""
         return [*map(place_of, self._chains())] if self._seed is None else []
 
     def set_random_state(self, state: dict[str, Any]) -> None:

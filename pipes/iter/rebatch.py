@@ -256,7 +256,7 @@ class RowShuffler(Shuffling[Any]):
         return buffer, sizes
 
     def _drawn(self, held: int, leaving: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places in the buffer of the rows that leave, in a random order, and of those that stay, in theirs."""
+        """Return the places of the rows that leave, in a random order, and of those that stay, in their own."""
         generator = np.random.default_rng(derive_seed(self.pass_seed, self.round))
         late = min(self.late, leaving)
         stays = np.zeros(held, bool)
