@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ...registry import (
     IterDataPipe,
-    Node,
     Provenance,
+    Reading,
     Tally,
-    Trail,
     expect_whole,
     functional_datapipe,
     joined_provenance,
+    own,
     provenance_of,
 )
 from ...registry.seeds import derive_seed
@@ -49,7 +49,10 @@ class Rebatcher(IterDataPipe[Any]):
     """
 
     holds_items = False
-    transient = ("_trail", "_joined")
+    row: int = own(0)
+    """The next row of the first batch that is still needed."""
+    _joined: list[Provenance | None] = own(list, saved=False)
+    """Where the parts of the batch come from that was handed out last, if it has several."""
 
     def __init__(self, source: IterDataPipe[Any], n: int, drop_last: bool = False) -> None:
         expect_whole("n", n)
@@ -57,27 +60,8 @@ class Rebatcher(IterDataPipe[Any]):
         self.n = n
         self.drop_last = drop_last
 
-    # A state goes back to before the batch that has the next row, and tells how many of its rows are done with.
-
-    def reset(self) -> None:
-        self._trail: Trail[Any] | None = None
-        self._item = self._row = 0  # where the next row is
-        self._joined: list[Provenance | None] = []  # of the parts of the batch that was handed out last
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        return {"batches": skip, "row": self._row}, [node]
-
-    def get_state(self) -> dict[str, Any]:
-        return {"batches": 0, "row": 0}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._item, self._row = state["batches"], state["row"]
-
     def provenance(self) -> Provenance | None:
-        return joined_provenance(self._joined or [self._of_rows(self._row - self.n, self._row)])
+        return joined_provenance(self._joined or [self._of_rows(self.row - self.n, self.row)])
 
     def _of_rows(self, start: int, end: int) -> Provenance | None:
         """Return the provenance of some rows of the batch that was read last."""
@@ -86,12 +70,12 @@ class Rebatcher(IterDataPipe[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         n = self.n
-        self._trail = Trail(self.source, lambda: self._item)
-        start = self._row
+        items = self.read(self.source)
+        start = self.row
         held: list[Any] = []  # parts of batches, which together have fewer than n rows
         held_from: list[Provenance | None] = []
         rows_held = 0
-        for number, item in islice(enumerate(self._trail), self._item, None):
+        for number, item in items:
             batch = as_batch(item)
             rows = rows_in(batch)
             if held and rows_held + rows - start >= n:
@@ -99,24 +83,25 @@ class Rebatcher(IterDataPipe[Any]):
                 parts = [*held, sliced(batch, start, end)]
                 self._joined = [*held_from, self._of_rows(start, end)]
                 held, held_from, rows_held, start = [], [], 0, end
-                self._item, self._row = number, end
+                self.row = end
+                items.keep_from(number)
                 yield joined(parts)
             if not held:
                 end = rows - (rows - start) % n
-                self._item, self._row, self._joined = number, start, []
+                self.row, self._joined = start, []
+                items.keep_from(number)
                 for piece in pieces(batch, start, end, n):
-                    self._row += n
+                    self.row += n
                     yield piece
                 start = end
             if start < rows:
                 held.append(sliced(batch, start, rows))
                 held_from.append(self._of_rows(start, rows))
                 rows_held += rows - start
-            elif not held:
-                self._item, self._row = number + 1, 0
             start = 0
         if held and not self.drop_last:
-            self._item, self._row, self._joined = self._trail.pulled, 0, held_from
+            self.row, self._joined = 0, held_from
+            items.keep_from(items.pulled)
             yield joined(held)
 
 
@@ -136,152 +121,22 @@ class RowReader(IterDataPipe[dict[str, Any]]):
     [{'id': 0, 'text': 'a'}, {'id': 1, 'text': 'b'}]
     """
 
-    transient = ("_read",)
+    _of_batch: Tally = own(Tally, saved=False)
+    """Counts the rows that were handed out of the batch read last."""
 
     def __init__(self, source: IterDataPipe[Any]) -> None:
         self.source = source
-
-    def reset(self) -> None:
-        self._read = Tally()  # counts the rows of the batch that were handed out
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.outputs_of_each(self._rows_of, self.source)
 
     def _rows_of(self, item: Any) -> Iterator[dict[str, Any]]:
-        self._read = Tally()
-        return self._read.follow(row_dicts(as_batch(item)))
+        self._of_batch = Tally()
+        return self._of_batch.follow(row_dicts(as_batch(item)))
 
     def provenance(self) -> Provenance | None:
-        found, rows = provenance_of(self.source), self._read.items
+        found, rows = provenance_of(self.source), self._of_batch.items
         return None if found is None else found.of_rows(rows - 1, rows)
-
-
-@functional_datapipe("shuffle_rows")
-class RowShuffler(Shuffling[Any]):
-    """Yield the rows of column batches in a random order, in batches as large as those that come in.
-
-    Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half are
-    drawn, uniformly, and handed out; the others stay, and so many are read again. A buffer that holds the whole stream
-    shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length;
-    what comes out is of the same kind, and its size is that of the first batch read for it.
-
-    A state holds no rows, only which ones are in the buffer: on resuming they are read again.
-
-    Raises TypeError for what is no column batch, and ValueError where the batches have not the same columns of the same
-    types.
-
-    >>> import torch
-    >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4, 5])}]
-    >>> dp = IterableWrapper(batches).shuffle_rows(6).set_seed(1)
-    >>> [len(batch["id"]) for batch in dp], sorted(torch.cat([batch["id"] for batch in dp]).tolist())
-    ([3, 3], [0, 1, 2, 3, 4, 5])
-    """
-
-    holds_items = False
-    transient = (*Shuffling.transient, "_trail", "_kept")
-
-    def __init__(self, source: IterDataPipe[Any], buffer_rows: int) -> None:
-        expect_whole("buffer_rows", buffer_rows)
-        self.source = source
-        self.buffer_rows = buffer_rows
-
-    # The buffer is filled and half emptied in rounds. A state tells which rows a round began with, how many batches had
-    # been pulled by then, and how many it has given: filled as before, the buffer has the order that it had.
-
-    def reset(self) -> None:
-        super().reset()
-        self._trail: Trail[Any] | None = None
-        self._round = self._given = self._size = self._pulled = 0
-        self._oldest_item = self._first_row = 0  # the oldest batch with rows in the buffer, and its first row's number
-        self._kept = np.empty(0, np.int64)  # the numbers of the rows that the round began with, in order
-
-    def get_state(self) -> dict[str, Any]:
-        return {
-            **super().get_state(),
-            "round": self._round,
-            "given": self._given,
-            "size": self._size,
-            "skip": 0,
-            "batches": self._pulled - self._oldest_item,
-            "kept": _packed(self._kept - self._first_row),
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._round, self._given, self._size = state["round"], state["given"], state["size"]
-        self._oldest_item = state["skip"]
-        self._pulled = state["skip"] + state["batches"]
-        self._kept = _unpacked(state["kept"])
-
-    def snapshot(self) -> tuple[dict[str, Any], list[Node]]:
-        if self._trail is None:
-            return super().snapshot()
-        node, skip = self._trail.way_back()
-        return {**self.get_state(), "skip": skip}, [node]
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self._enabled:
-            yield from self.source
-            return
-        self._trail = Trail(self.source, lambda: self._oldest_item)
-        numbered = enumerate(self._trail)
-        buffer, firsts, row = self._read_again(numbered)
-        ended = False
-        while not ended:
-            size, held, first_new = self._size, len(self._kept), row
-            for number, item in numbered:
-                batch = as_batch(item)
-                rows = rows_in(batch)
-                if not rows:
-                    continue
-                if row == first_new:
-                    size = rows
-                firsts.append((number, row))
-                buffer.append(batch)
-                row += rows
-                held += rows
-                if held >= self.buffer_rows:
-                    break
-            else:
-                ended = True
-            if not held:
-                return
-            whole, buffer = joined(buffer), []
-            order = np.random.default_rng(derive_seed(self.pass_seed, self._round)).permutation(held)
-            batches = -(-held // size) if ended else max((held - self.buffer_rows // 2) // size, 1)
-            for given in range(self._given, batches):
-                self._given = given + 1
-                yield taken(whole, order[given * size : self._given * size])
-            staying = np.sort(order[batches * size :])
-            if staying.size:
-                buffer = [taken(whole, staying)]
-            numbers = np.concatenate([self._kept, np.arange(first_new, row)])
-            self._begin_round(numbers[staying], size, row, firsts)
-
-    def _read_again(self, numbered: Iterator[tuple[int, Any]]) -> tuple[list[Any], deque[tuple[int, int]], int]:
-        """Return the rows that were kept, the batches that had them, with the first row of each, and the next row."""
-        buffer, firsts, row = [], deque[tuple[int, int]](), 0
-        for number, item in islice(numbered, self._oldest_item, self._pulled):
-            batch = as_batch(item)
-            first, row = row, row + rows_in(batch)
-            firsts.append((number, first))
-            low, high = np.searchsorted(self._kept, (first, row)).tolist()
-            if low < high:
-                buffer.append(taken(batch, self._kept[low:high] - first))
-        if self._kept.size and row <= self._kept[-1]:
-            raise RuntimeError("the source gave fewer rows than when the state was taken")
-        return buffer, firsts, row
-
-    def _begin_round(self, kept: NDArray[np.int64], size: int, row: int, firsts: deque[tuple[int, int]]) -> None:
-        pulled = self._trail.pulled if self._trail is not None else 0
-        oldest = int(kept[0]) if kept.size else row
-        firsts.append((pulled, row))
-        while len(firsts) > 1 and firsts[1][1] <= oldest:
-            firsts.popleft()
-        (self._oldest_item, self._first_row), self._pulled = firsts[0], pulled
-        firsts.pop()
-        self._kept, self._size, self._given = kept, size, 0
-        self._round += 1
 
 
 def _packed(numbers: NDArray[np.int64]) -> str:
@@ -294,3 +149,119 @@ def _packed(numbers: NDArray[np.int64]) -> str:
 def _unpacked(text: str) -> NDArray[np.int64]:
     bits = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
     return np.flatnonzero(np.unpackbits(bits))
+
+
+@functional_datapipe("shuffle_rows")
+class RowShuffler(Shuffling[Any]):
+    """Yield the rows of column batches in a random order, in batches as large as those that come in.
+
+    Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half
+    are drawn and handed out; the others stay, and so many are read again. A row that stayed twice is among the next
+    half, which is drawn uniformly otherwise. A buffer that holds the whole stream shuffles it fully. A column batch
+    is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length; what comes out is of the same
+    kind, and its size is that of the first batch read for it.
+
+    A state holds no rows, only which ones are in the buffer: on resuming they are read again, with what came between,
+    which is up to one and a half times `buffer_rows`.
+
+    Raises TypeError for what is no column batch, and ValueError where the batches have not the same columns of the same
+    types.
+
+    >>> import torch
+    >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4, 5])}]
+    >>> dp = IterableWrapper(batches).shuffle_rows(6).set_seed(1)
+    >>> [len(batch["id"]) for batch in dp], sorted(torch.cat([batch["id"] for batch in dp]).tolist())
+    ([3, 3], [0, 1, 2, 3, 4, 5])
+    """
+
+    # The buffer is filled and half emptied in rounds. A state tells which rows a round began with and how many batches
+    # it has given: filled as before, the buffer has the order that it had. All that was read since the oldest of these
+    # rows is read again. Some rows would stay for ten rounds and more, were they not sent on with the third.
+
+    holds_items = False
+    round: int = own(0)
+    """How many rounds are over."""
+    given: int = own(0)
+    """How many batches this one has given."""
+    size: int = own(0)
+    """How many rows the batches of the last round had."""
+    batches: int = own(0)
+    """How many batches of the source, from the oldest with a row in the buffer on, had been pulled when it began."""
+    kept: NDArray[np.int64] = own(lambda: np.empty(0, np.int64), save=_packed)
+    """The numbers of the rows that it began with, in order, counted from the first one of these batches on."""
+    late: int = own(0)
+    """How many of these, the first ones, have been there for two rounds."""
+
+    def __init__(self, source: IterDataPipe[Any], buffer_rows: int) -> None:
+        expect_whole("buffer_rows", buffer_rows)
+        self.source = source
+        self.buffer_rows = buffer_rows
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._enabled:
+            yield from self.source
+            return
+        items = self.read(self.source)
+        buffer, sizes = self._read_again(items)
+        ended = False
+        while not ended:
+            size, held, first_new = self.size, len(self.kept), sum(sizes)
+            for _, item in items:
+                batch = as_batch(item)
+                rows = rows_in(batch)
+                sizes.append(rows)
+                if rows:
+                    size = rows if held == len(self.kept) else size
+                    buffer.append(batch)
+                    held += rows
+                if held >= self.buffer_rows:
+                    break
+            else:
+                ended = True
+            items.keep_from(items.pulled - len(sizes))
+            if not held:
+                return
+            whole, buffer = joined(buffer), []
+            batches = -(-held // size) if ended else max((held - self.buffer_rows // 2) // size, 1)
+            order, staying = self._drawn(held, batches * size)
+            for given in range(self.given, batches):
+                self.given = given + 1
+                if self.given == batches:
+                    numbers = np.concatenate([self.kept, np.arange(first_new, sum(sizes))])
+                    self._begin_round(numbers[staying], size, sizes, first_new)
+                    items.keep_from(items.pulled - len(sizes))
+                yield taken(whole, order[given * size : (given + 1) * size])
+            if staying.size:
+                buffer = [taken(whole, staying)]
+
+    def _read_again(self, items: Reading[Any]) -> tuple[list[Any], deque[int]]:
+        """Return the rows that were kept, and how many rows the batches have that were pulled since the oldest."""
+        if isinstance(self.kept, str):
+            self.kept = _unpacked(self.kept)
+        buffer, sizes, row = list[Any](), deque[int](), 0
+        for _, item in islice(items, self.batches):
+            batch = as_batch(item)
+            first, row = row, row + rows_in(batch)
+            sizes.append(row - first)
+            low, high = np.searchsorted(self.kept, (first, row)).tolist()
+            if low < high:
+                buffer.append(taken(batch, self.kept[low:high] - first))
+        if self.kept.size and row <= self.kept[-1]:
+            raise RuntimeError("the source gave fewer rows than when the state was taken")
+        return buffer, sizes
+
+    def _drawn(self, held: int, leaving: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the places of the rows that leave, in a random order, and of those that stay, in their own."""
+        generator = np.random.default_rng(derive_seed(self.pass_seed, self.round))
+        late = min(self.late, leaving)
+        stays = np.zeros(held, bool)
+        stays[late + generator.choice(held - late, max(held - leaving, 0), replace=False, shuffle=False)] = True
+        return generator.permutation(np.flatnonzero(~stays)), np.flatnonzero(stays)
+
+    def _begin_round(self, kept: NDArray[np.int64], size: int, sizes: deque[int], first_new: int) -> None:
+        late = int(np.searchsorted(kept, first_new))
+        oldest, dropped = kept[0] if kept.size else sum(sizes), 0
+        while sizes and dropped + sizes[0] <= oldest:
+            dropped += sizes.popleft()
+        self.kept, self.late, self.size, self.batches = kept - dropped, late, size, len(sizes)
+        self.round, self.given = self.round + 1, 0
