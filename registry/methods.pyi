@@ -2519,12 +2519,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def shuffle_rows(self, buffer_rows: int) -> penstock.pipes.iter.rebatch.RowShuffler:
         """Yield the rows of column batches in a random order, in batches as large as those that come in.
 
-        Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half are
-        drawn, uniformly, and handed out; the others stay, and so many are read again. A buffer that holds the whole stream
-        shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length;
-        what comes out is of the same kind, and its size is that of the first batch read for it.
+        Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half
+        are drawn and handed out; the others stay, and so many are read again. A row that stayed twice is among the next
+        half, which is drawn uniformly otherwise. A buffer that holds the whole stream shuffles it fully. A column batch
+        is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length; what comes out is of the same
+        kind, and its size is that of the first batch read for it.
 
-        A state holds no rows, only which ones are in the buffer: on resuming they are read again.
+        A state holds no rows, only which ones are in the buffer: on resuming they are read again, with what came between,
+        which is up to one and a half times `buffer_rows`.
 
         Raises TypeError for what is no column batch, and ValueError where the batches have not the same columns of the same
         types.

@@ -255,7 +255,22 @@ def test_resuming_shuffle_rows_reads_again_from_the_oldest_row_held_and_not_from
     resumed = make()
     resumed.load_state_dict(state)
     assert len(list(resumed)) == 20
-    assert read[0] > 250
+    assert len([number for number in read if number < 385]) <= 15  # 385 were pulled, and a buffer and a half is 15
+
+
+def test_no_row_is_held_through_more_than_two_rounds_and_all_mix_with_those_of_the_next() -> None:
+    dp = source([10] * 4000).shuffle_rows(1000).set_seed(2)
+    order = np.array([*chain(*map(ids, dp))])
+    assert sorted(order) == [*range(40_000)]
+    places = np.empty(40_000, np.int64)
+    places[order] = np.arange(40_000)
+    entered = np.maximum(np.arange(40_000) - 500, 0) // 500  # half a buffer leaves in each round, and is filled again
+    rounds = (places // 500 - entered)[1000:39_000]
+    shares = np.bincount(rounds, minlength=3) / len(rounds)
+    assert len(shares) == 3
+    assert (shares > 0.2).all()
+    early = places[1000:39_000].reshape(-1, 500)[:, :10].ravel() % 500
+    assert abs(early.mean() - 250) < 30  # the late rows are no nearer to the front
 
 
 def test_a_source_that_has_become_shorter_is_an_error() -> None:
