@@ -55,5 +55,5 @@ class CacheTimeout(Adapter):
     def __call__(self, datapipe: Any) -> Any:
         for pipe in walk(datapipe):
             if isinstance(pipe, IterDataPipe) and isinstance(pipe, operators["iter.end_caching"].cls):
-                vars(pipe)["timeout"] = self.timeout
+                pipe.__dict__["timeout"] = self.timeout
         return datapipe

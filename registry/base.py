@@ -380,12 +380,12 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def _begin_part(self, link: Link, node: Node | None) -> None:
         """Learn of which pass the passes to come are part, and from where the next one is to begin."""
-        vars(self)["_link"], self._handed_down = link, node
+        self.__dict__["_link"], self._handed_down = link, node
 
     def _forget_passes(self) -> None:
         """Called before a state of the chain is loaded: no pass is under way any more."""
         self._pass = self._handed_down = None
-        vars(self).pop("_link", None)
+        self.__dict__.pop("_link", None)
 
     def _is_to_go_on_from(self, node: Node) -> None:
         """Called when a state is loaded that has a node of this pipe, which may come to use it or not."""

@@ -40,7 +40,7 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     >>> sources_of(numbers.zip(letters)) == [numbers, letters]
     True
     """
-    items = getattr(type(pipe), "_no_sources", None) or getattr(type(pipe), "payload", ())
+    items: Any = getattr(type(pipe), "_no_sources", None) or getattr(type(pipe), "payload", ())
     found: list[DataPipe] = []
     for name, value in vars(pipe).copy().items():  # copied at one go: another thread may be reading the pipe
         if _roles.get(type(value), True) and name not in items:

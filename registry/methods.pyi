@@ -905,8 +905,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `list_files_by_fsspec` lists one folder of S3, or of another store.
 
         Raises ValueError for a URL that is not of S3, FileNotFoundError for a bucket that there is not, and PermissionError
-        for one that may not be read, or where there are no credentials. Resuming goes by the last key of a page, and so
-        needs the same objects after that.
+        for one that may not be read, or where there are no credentials. Resuming goes by the key of the last object handed
+        out, and so needs the same objects after that.
 
         >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
         >>> len(shards)

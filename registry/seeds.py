@@ -31,7 +31,7 @@ class Path(NamedTuple):
     """What tells the passes apart of which several are part of that one; 0 for the first."""
 
     def next(self, reader: int, times: int) -> Path:
-        """Return the path of a pass that a reader, so many steps before the chain's end, begins after `times` others."""
+        """Return the path of a pass that a reader, so many steps from the end, begins after `times` others."""
         return self._replace(again=derive_seed(self.again, reader, times)) if times else self
 
 

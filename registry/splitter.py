@@ -362,7 +362,7 @@ class Branch(IterDataPipe[T]):
         self._prepare()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        self.__dict__.update(state)
         if "number" in state:  # as in every copy, but not where torch only looks for the pipes
             self._prepare()
 

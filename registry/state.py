@@ -363,7 +363,8 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
         return {}
     held, items = vars(pipe), getattr(type(pipe), "payload", ())
     found = {}
-    for name in _parameters(type(pipe)):
+    cls: Any = type(pipe)
+    for name in _parameters(cls):
         value = held[name] if name in held else held.get(f"_{name}")
         if type(value) in (int, bool) or (type(value) is float and math.isfinite(value)):
             found[name] = value

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, Reading, expect_whole, functional_datapipe, walk
+from ...registry import IterDataPipe, MapDataPipe, expect_whole, functional_datapipe, walk
 from ...registry.graph import is_one_of_several
 from ..threads import PATIENCE, join
 
@@ -54,9 +54,9 @@ class Prefetcher(IterDataPipe[T]):
 
 
 class ReadingThread:
-    """A thread that reads the numbered items of a source into a buffer with room for so many."""
+    """A thread that reads items, which can be closed, into a buffer with room for so many."""
 
-    def __init__(self, items: Reading[Any], source: IterDataPipe[Any], room: int) -> None:
+    def __init__(self, items: Any, source: IterDataPipe[Any], room: int) -> None:
         self._items = items
         self._source = source
         self._room = threading.Semaphore(room)
@@ -67,7 +67,7 @@ class ReadingThread:
         atexit.register(self.stop)  # a thread in the middle of torch's code when the interpreter ends may abort it
         self._thread.start()
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         while (item := self._buffer.get()) is not _END:
             self._room.release()
             yield item

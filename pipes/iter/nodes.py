@@ -144,7 +144,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = memo[id(self)] = type(self).__new__(type(self))
         try:
-            vars(copied).update(copy.deepcopy(self.__getstate__(), memo))
+            copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
         except Exception as error:
             error.add_note(
                 f"penstock: the node of {step(self)} cannot be copied, as loaders and workers need it; a generator, an "

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from ...registry import (
     Guard,
@@ -239,7 +239,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     """
 
     gives = "same"
-    transient = ("_processes",)
+    transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
 
     def __init__(
