@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from ...registry import (
     Guard,
@@ -236,7 +236,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
-    transient = ("_processes",)
+    transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
 
     def __init__(

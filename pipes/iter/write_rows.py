@@ -197,7 +197,7 @@ def _unpacked(text: str) -> pa.Schema:
 class TableWriter(RowWriter["pa.Table"]):
     """The base of the writers that write tables of Arrow."""
 
-    known: pa.Schema | None = own(None, save=_packed)
+    known: Any = own(None, save=_packed)
 
     def _shards(self) -> Generator[Iterator[pa.Table], None, None]:
         if isinstance(self.known, str):
