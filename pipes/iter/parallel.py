@@ -166,8 +166,6 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
-    gives = "same"
-
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -238,7 +236,6 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
-    gives = "same"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
 
