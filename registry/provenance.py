@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 from .graph import sources_first
@@ -85,8 +85,8 @@ def joined_provenance(parts: Iterable[Provenance | None]) -> Provenance | None:
     return Provenance((*places,), in_order)
 
 
-_answers: dict[int, dict[int, Provenance | None]] = {}
-"""For each thread that asks no pipe twice, by its number: what was answered, by the ids of the pipes."""
+_answers: dict[int, dict[int, Provenance | Exception | None]] = {}
+"""For each thread that asks no pipe twice, by its number: what was answered, or raised, by the ids of the pipes."""
 
 
 @contextmanager
@@ -114,9 +114,14 @@ def provenance_of(pipe: Any) -> Provenance | None:
                 return provenance_of(pipe)
     for part in sources_first(pipe, stop=lambda part: id(part) in answers):
         if id(part) not in answers:
-            with suppress(Exception):  # it will be raised where a pipe asks for it that reads from this one
+            try:
                 answers[id(part)] = _answer_of(part)
-    return answers[id(pipe)] if id(pipe) in answers else _answer_of(pipe)
+            except Exception as error:
+                answers[id(part)] = error
+    answer = answers[id(pipe)]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _answer_of(pipe: Any) -> Provenance | None:

@@ -135,6 +135,7 @@ class Trail:
     def __init__(self, source: Any, node: Node | None, start: int) -> None:
         self.source = source
         self.needed: int | Callable[[], int | None] | None = None
+        self._start = start
         self.holds = False
         self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
@@ -152,7 +153,7 @@ class Trail:
     def oldest(self) -> int:
         """The number of the oldest item that is needed."""
         if not callable(self.needed):
-            return self.needed or 0
+            return self._start if self.needed is None else self.needed
         oldest = self.needed()
         return self.pulled if oldest is None else oldest
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, close, expect_whole, functional_datapipe, walk
+from ...registry import IterDataPipe, MapDataPipe, expect_whole, functional_datapipe, walk
 from ...registry.graph import is_one_of_several
 from ..threads import PATIENCE, join
 
@@ -30,6 +30,8 @@ class Prefetcher(IterDataPipe[T]):
     [0, 1, 2, 3]
     """
 
+    gives = "same"
+    keeps_schema = True
     holds_items = False
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
@@ -51,10 +53,10 @@ class Prefetcher(IterDataPipe[T]):
         return len(self.source)
 
 
-class ReadingThread(Generic[T]):
-    """A thread that reads items, which come from a source, into a buffer with room for so many."""
+class ReadingThread:
+    """A thread that reads items, which can be closed, into a buffer with room for so many."""
 
-    def __init__(self, items: Iterable[T], source: IterDataPipe[Any], room: int) -> None:
+    def __init__(self, items: Any, source: IterDataPipe[Any], room: int) -> None:
         self._items = items
         self._source = source
         self._room = threading.Semaphore(room)
@@ -65,7 +67,7 @@ class ReadingThread(Generic[T]):
         atexit.register(self.stop)  # a thread in the middle of torch's code when the interpreter ends may abort it
         self._thread.start()
 
-    def __iter__(self) -> Iterator[T]:
+    def __iter__(self) -> Iterator[Any]:
         while (item := self._buffer.get()) is not _END:
             self._room.release()
             yield item
@@ -99,5 +101,5 @@ class ReadingThread(Generic[T]):
         except BaseException as error:  # raised again where the items are read
             self._error = error
         finally:
-            close(self._items)
+            self._items.close()
             self._buffer.put(_END)

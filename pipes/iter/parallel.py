@@ -166,6 +166,8 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    gives = "same"
+
     def __init__(
         self,
         source: IterDataPipe[Any],
@@ -236,6 +238,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    gives = "same"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
 

@@ -12,7 +12,7 @@ from torch.utils.data.graph import traverse_dps as torch_traverse
 
 import penstock as ps
 from penstock.registry import sources_of, walk
-from penstock.registry.graph import find_dps, list_dps, remove_dp, replace_dp, traverse_dps
+from penstock.registry.graph import _roles, find_dps, list_dps, remove_dp, replace_dp, traverse_dps
 
 
 class Holding(ps.IterDataPipe):
@@ -55,6 +55,34 @@ def test_sources_are_found_in_attributes_and_their_containers(held: Any, sources
 
 def test_what_holds_items_is_not_searched() -> None:
     assert sources_of(Holding(a, items=[b])) == [a]
+
+
+class StandsFor:
+    """Says that it is of the class of another object, as proxies do."""
+
+    def __init__(self, other: Any) -> None:
+        self.other = other
+
+    @property
+    def __class__(self) -> Any:
+        return type(self.other)
+
+    def __iter__(self) -> Any:
+        return iter(self.other)
+
+
+def test_what_stands_for_an_object_is_taken_for_it_each_for_its_own() -> None:
+    proxies = [StandsFor(3), StandsFor(a), StandsFor([b]), StandsFor("ab")]
+    for _ in range(2):
+        assert [len(sources_of(Holding(proxy))) for proxy in proxies] == [0, 1, 1, 0]
+    assert sources_of(Holding(proxies[2])) == [b]
+
+
+def test_types_that_come_and_go_are_not_kept_for_ever() -> None:
+    for number in range(1500):
+        kind = type(f"Tuple{number}", (tuple,), {})
+        assert sources_of(Holding(kind([a, number]))) == [a]
+    assert len(_roles) <= 1000
 
 
 class Untouchable:
