@@ -15,6 +15,7 @@ from .errors import Guard
 from .functional import bases, find_method
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
+from .lengths import asked_in_turn
 from .notes import describe_item, say_where
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
@@ -45,6 +46,10 @@ else:
 
     class MapMethods(Generic[T_co]):
         """What type checkers know of the methods that operators enter."""
+
+
+_OF_THE_BASE = ("_pass", "_handed_down", "_link")
+"""Attributes that the base keeps of a pass."""
 
 
 class _Construction(type):
@@ -78,8 +83,10 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
+        if isinstance(length := vars(cls).get("__len__"), FunctionType):
+            cls.__len__ = asked_in_turn(length)
         cls._own = owned_by(cls)
-        cls._no_sources = {*cls._own, *cls.payload}
+        cls._no_sources = {*cls._own, *cls.payload, *cls.transient, *_OF_THE_BASE}
         return cls
 
 
@@ -159,7 +166,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
-        left_behind = {"_pass", "_handed_down", "_link", *self.transient, *getattr(type(self), "_own", ())}
+        left_behind = {*_OF_THE_BASE, *self.transient, *getattr(type(self), "_own", ())}
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
     def take(self, n: int) -> list[T_co]:

@@ -40,16 +40,18 @@ _STEPS_AT_A_TIME = 100
 """Steps of a chain for which there is room on the stack at once."""
 _FRAMES_OF_A_STEP = 4
 """More than a step has on the stack when the next item is asked for, through all steps."""
+_MOST_STEPS = 6000
+"""More would overflow the stack of C, of which each takes about 1 KB of 8 MB, and end the process."""
 
 
 def _let_steps_nest(depth: int) -> None:
-    """Let Python admit a chain of that many steps and some more, whose iterators call each other.
-
-    They are few frames of Python's each, mostly of C's, and take about 1 KB of the stack.
-    """
-    frames = 1000 + _FRAMES_OF_A_STEP * (depth + _STEPS_AT_A_TIME)
-    if sys.getrecursionlimit() < frames:
-        sys.setrecursionlimit(frames)
+    """Let Python admit some more steps of a long chain, whose iterators call each other."""
+    frame, frames = sys._getframe().f_back, 1
+    while frame is not None:
+        frame, frames = frame.f_back, frames + 1
+    wanted = frames + _FRAMES_OF_A_STEP * _STEPS_AT_A_TIME + 1000
+    if depth <= _MOST_STEPS and sys.getrecursionlimit() < wanted:
+        sys.setrecursionlimit(wanted)
 
 
 class Replaced(BaseException):
