@@ -307,7 +307,10 @@ class Pass:
     # Ending
 
     def freeze(self) -> None:
-        """Keep only what is to be known of where the pass stands: it is given up, or has ended."""
+        """Keep only what is to be known of where the pass stands: it is given up, or has ended.
+
+        What was given to `keep_from` may know the operator, which would live as long as its pass.
+        """
         for trail in self._trails.values():
             if trail.needed is not None:
                 trail.needed = trail.oldest
@@ -396,6 +399,7 @@ def _deliver(
         if own is not None:
             pipe.at_end()
         current.ended = True
+        current.freeze()
     except Replaced:
         close(own)
         current.let_go()
