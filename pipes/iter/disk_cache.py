@@ -25,7 +25,7 @@ _LIST = ".torchdata_list"
 class _Fed:
     """What is read from a pipe that is given its items, one by one, by the operator that ends the chain behind it."""
 
-    _fed: tuple[Any, ...] | None = None
+    _fed: tuple[Any, ...] | None = own(None, saved=False)
     _pass: Pass | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -61,8 +61,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     """
 
     # The source is read by the operator that ends the chain, and counts as a source of that one: see there.
-    payload = ("source", "_fed")
-    transient = ("_fed",)
+    payload = ("source",)
 
     def __init__(
         self,
