@@ -66,10 +66,10 @@ class Own:
 
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
-        default = self.fresh()
-        if isinstance(default, Tally):
-            return type(value) is int and 0 <= value < _MOST
-        return self._save is not None or default is None or type(value) is type(default)
+        example = self.save(self.fresh())
+        if type(example) is int:
+            return type(value) is int and 0 <= value < (_MOST if self.default is Tally else 2**64)
+        return example is None or type(value) is type(example)
 
 
 def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None = None) -> Any:

@@ -110,10 +110,6 @@ class Pace:
         self._step = self._items_in(self._rest, started - self._since)
         self._items, self._since = 0, now
 
-    def end(self) -> None:
-        """Learn that no more are taken, and leave the others their share."""
-        _taking_snapshots.discard(self)
-
     def _look_at_the_clock(self) -> None:
         rested = time.perf_counter() - self._since
         if rested < self._rest:
@@ -175,7 +171,7 @@ class Trail:
                     self._take_snapshot(started)
                     self._pace.taken(started)
         finally:
-            self._pace.end()
+            self._pace = None  # it leaves the others its share
 
     def way_back(self) -> tuple[Node | None, list[int]]:
         """Return a state of the source, its number and that of the oldest item needed, and how far it was pulled."""

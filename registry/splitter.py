@@ -210,9 +210,9 @@ class Splitter(IterDataPipe[Any]):
 
     def _stands(self, waiting: Waiting) -> Node | None:
         current = self._pass
-        if current is None or not current.begun or current.error is not None:
+        if current is None or not current.begun:
             return super()._stands(waiting)
-        return current.now(self, waiting)  # even at its end, since items may wait
+        return current.now(self, waiting)  # even at its end, or after an error, since items may wait
 
     def _oldest(self) -> int:
         generation = self._live()
@@ -390,11 +390,8 @@ class Branch(IterDataPipe[T]):
         except GeneratorExit:
             # Where it stood stays known, though nothing waits for it any more.
             if not generation.over:
-                try:
+                try:  # noqa: SIM105 - what it would take is lost, too
                     self._left = self._now(generation, queue, [capture(source)])
-                except RuntimeError as error:  # of the pass over the source
-                    if self._pass is not None:
-                        self._pass.error = repr(error)
                 except TypeError:
                     pass  # the interpreter is about to end, and has lost half of itself
             raise

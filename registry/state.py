@@ -34,6 +34,7 @@ from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
 from .seeds import Path, Seeded
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 if TYPE_CHECKING:
     from .base import IterDataPipe
@@ -370,7 +371,9 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
             found[name] = value
         elif type(value) is str:
             found[name] = _without_secrets(value)
-        elif name in items and isinstance(value, Sized):
+        elif (
+            name in items and isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe))
+        ):
             found[f"len({name})"] = len(value)
     return found
 

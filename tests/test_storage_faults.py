@@ -297,6 +297,7 @@ def test_a_pass_over_columns_that_is_given_up_while_the_server_is_silent_ends(
     s3_server: S3Server, fault_proxy: FaultProxy
 ) -> None:
     names = ["answers.parquet", "silent.parquet"]
+    (s3_server.root / BUCKET).mkdir(parents=True, exist_ok=True)
     for name in names:
         pq.write_table(pa.table({"id": range(10)}), s3_server.root / BUCKET / name)
     fault_proxy.play(Fault("stall", match=f"GET /{BUCKET}/{names[1]}", at=None))

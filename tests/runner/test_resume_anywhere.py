@@ -62,7 +62,7 @@ def leg(case: WorkerCase, number: int, saved: str | None) -> DataLoader2[Any]:
         always_due if case.always_due else None,
     )
     if saved is not None:
-        loader.load_state_dict(from_json(saved))
+        loader.load_state_dict(from_json(saved), strict=False)  # what it writes is elsewhere
     return loader
 
 
@@ -145,7 +145,7 @@ def test_a_program_that_was_killed_goes_on_exactly_with_other_workers(number: in
     records = killed_at(spec, before[0], shards, before[1], seed, items)
     epoch, _, state = records[-1]
     with loader_of(spec, after, None, 1, seed=99) as resumed:
-        resumed.load_state_dict(from_json(state))
+        resumed.load_state_dict(from_json(state), strict=False)
         begun = [item for number, item, _ in records if number == epoch]
         whole_epoch = [*begun, *map(text, resumed)]
         assert (sorted(whole_epoch) if is_unordered(spec) else whole_epoch) == epochs[epoch], spec
