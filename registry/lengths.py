@@ -56,7 +56,7 @@ def _ask_sources_of(pipe: Any) -> None:
         for part in sources_first(pipe)[:-1]:
             if id(part) not in known and hasattr(type(part), "__len__"):
                 try:
-                    known[id(part)] = len(part)  # type: ignore[arg-type]
+                    known[id(part)] = len(part)
                 except Exception as error:
                     known[id(part)] = error
     finally:
