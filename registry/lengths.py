@@ -31,22 +31,26 @@ def asked_in_turn(length: Callable[[Any], int]) -> Callable[[Any], int]:
 
     @functools.wraps(length)
     def __len__(self: Any) -> int:  # noqa: N807
-        if _asked.known is not None and id(self) in _asked.known:
-            found = _asked.known[id(self)]
-            if isinstance(found, Exception):
-                raise found
-            return found
-        if _asked.depth >= _DEEP:
-            _ask_sources_of(self)
-        _asked.depth += 1
-        try:
-            return length(self)
-        finally:
-            _asked.depth -= 1
-            if not _asked.depth:
-                _asked.known = None
+        return _length_of(self, length)  # all else stays here, where the function travels with a class of a user's
 
     return __len__
+
+
+def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
+    if _asked.known is not None and id(pipe) in _asked.known:
+        found = _asked.known[id(pipe)]
+        if isinstance(found, Exception):
+            raise found
+        return found
+    if _asked.depth >= _DEEP:
+        _ask_sources_of(pipe)
+    _asked.depth += 1
+    try:
+        return length(pipe)
+    finally:
+        _asked.depth -= 1
+        if not _asked.depth:
+            _asked.known = None
 
 
 def _ask_sources_of(pipe: Any) -> None:

@@ -247,7 +247,7 @@ class ShowsNothing(Passing):
 
 class ShowsItsAddress(Passing):
     def __repr__(self) -> str:
-        return f"{self.source!r}.{object.__repr__(self)}"
+        return f"{self.source!r}.<ShowsItsAddress object at 0x7f0123456789>"  # of one place, as no other law is broken
 
 
 class LeavesAFileOpen(Passing):

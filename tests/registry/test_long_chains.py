@@ -123,9 +123,9 @@ def test_seeds_are_given_and_what_was_skipped_is_told() -> None:
     shuffled = numbers().shuffle()
     dp = maps(shuffled.sharding_filter()).map(abs, on_error="skip").shuffle()
     seed_graph(dp, 1)
-    seeds = shuffled.upcoming_pass_seed(), dp.upcoming_pass_seed()
+    seeds = shuffled.random_state()["seed"], dp.random_state()["seed"]
     set_graph_random_seed(dp, SeedGenerator(2))
-    assert seeds != (shuffled.upcoming_pass_seed(), dp.upcoming_pass_seed())
+    assert seeds != (shuffled.random_state()["seed"], dp.random_state()["seed"])
     assert dp.stats() == {"map": {"skipped": 0, "retried": 0, "last_errors": []}}
 
 
