@@ -247,7 +247,7 @@ class ShowsNothing(Passing):
 
 class ShowsItsAddress(Passing):
     def __repr__(self) -> str:
-        return f"{self.source!r}.<ShowsItsAddress object at 0x7f0123456789>"  # of one place, as no other law is broken
+        return f"{self.source!r}.<ShowsItsAddress object at 0x7f0123456789>"
 
 
 class LeavesAFileOpen(Passing):
@@ -367,7 +367,7 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: SwallowsErrorsByIndex(sequence()), ["source_errors_pass_through"]),
     (lambda: NotesAgain(items()), ["errors_are_noted_once"]),
     (lambda: ShowsNothing(items()), ["repr_shows_the_chain"]),
-    (lambda: ShowsItsAddress(items()), ["repr_shows_the_chain", "method_and_constructor_agree"]),
+    (lambda: ShowsItsAddress(items()), ["repr_shows_the_chain"]),
     (lambda: LeavesAFileOpen(items()), ["no_resource_warning"]),
     (lambda: HidesAnItem(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
     (lambda: StateIsNoPlainData(items()), ["resumed_after_every_item", "resumed_again_and_again"]),
