@@ -21,7 +21,7 @@ from .graph import DataPipe, sources_of, walk
 from .notes import local_of, place_of, say_where, shorten_traceback
 from .own import Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, can_capture, capture
-from .seeds import FIRST_PASS, Path, Seeded, seed_of_others
+from .seeds import FIRST_PASS, Path, Seeded, seed_other
 from .torch_pipes import TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -102,7 +102,6 @@ class Pass:
         self._readings: list[Generator[Any, None, None]] = []
         self._to_read: dict[int, tuple[Node | None, list[int]]] = {}
         """From where sources are to be read, of which the state tells."""
-        self._exact = False
         self._tally: Tally | None = None
         self._pace: Pace | None = None
         self._mark: Node = {}
@@ -128,8 +127,7 @@ class Pass:
         self._sources = sources_of(pipe)
         if self._sources:
             self._tell_sources(node)
-        self._exact = not pipe.holds_items and all(map(can_capture, self._sources))
-        if self._exact:
+        if not pipe.holds_items and all(map(can_capture, self._sources)):
             own = _own_iterator(pipe, iterate)
             return own, own
         self._pace, self._tally = Pace(), Tally()
@@ -157,6 +155,8 @@ class Pass:
             held[name] = attribute.fresh()
         if isinstance(pipe, Seeded):
             pipe.begin_random_pass(self.path)
+        elif "_seed_of_chain" in held:
+            seed_other(pipe, self.path)
         pipe.reset()
         own = node.get("own")
         if own:
@@ -340,7 +340,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
         if is_ours(part):
             part._begin_part(Link(link.reader, link.path, link.depth, link.begun), None)
         elif hasattr(type(part), "set_seed"):
-            part.set_seed(next(seeds, None) or seed_of_others(part, link.next_path()))
+            seed_other(part, link.next_path(), next(seeds, None))
     if node and "state" in node:
         source.load_state_dict(node["state"])
 

@@ -17,7 +17,7 @@ import torch
 from .graph import DataPipe, walk
 from .own import own
 
-__all__ = ["FIRST_PASS", "Path", "Seeded", "derive_seed", "seed_graph", "seed_of_others", "uniform_draws"]
+__all__ = ["FIRST_PASS", "Path", "Seeded", "derive_seed", "seed_graph", "seed_of_user", "seed_other", "uniform_draws"]
 
 _BLOCK = 1024
 
@@ -141,14 +141,27 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
                 vars(step)["_seed_of_chain"] = own_seed
 
 
-def seed_of_others(pipe: Any, path: Path) -> int:
-    """Return the seed of a new pass over a pipe of another library, which keeps a seed for one pass only."""
-    given, of_chain = vars(pipe).get("_seed"), vars(pipe).get("_seed_of_chain")
-    if given is not None and given != of_chain:
-        return int(given)  # its user has set it
-    if of_chain is None:
-        of_chain = vars(pipe)["_seed_of_chain"] = _drawn_seed()
-    return derive_seed(of_chain, *path)
+def seed_other(pipe: Any, path: Path, seed: int | None = None) -> None:
+    """Give a pipe that has `set_seed`, and is not `Seeded`, the seed of a new pass: that of the path, or a given one.
+
+    Such pipes know nothing of paths. What their users have set is left alone.
+    """
+    held = vars(pipe)
+    if seed is None:
+        if seed_of_user(pipe) is not None:
+            return
+        if held.get("_seed_of_chain") is None:
+            held["_seed_of_chain"] = _drawn_seed()
+        seed = derive_seed(held["_seed_of_chain"], *path)
+    held["_seed_of_pass"] = seed
+    pipe.set_seed(seed)
+
+
+def seed_of_user(pipe: Any) -> int | None:
+    """Return the seed of a pipe that has `set_seed`, and is not `Seeded`, if its user has set one."""
+    held = vars(pipe)
+    seed: int | None = held.get("_seed")  # where torch's pipes keep theirs
+    return None if seed in (held.get("_seed_of_chain"), held.get("_seed_of_pass")) else seed
 
 
 def seeds_of(pipe: DataPipe) -> list[int]:

@@ -33,7 +33,7 @@ from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
-from .seeds import Path, Seeded
+from .seeds import Path, Seeded, seed_of_user
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _random_parts(pipe: Any) -> Iterator[Any]:
 def _random_state(pipe: Any) -> dict[str, Any]:
     if isinstance(pipe, Seeded):
         return pipe.random_state()
-    return {"seed": vars(pipe).get("_seed"), "of_chain": vars(pipe).get("_seed_of_chain")}
+    return {"seed": seed_of_user(pipe), "of_chain": vars(pipe).get("_seed_of_chain")}
 
 
 def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:

@@ -55,8 +55,6 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
     format_options: Mapping[str, Any] = {}
     """How they are to be read, where the format has options; a subclass that has some sets them."""
 
-    payload = (*ReadsParts.payload, "_footers")
-
     _expression: pc.Expression | None = own(None, saved=False)
     _target: pa.Schema | None = own(None, saved=False)
     _seen: tuple[str, pa.Schema] | None = own(None, saved=False)

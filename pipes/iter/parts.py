@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, own, say_where
 from ..column_files import ColumnFile
@@ -24,7 +24,6 @@ class ReadsParts(IterDataPipe[R]):
     """
 
     holds_items = False
-    payload: ClassVar[tuple[str, ...]] = ("_open_files",)
     source: IterDataPipe[Any]
     read_ahead: int
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from long_chains import STEPS, branched, maps, mixed
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
@@ -29,33 +30,13 @@ from penstock.registry.iteration import Pass
 from penstock.registry.notes import place_of
 from penstock.runner.seeds import SeedGenerator, set_graph_random_seed
 
-STEPS = 5000
-
 pytestmark = pytest.mark.timeout(30)  # on a busy machine; each takes less than a second
-
-
-def maps(dp: Any, steps: int = STEPS) -> Any:
-    for _ in range(steps):
-        dp = dp.map(abs)
-    return dp
-
-
-def mixed(dp: Any, steps: int = STEPS) -> Any:
-    for _ in range(steps // 4):
-        dp = dp.map(abs).filter(bool).batch(1).unbatch()
-    return dp
 
 
 def torchs(dp: Any, steps: int = STEPS) -> Any:
     """Torch's own pipes in the middle of ours."""
     theirs = maps(TorchIterableWrapper(dp), steps)
     return theirs.enumerate()
-
-
-def branched(dp: Any, steps: int = STEPS) -> Any:
-    """Two branches of a long chain, each long."""
-    one, other = maps(dp, steps // 3).fork(2)
-    return maps(one, steps // 3).zip(maps(other, steps // 3))
 
 
 CHAINS = pytest.mark.parametrize("lengthen", [maps, mixed, torchs, branched])

@@ -10,46 +10,15 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from long_chains import STEPS, branched, maps, mixed, numbers
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
 
-STEPS = 5000
-
 pytestmark = pytest.mark.timeout(60)  # on a busy machine; each takes a few seconds at most
 
 
-def maps(dp: Any, steps: int = STEPS) -> Any:
-    for _ in range(steps):
-        dp = dp.map(abs)
-    return dp
-
-
-def mixed(dp: Any, steps: int = STEPS) -> Any:
-    for _ in range(steps // 4):
-        dp = dp.map(abs).filter(is_any).batch(1).unbatch()
-    return dp
-
-
-def branched(dp: Any, steps: int = STEPS) -> Any:
-    """Two branches of a long chain, each long."""
-    one, other = maps(dp, steps // 3).fork(2)
-    return maps(one, steps // 3).zip(maps(other, steps // 3)).map(first)
-
-
 CHAINS = pytest.mark.parametrize("lengthen", [maps, mixed, branched])
-
-
-def is_any(item: Any) -> bool:
-    return True
-
-
-def first(items: Any) -> Any:
-    return items[0]
-
-
-def numbers(n: int = 6) -> Any:
-    return ps.iter.IterableWrapper(range(n))
 
 
 # Reading

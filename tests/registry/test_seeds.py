@@ -118,3 +118,44 @@ def test_pipes_of_torch_are_seeded_too() -> None:
         return list(dp)
 
     assert shuffled(1) == shuffled(1) != shuffled(2)
+
+
+class TheirWay(ps.IterDataPipe):
+    """Random in a way of its own: `set_seed`, and nothing else of ours."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self._seed = None
+
+    def set_seed(self, seed: int) -> Any:
+        self._seed = seed
+        return self
+
+    def __iter__(self) -> Any:
+        for item in self.source:
+            yield item, self._seed
+
+
+def test_a_step_with_seeds_of_its_own_way_has_another_in_each_epoch_of_a_loader_and_the_same_when_resumed() -> None:
+    def load() -> Any:
+        loader: Any = ps.DataLoader2(TheirWay(ps.iter.IterableWrapper(range(4)).sharding_filter()))
+        loader.seed(3)
+        return loader
+
+    whole = load()
+    epochs = [list(whole) for _ in range(3)]
+    assert len({seed for epoch in epochs for _, seed in epoch}) == 3
+    assert [list(dp) for dp in [load()]] == epochs[:1]
+    for number in range(2):
+        stopped = load()
+        for _ in range(number):
+            list(stopped)
+        begun = list(islice(stopped, 2))
+        resumed = load()
+        resumed.load_state_dict(stopped.state_dict())
+        assert [begun + list(resumed), list(resumed)] == epochs[number : number + 2]
+
+
+def test_what_a_user_has_set_in_a_step_with_seeds_of_its_own_way_is_left_alone() -> None:
+    dp = TheirWay(one()).set_seed(7)
+    assert [list(dp.enumerate()), list(dp.enumerate())] == [[(0, (0, 7))]] * 2

@@ -1,0 +1,39 @@
+"""Chains of thousands of steps, for the tests of what must not recurse over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import penstock as ps
+
+STEPS = 5000
+
+
+def numbers(n: int = 6) -> Any:
+    return ps.iter.IterableWrapper(range(n))
+
+
+def is_any(item: Any) -> bool:
+    return True
+
+
+def first(items: Any) -> Any:
+    return items[0]
+
+
+def maps(dp: Any, steps: int = STEPS) -> Any:
+    for _ in range(steps):
+        dp = dp.map(abs)
+    return dp
+
+
+def mixed(dp: Any, steps: int = STEPS) -> Any:
+    for _ in range(steps // 4):
+        dp = dp.map(abs).filter(is_any).batch(1).unbatch()
+    return dp
+
+
+def branched(dp: Any, steps: int = STEPS) -> Any:
+    """Two branches of a long chain, each long."""
+    one, other = maps(dp, steps // 3).fork(2)
+    return maps(one, steps // 3).zip(maps(other, steps // 3)).map(first)
