@@ -80,6 +80,9 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         hidden = {method: namespace.pop(method) for method in ("__iter__", "__next__", "reset") if method in namespace}
+        if "__iter__" in hidden:
+            # What the base says of itself need not be true of what a subclass makes of its items.
+            namespace.setdefault("holds_items", True)
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
@@ -272,6 +275,8 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     gives: ClassVar[Literal["rows", "batches", "same"] | None] = None
     """What each item is: a row, a batch of columns, or what its sources' items are; None where that is not known."""
 
+    _is_asked_after_its_end: ClassVar[bool] = False
+    """Whether it matters what is still needed of the sources when the pass over the operator has ended."""
     _own: ClassVar[Mapping[str, Own]] = {}
     _no_sources: ClassVar[Collection[str]] = ()
     """The names of attributes that are not searched for sources."""
@@ -387,7 +392,10 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def _begin_part(self, link: Link, node: Node | None) -> None:
         """Learn of which pass the passes to come are part, and from where the next one is to begin."""
-        self.__dict__["_link"], self._handed_down = link, node
+        outer: Link | None = self.__dict__.get("_link")
+        if outer is not link:
+            self.__dict__["_link"], link.outer = link, outer
+        link.node = node
 
     def _forget_passes(self) -> None:
         """Called before a state of the chain is loaded: no pass is under way any more."""
@@ -401,7 +409,11 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         """Called when a new iterator is handed out; the pass begins with its first item."""
 
     def _pop_node(self) -> Node:
-        node, self._handed_down = self._handed_down, None
+        link: Link | None = self.__dict__.get("_link")
+        if link is not None:
+            node, link.node = link.node, None
+        else:
+            node, self._handed_down = self._handed_down, None
         return node or {}
 
 

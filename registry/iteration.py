@@ -61,7 +61,7 @@ class Replaced(BaseException):
 class Link:
     """What a pass tells one of its sources: of which pass the passes over the source are part."""
 
-    __slots__ = ("begun", "depth", "path", "reader")
+    __slots__ = ("begun", "depth", "node", "outer", "path", "reader")
 
     def __init__(self, reader: int, path: Path, depth: int, begun: int) -> None:
         self.reader = reader
@@ -71,6 +71,10 @@ class Link:
         """How many steps the reader is away from the end of the chain."""
         self.begun = begun
         """How many passes over the source have begun."""
+        self.node: Node | None = None
+        """From where the next of them is to go on."""
+        self.outer: Link | None = None
+        """What another reader of the source has told it, whose pass goes on after that of this one."""
 
     def next_path(self) -> Path:
         """Return the path of the next pass over the source."""
@@ -153,12 +157,13 @@ class Pass:
         held, owned = vars(pipe), type(pipe)._own
         for name, attribute in owned.items():
             held[name] = attribute.fresh()
+        own = node.get("own", {})
         if isinstance(pipe, Seeded):
-            pipe.begin_random_pass(self.path)
+            if "pass_seed" not in own:
+                pipe.begin_random_pass(self.path)
         elif "_seed_of_chain" in held:
             seed_other(pipe, self.path)
         pipe.reset()
-        own = node.get("own")
         if own:
             for name, value in own.items():
                 held[name] = owned[name].load(value)
@@ -234,17 +239,14 @@ class Pass:
             )
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
-        if self._tally is None or self._knows_its_way_back():
+        if self._tally is None or (not pipe.holds_items and self._knows_its_way_back()):
             return self.now(pipe, waiting)
         skip = self._tally.items - self._emitted_at_mark
         return {**self._mark, "skip": skip} if skip else self._mark
 
     def _knows_its_way_back(self) -> bool:
         """Say whether each source can tell where it stands, or is read by a trail."""
-        trails = self._trails
-        return any(trail.needed is not None for trail in trails.values()) and all(
-            can_capture(source) or id(source) in trails for source in self._sources
-        )
+        return all(can_capture(source) or id(source) in self._trails for source in self._sources)
 
     def _whole(self, pipe: IterDataPipe[Any]) -> Node:
         waiting: Waiting = []
@@ -282,8 +284,8 @@ class Pass:
             elif not is_ours(source) or self._is_part(source):
                 waiting.append((nodes, place, source))
                 usual[place] = 1
-            elif (pending := vars(source).get("_handed_down")) is not None:
-                nodes[place] = pending
+            elif link.node is not None:
+                nodes[place] = link.node
                 usual[place], passes[place] = 1, link.begun + 1
             if not is_ours(source):
                 passes[place] = usual[place]  # which cannot tell
@@ -360,8 +362,18 @@ def take_back(source: Any, link: Link) -> None:
     """Let a source be read by others than a pass that has ended."""
     parts = [source] if is_ours(source) else walk(source, stop=is_ours)
     for part in parts:
-        if (found := vars(part).get("_link")) is not None and found.reader == link.reader:
-            del vars(part)["_link"]
+        held = vars(part)
+        found, inner = held.get("_link"), None
+        while found is not None and found.reader != link.reader:
+            found, inner = found.outer, found
+        if found is None:
+            continue
+        if inner is not None:
+            inner.outer = found.outer
+        elif found.outer is not None:
+            held["_link"] = found.outer
+        else:
+            del held["_link"]
 
 
 def _seeds_of_others(source: Any) -> Node | None:
@@ -399,7 +411,8 @@ def _deliver(
         if own is not None:
             pipe.at_end()
         current.ended = True
-        current.freeze()
+        if not pipe._is_asked_after_its_end:
+            current.freeze()
     except Replaced:
         close(own)
         current.let_go()

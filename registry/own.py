@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from operator import length_hint
@@ -14,6 +15,7 @@ T = TypeVar("T")
 _MOST = 2**62
 """More items than anybody counts."""
 
+_NUMBERS = (int, float)
 _SCALARS = {int, float, str, bool, bytes, type(None)}
 
 
@@ -52,7 +54,7 @@ class Own:
 
     def fresh(self) -> Any:
         """Return the value with which a pass begins."""
-        return self.default() if callable(self.default) else self.default
+        return self.default() if callable(self.default) else copy.copy(self.default)
 
     def save(self, value: Any) -> Any:
         """Return a value as plain data that does not change when the pass goes on."""
@@ -67,8 +69,10 @@ class Own:
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
         example = self.save(self.fresh())
-        if type(example) is int:
-            return type(value) is int and 0 <= value < (_MOST if self.default is Tally else 2**64)
+        if self.default is Tally:
+            return type(value) is int and 0 <= value < _MOST
+        if type(example) in _NUMBERS:
+            return type(value) in _NUMBERS
         return example is None or type(value) is type(example)
 
 
@@ -103,8 +107,13 @@ def owned_by(cls: type) -> dict[str, Own]:
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _copied(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [*value] if {*map(type, value)} <= _SCALARS else [_copied(part) for part in value]
-    return value
+    raise TypeError(
+        f"an attribute of a pass has {value!r:.100}, of type {type(value).__name__}, and states hold plain data: "
+        "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) makes such of it"
+    )

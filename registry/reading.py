@@ -228,7 +228,7 @@ class Reading(Generic[T]):
         self._trail = trail
         self._items = items
         self._pulled_before = pulled_before
-        self._next = first
+        self._first = first
         numbered, past = enumerate(items, trail.pulled), first - trail.pulled
         if drop is not None:
             for _, item in islice(numbered, past):
@@ -242,6 +242,11 @@ class Reading(Generic[T]):
     def close(self) -> None:
         """Close the source: for a thread that reads it; others leave that to the end of the pass."""
         self._items.close()
+
+    @property
+    def first(self) -> int:
+        """The number of the first item: the oldest that the state says is needed."""
+        return self._first
 
     @property
     def pulled(self) -> int:
@@ -265,11 +270,14 @@ class Reading(Generic[T]):
         """
         trail = self._trail
         trail.holds = True
-        needed, trail.needed = trail.needed, self._next  # until all are there, whatever the operator says that it holds
+        needed, trail.needed = (
+            trail.needed,
+            self._first,
+        )  # until all are there, whatever the operator says that it holds
         wanted = {*numbers}
         found: dict[int, T] = {}
-        if self._pulled_before > self._next:
-            for number, item in islice(self._numbered, self._pulled_before - self._next):
+        if self._pulled_before > self._first:
+            for number, item in islice(self._numbered, self._pulled_before - self._first):
                 if number in wanted:
                     found[number] = item
         trail.needed = needed

@@ -17,7 +17,17 @@ import torch
 from .graph import DataPipe, walk
 from .own import own
 
-__all__ = ["FIRST_PASS", "Path", "Seeded", "derive_seed", "seed_graph", "seed_of_user", "seed_other", "uniform_draws"]
+__all__ = [
+    "FIRST_PASS",
+    "Path",
+    "Seeded",
+    "derive_seed",
+    "seed_graph",
+    "seed_of_chain",
+    "seed_of_user",
+    "seed_other",
+    "uniform_draws",
+]
 
 _BLOCK = 1024
 
@@ -109,8 +119,11 @@ class Seeded:
         return {"seed": self._base_seed(), "first_epoch": self._first_epoch}
 
     def set_random_state(self, state: dict[str, Any]) -> None:
-        """Take up what `random_state` gave."""
-        self._seed, self._first_epoch = state["seed"], state["first_epoch"]
+        """Take up what `random_state` gave. Raises TypeError for what it cannot have given."""
+        seed, first_epoch = state["seed"], state["first_epoch"]
+        if type(seed) is not int or not isinstance(first_epoch, (int, type(None))):
+            raise TypeError(f"seeds and epochs are integers, and these are {seed!r} and {first_epoch!r}")
+        self._seed, self._first_epoch = seed, first_epoch
 
     def _base_seed(self) -> int:
         if self._seed is None:
@@ -146,15 +159,20 @@ def seed_other(pipe: Any, path: Path, seed: int | None = None) -> None:
 
     Such pipes know nothing of paths. What their users have set is left alone.
     """
-    held = vars(pipe)
     if seed is None:
         if seed_of_user(pipe) is not None:
             return
-        if held.get("_seed_of_chain") is None:
-            held["_seed_of_chain"] = _drawn_seed()
-        seed = derive_seed(held["_seed_of_chain"], *path)
-    held["_seed_of_pass"] = seed
+        seed = derive_seed(seed_of_chain(pipe), *path)
+    vars(pipe)["_seed_of_pass"] = seed
     pipe.set_seed(seed)
+
+
+def seed_of_chain(pipe: Any) -> int:
+    """Return the seed from which those of all passes over such a pipe follow; asking for it fixes it."""
+    seed: int | None = vars(pipe).get("_seed_of_chain")
+    if seed is None:
+        seed = vars(pipe)["_seed_of_chain"] = _drawn_seed()
+    return seed
 
 
 def seed_of_user(pipe: Any) -> int | None:

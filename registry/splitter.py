@@ -164,6 +164,7 @@ class Splitter(IterDataPipe[Any]):
     buffer_size: int
     gone: set[int] = own(set, save=sorted)
     """The branches whose passes have ended or were given up: nothing waits for them."""
+    _is_asked_after_its_end = True
 
     def branches(self, number: int) -> list[Branch[Any]]:
         """Return that many new branches."""

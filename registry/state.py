@@ -21,7 +21,8 @@ import functools
 import hashlib
 import inspect
 import math
-from collections.abc import Iterator, Sized
+import reprlib
+from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -33,7 +34,7 @@ from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
-from .seeds import Path, Seeded, seed_of_user
+from .seeds import Path, Seeded, seed_of_chain, seed_of_user
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -57,6 +58,12 @@ VERSION = 2
 
 Steps = list[Node]
 """The nodes of a chain, each after those of its sources, which it names by their numbers."""
+
+_DEEPEST = 200
+"""Lists and dicts in each other: those of a shard's steps, and of a node's, are in those of a loader."""
+
+_short = reprlib.Repr().repr
+"""However deep it is."""
 
 _MOST_LINES = 40
 """Lines of a difference that are shown."""
@@ -115,7 +122,7 @@ def load_place(pipe: Any, place: Any) -> None:
         or not all(isinstance(each, dict) for each in place["random"])
         or not (isinstance(counts, list) and len(counts) == len(guards) and all(map(_is_number, counts)))
     ):
-        raise ValueError(f"this is not where a chain of {len(guards)} steps can stand: {place!r:.200}")
+        raise ValueError(f"this is not where a chain of {len(guards)} steps can stand: {_short(place)}")
     hand_down(pipe, place["steps"])
     pipe._epoch = place["epoch"]
     for part, state in zip(random, place["random"], strict=True):
@@ -150,14 +157,17 @@ def flatten(node: Node | None) -> Steps:
 
 def _unflatten(steps: Any) -> Node | None:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise ValueError(f"the steps of a state are a list of dicts, and these are {steps!r:.200}")
+        raise ValueError(f"the steps of a state are a list of dicts, and these are {_short(steps)}")
     nodes: Steps = []
     for step in steps:
         node = {**step}
         if "sources" in node:
             sources = node["sources"]
-            if not isinstance(sources, list) or not all(each is None or each in range(len(nodes)) for each in sources):
-                raise ValueError(f"a step of a state reads from steps before it, and not from {sources!r:.200}")
+            known = range(len(nodes))
+            if not isinstance(sources, list) or any(
+                number is not None and (type(number) is not int or number not in known) for number in sources
+            ):
+                raise ValueError(f"a step of a state reads from steps before it, and not from {_short(sources)}")
             node["sources"] = [None if number is None else nodes[number] for number in sources]
         nodes.append(node)
     return nodes[-1] if nodes else None
@@ -220,11 +230,11 @@ def _expect_node(pipe: Any, node: Node) -> None:
         or not {len(reads), len(passes)} <= {0, number_of_sources}
         or not isinstance(own, dict)
     ):
-        raise ValueError(f"{shown(pipe)} cannot stand where the state says: {node!r:.200}")
+        raise ValueError(f"{shown(pipe)} cannot stand where the state says: {_short(node)}")
     owned = getattr(type(pipe), "_own", {})
     for name, value in own.items():
         if name not in owned or not owned[name].expect(value):
-            raise ValueError(f"{shown(pipe)} has no {name} like that in the state: {value!r:.200}")
+            raise ValueError(f"{shown(pipe)} has no {name} like that in the state: {_short(value)}")
 
 
 def _is_reading(value: Any) -> bool:
@@ -237,18 +247,27 @@ def _is_number(value: Any) -> bool:
 
 def expect_plain(state: Any) -> None:
     """Raise ValueError for a state that holds something else than plain data, or integers that are too large."""
-    waiting = [state]
+    seen: set[int] = set()
+    waiting = [(state, 0)]
     while waiting:
-        value = waiting.pop()
+        value, depth = waiting.pop()
+        parts: Iterable[Any] = ()
+        if isinstance(value, (dict, list, tuple)):
+            if depth > _DEEPEST:
+                raise ValueError(f"a state is at most {_DEEPEST} lists and dicts deep")
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-            waiting += value.values()
+            parts = value.values()
         elif isinstance(value, (list, tuple)):
-            waiting += value
+            parts = value
         elif type(value) is int:
             if not -(2**63) <= value < 2**64:
-                raise ValueError(f"a state has no integers as large as {value!r:.60}")
+                raise ValueError(f"a state has no integers as large as {_short(value)}")
         elif not (value is None or type(value) in (str, bytes, bool, float)):
-            raise ValueError(f"a state is plain data, and this holds {value!r:.200}, of type {type(value).__name__}")
+            raise ValueError(f"a state is plain data, and this holds {_short(value)}, of type {type(value).__name__}")
+        waiting += [(part, depth + 1) for part in parts]
 
 
 def _guards(pipe: Any) -> list[Guard]:
@@ -263,7 +282,9 @@ def _random_parts(pipe: Any) -> Iterator[Any]:
 def _random_state(pipe: Any) -> dict[str, Any]:
     if isinstance(pipe, Seeded):
         return pipe.random_state()
-    return {"seed": seed_of_user(pipe), "of_chain": vars(pipe).get("_seed_of_chain")}
+    # One of ours that seeds itself in a way of its own is left alone, unless a chain was seeded as a whole.
+    of_chain = vars(pipe).get("_seed_of_chain") if is_ours(pipe) else seed_of_chain(pipe)
+    return {"seed": seed_of_user(pipe), "of_chain": of_chain}
 
 
 def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
@@ -273,7 +294,7 @@ def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
         elif state["seed"] is not None:
             pipe.set_seed(state["seed"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{shown(pipe)} cannot have seeds like {state!r:.200}") from error
+        raise ValueError(f"{shown(pipe)} cannot have seeds like {_short(state)}") from error
     if not isinstance(pipe, Seeded):
         vars(pipe)["_seed_of_chain"] = state.get("of_chain")
 
@@ -310,9 +331,9 @@ def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *ent
     """
     of = "a loader" if entries else "a chain"
     if isinstance(state, dict) and "chain" in state and state.get("version", VERSION) != VERSION:
-        raise ValueError(f"the state has version {state['version']!r:.40}, and this penstock reads version {VERSION}")
+        raise ValueError(f"the state has version {_short(state['version'])}, and this penstock reads version {VERSION}")
     if not isinstance(state, dict) or {"version", "chain", "arguments", "state", *entries} != state.keys():
-        raise ValueError(f"not a state of {of}: {state!r:.80}; give what state_dict() of {of} returned")
+        raise ValueError(f"not a state of {of}: {_short(state)}; give what state_dict() of {of} returned")
     expect_plain(state)
     here = header(pipe)
     if here["chain"] != state["chain"]:
@@ -324,7 +345,7 @@ def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *ent
 
 def _difference(one: Any, other: list[str]) -> str:
     if not isinstance(one, list) or not all(isinstance(line, str) for line in one):
-        return f"- {one!r:.200}"
+        return f"- {_short(one)}"
     if len(one) + len(other) <= _MOST_LINES:
         return "\n".join(difflib.ndiff(one, other))
     # Compared whole, long chains would take minutes.
@@ -340,7 +361,7 @@ def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
     """Raise ValueError for the arguments that differ; they name the step, and what it had and has."""
     parts = [*walk(pipe)]
     if not isinstance(theirs, list) or len(theirs) != len(parts) or not all(isinstance(each, dict) for each in theirs):
-        raise ValueError(f"the state has no arguments of {len(parts)} steps: {theirs!r:.200}")
+        raise ValueError(f"the state has no arguments of {len(parts)} steps: {_short(theirs)}")
     differences = (
         f"{shown(part):.200} was made with {name}={before.get(name, '(nothing told)')!r:.80}, and has "
         f"{now.get(name, '(nothing to tell)')!r:.80} now"

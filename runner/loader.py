@@ -130,6 +130,8 @@ class DataLoader2(Generic[T]):
         """The chain that is read: what the reading service made of the user's."""
         self._seed: int | None = None
         self._epoch = 0
+        self._reseeded: int | None = None
+        """The seed that was set in the middle of an epoch, for those after it."""
         self._under_way = False
         self._place: dict[str, Any] | None = None
         self._shut_down = False
@@ -156,7 +158,10 @@ class DataLoader2(Generic[T]):
         """Set the seed from which those of all epochs follow; the next epoch is the first again."""
         if not 0 <= seed < 2**64:
             raise ValueError(f"a seed is an integer in 0 … 2**64 - 1, and this is {seed}")
-        self._seed, self._epoch = seed, 0
+        if self._under_way or (self._place is not None and self._place["steps"]):
+            self._reseeded = seed
+        else:
+            self._seed, self._epoch = seed, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return, as plain data, where the loader stands: just after the last item that it handed out."""
@@ -169,6 +174,7 @@ class DataLoader2(Generic[T]):
             "rank": self.reading_service.rank,
             "seed": self._base_seed(),
             "epoch": self._epoch,
+            "reseeded": self._reseeded,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -179,7 +185,7 @@ class DataLoader2(Generic[T]):
         Raises ValueError when the state is of another chain or version, of other arguments, or of another way to read
         it. Other arguments are accepted with `strict=False`.
         """
-        entries = ("read_through", "num_shards", "rank", "seed", "epoch")
+        entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
         check_state(self.datapipe, state_dict, strict, *entries)
         read = self._initialized()
         if state_dict["read_through"] != chain_shape(read):
@@ -188,8 +194,9 @@ class DataLoader2(Generic[T]):
                 f"reads through {_one_line(chain_shape(read))}: use the same kind of reading service"
             )
         seed, epoch, place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
-        if not all(type(number) is int and number >= 0 for number in (seed, epoch)):
-            raise ValueError(f"a loader's state has a seed and an epoch, and not {seed!r:.60} and {epoch!r:.60}")
+        reseeded = state_dict["reseeded"]
+        if not all(type(number) is int and number >= 0 for number in (seed, epoch, reseeded or 0)):
+            raise ValueError("a loader's state has a seed and an epoch, and perhaps another seed, which are integers")
         if state_dict["num_shards"] is not None:
             expect_shards(state_dict["num_shards"])
         load_place(read, place)  # raises where it cannot stand there
@@ -202,7 +209,7 @@ class DataLoader2(Generic[T]):
             self._under_way = False
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
-        self._seed, self._epoch, self._place = seed, epoch, place
+        self._seed, self._epoch, self._reseeded, self._place = seed, epoch, reseeded, place
         for reader in self._readers():
             reader.shutdown()
 
@@ -279,6 +286,8 @@ class DataLoader2(Generic[T]):
         if self._under_way:
             self._under_way = False
             self._epoch += 1
+            if self._reseeded is not None:
+                self._seed, self._epoch, self._reseeded = self._reseeded, 0, None
             self.reading_service.finalize_iteration()
 
     def _base_seed(self) -> int:

@@ -642,7 +642,7 @@ def test_snapshots_do_not_pile_up_while_a_branch_gets_nothing() -> None:
     for _ in range(2000):
         next(iterator)
     (trail,) = second.source._pass._trails.values()
-    assert len(trail._snapshots) <= 20
+    assert len(trail._snapshots) <= reading._MOST_SNAPSHOTS  # of 2,000
 
 
 # Any reading of a few branches, beside a model of it in plain Python

@@ -51,6 +51,7 @@ class Unpacker(IterDataPipe[R]):
 class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the operators that do."""
 
+    holds_items = False
     damaged: type[Exception]
     """What is raised for an archive that is cut or corrupt."""
 

@@ -114,6 +114,8 @@ class BatchAsyncMapper(WorksAhead[Any]):
     [0, 10, 20, 30, 40]
     """
 
+    holds_items = False
+
     def __init__(
         self,
         source: IterDataPipe[Any],

@@ -48,6 +48,7 @@ _FOOTERS = 32 * 2**20
 class ColumnReader(ReadsParts["pa.RecordBatch"]):
     """Yield the record batches of files with columns: the base of the operators that do."""
 
+    holds_items = False
     gives = "batches"
     kind: ClassVar[str]
     """What the files are, a key of `FORMATS`."""

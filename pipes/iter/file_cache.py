@@ -107,6 +107,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     ([('memory://shelf/a.txt', b'one')], 1)
     """
 
+    holds_items = False
     guard: _CountingGuard
 
     def __init__(

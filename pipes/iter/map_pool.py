@@ -59,6 +59,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     [3, 3]
     """
 
+    holds_items = False
     transient = (*ProcessPoolMapper.transient, "_made")
     _made: list[Callable[[Any], Any]] | None = None
 

@@ -39,6 +39,8 @@ class Enumerator(_Numbering[tuple[int, T]]):
     [(1, 'a'), (2, 'b'), (3, 'c')]
     """
 
+    holds_items = False
+
     def __init__(self, source: IterDataPipe[T], starting_index: int = 0) -> None:
         self.source = source
         self.starting_index = operator.index(starting_index)
@@ -60,6 +62,7 @@ class IndexAdder(_Numbering[dict[Any, Any]]):
     [{'text': 'one', 'index': 0}, {'text': 'two', 'index': 1}]
     """
 
+    holds_items = False
     gives = "same"
 
     def __init__(self, source: IterDataPipe[Mapping[Any, Any]], index_name: Hashable = "index") -> None:

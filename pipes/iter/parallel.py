@@ -52,7 +52,7 @@ class WorksAhead(IterDataPipe[R]):
     ordered: bool = True
     source: IterDataPipe[Any]
 
-    done: int = own(0)
+    done: int = own(0, saved=False)
     """All items before this number are done with."""
     done_beyond: set[int] = own(set, save=sorted)
     """The numbers of the items after it that are done with."""
@@ -75,6 +75,7 @@ class WorksAhead(IterDataPipe[R]):
         """Yield what becomes of the items, of which the workers have no more at a time than there is room for."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
+        self.done = items.first
         outcomes, failures = self._outcomes(), list[Exception]()
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         workers = workers_for(self._arrivals)
@@ -166,6 +167,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    holds_items = False
     gives = "same"
 
     def __init__(
@@ -238,6 +240,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    holds_items = False
     gives = "same"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None

@@ -30,6 +30,8 @@ R = TypeVar("R")
 class WholeFileReader(WorksAhead[R]):
     """Yield what each file holds, read and decoded by threads: the base of the operators that do."""
 
+    holds_items = False
+
     def _set_up(
         self,
         source: IterDataPipe[str],

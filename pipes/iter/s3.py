@@ -143,6 +143,8 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     [('memory://shelf/a.txt', b'one')]
     """
 
+    holds_items = False
+
     def __init__(
         self,
         source: IterDataPipe[str],

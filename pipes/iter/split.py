@@ -147,6 +147,7 @@ class Demultiplexer(_Divider):
     [(0, 1), (2, 3), (4, None)]
     """
 
+    holds_items = False
     counted_to: int = own(0)
     """The number after that of the last item that was left out and counted."""
 
@@ -214,6 +215,8 @@ class RoundRobinDemultiplexer(_Divider):
     >>> len(first), len(second)
     (3, 2)
     """
+
+    holds_items = False
 
     def __init__(self, source: IterDataPipe[T], num_instances: int, buffer_size: int = 1000) -> None:
         _expect_branches(num_instances, buffer_size)

@@ -54,6 +54,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
     [{'n': tensor([3, 7])}]
     """
 
+    holds_items = False
     gives = "rows"
 
     def __init__(

@@ -1,0 +1,249 @@
+"""What fresh eyes have broken: orders of reading, of seeding and of damage that nobody had thought of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
+from typing import Any
+
+import pytest
+from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
+
+import penstock as ps
+from resuming import assert_resumes_everywhere
+
+numbers = ps.iter.IterableWrapper
+
+
+def first_through_another(how: Callable[[Any], Any]) -> Any:
+    return how(numbers(range(5)).shuffle().set_seed(1))
+
+
+class Both(ps.IterDataPipe[Any]):
+    """The items through a step, and then the items themselves."""
+
+    holds_items = False
+    which: int = ps.own(0)
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.mapped = source.map(str)
+
+    def __iter__(self) -> Iterator[Any]:
+        while self.which < 2:
+            source = (self.mapped, self.source)[self.which]
+            yield from source
+            self._is_done_with(source)
+            self.which += 1
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda dp: dp.map(str).concat(dp),
+        lambda dp: dp.concat(dp.map(str), dp),
+        lambda dp: dp.map(str).concat(dp).cycle(2),
+        lambda dp: dp.map(str).batch(2).concat(dp.filter(bool), dp),
+        Both,
+    ],
+)
+def test_a_pipe_that_is_read_through_another_step_and_then_itself(how: Callable[[Any], Any]) -> None:
+    assert_resumes_everywhere(lambda: first_through_another(how))
+
+
+@pytest.mark.parametrize("stop", range(8))
+def test_a_pipe_of_torch_is_in_the_order_that_the_state_tells_before_the_first_item(stop: int) -> None:
+    def chain() -> Any:
+        return ps.iter.Mapper(TorchShuffler(numbers(range(8))), str)
+
+    dp = chain()
+    iterator = iter(dp) if stop else None
+    begun = list(islice(iterator, stop)) if iterator else []
+    resumed = chain()
+    resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    rest = list(resumed)
+    assert [*begun, *rest] == [*begun, *(iterator or dp)]
+    assert list(resumed) == list(dp)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_loader_that_is_seeded_in_the_middle_of_an_epoch_goes_on_in_it_and_begins_anew_after_it(
+    resumed: bool,
+) -> None:
+    def load() -> Any:
+        return ps.DataLoader2(numbers(range(8)).shuffle().sharding_filter().shuffle())
+
+    whole, other = load(), load()
+    whole.seed(1)
+    other.seed(2)
+    first, anew = list(whole), [list(other), list(other)]
+    loader = load()
+    loader.seed(1)
+    iterator = iter(loader)
+    begun = list(islice(iterator, 3))
+    loader.seed(2)
+    if resumed:
+        state = json.loads(json.dumps(loader.state_dict()))
+        loader = load()
+        loader.load_state_dict(state)
+        iterator = iter(loader)
+    assert [*begun, *iterator] == first
+    assert [list(loader), list(loader)] == anew
+
+
+def test_a_seed_that_is_set_in_the_middle_of_an_epoch_is_for_those_after_it() -> None:
+    dp = numbers(range(8)).shuffle().set_seed(1)
+    list(dp)
+    iterator = iter(dp)
+    next(iterator)
+    dp.set_seed(5)
+    resumed = numbers(range(8)).shuffle()
+    resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    assert list(resumed) == list(iterator)
+    assert [list(resumed), list(resumed)] == [list(dp), list(dp)] != [list(dp), list(dp)]
+
+
+def cyclic(state: Any) -> None:
+    state["state"]["x"] = state
+
+
+def a_list_in_itself(state: Any) -> None:
+    state["chain"].append(state["chain"])
+
+
+def shared_beyond_measure(state: Any) -> None:
+    value: list[Any] = []
+    for _ in range(60):
+        value = [value, value]
+    state["arguments"] = value
+
+
+def deep(state: Any) -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    state["state"]["steps"] = value
+
+
+def a_float_for_a_step(state: Any) -> None:
+    state["state"]["steps"][-1]["sources"] = [0.0]
+
+
+def text_for_a_seed(state: Any) -> None:
+    state["state"]["random"][0]["seed"] = "x"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "damage", [cyclic, a_list_in_itself, shared_beyond_measure, deep, a_float_for_a_step, text_for_a_seed]
+)
+def test_a_state_that_is_no_tree_or_has_other_types_is_a_value_error(damage: Callable[[Any], None]) -> None:
+    def chain() -> Any:
+        return numbers(range(9)).shuffle().batch(2)
+
+    dp = chain()
+    next(iter(dp))
+    state = dp.state_dict()
+    damage(state)
+    with pytest.raises(ValueError):  # noqa: PT011 - which one is the business of others
+        chain().load_state_dict(state)
+
+
+class Total(ps.IterDataPipe[float]):
+    """The sum so far."""
+
+    holds_items = False
+    total: float = ps.own(0)
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[float]:
+        for item in self.source:
+            self.total += item
+            yield self.total
+
+
+@pytest.mark.parametrize("items", [[-1, 1, -3], [0.5, -0.25, 3.0]])
+def test_an_own_number_may_be_any(items: list[float]) -> None:
+    ps.check_operator(lambda: Total(numbers(items)))
+
+
+class Seen(Total):
+    """All items so far; the default is a list, and not a function that makes one."""
+
+    seen: list[int] = ps.own([])
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            self.seen.append(item)
+            yield [*self.seen]
+
+
+def test_a_list_for_a_default_is_of_one_pass_only() -> None:
+    dp, other = Seen(numbers(range(3))), Seen(numbers(range(3)))
+    assert [list(dp), list(dp), list(other)] == [[[0], [0, 1], [0, 1, 2]]] * 3
+
+
+class Unpacked(ps.iter.Batcher[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        for batch in super().__iter__():
+            yield from batch
+
+
+class Paired(ps.iter.Mapper[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield from pairwise(super().__iter__())
+
+
+class Twice(ps.iter.Shuffler[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        for item in super().__iter__():
+            yield item
+            yield item
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Unpacked(numbers(range(6)), 3),
+        lambda: Paired(numbers(range(6)), str),
+        lambda: Twice(numbers(range(6)), buffer_size=3).set_seed(1),
+    ],
+)
+def test_a_subclass_that_makes_something_else_of_the_items_resumes(make: Callable[[], Any]) -> None:
+    assert_resumes_everywhere(make)
+
+
+def test_what_is_no_plain_data_in_an_own_attribute_is_an_error_when_the_state_is_taken() -> None:
+    class Keyed(Total):
+        counts: dict[int, int] = ps.own(dict)
+
+        def __iter__(self) -> Iterator[Any]:
+            for item in self.source:
+                self.counts[item] = 1
+                yield item
+
+    Keyed.holds_items = False
+    dp = Keyed(numbers([1, 2]))
+    next(iter(dp))
+    with pytest.raises(TypeError, match="states hold plain data: numbers, text"):
+        dp.state_dict()
+
+
+def test_a_fork_whose_source_has_ended_does_not_go_back_to_its_beginning() -> None:
+    pulled = []
+
+    def chain() -> Any:
+        first, second = numbers(range(30_000)).map(lambda item: pulled.append(item) or item).fork(2, buffer_size=10**6)
+        return first.concat(second)
+
+    dp, resumed = chain(), chain()
+    iterator = iter(dp)
+    for _ in range(59_990):
+        next(iterator)
+    resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    pulled.clear()
+    assert list(resumed) == list(range(29_990, 30_000))
+    assert len(pulled) < 15_000
