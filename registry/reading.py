@@ -270,10 +270,8 @@ class Reading(Generic[T]):
         """
         trail = self._trail
         trail.holds = True
-        needed, trail.needed = (
-            trail.needed,
-            self._first,
-        )  # until all are there, whatever the operator says that it holds
+        # Until all are there, whatever the operator says that it holds.
+        needed, trail.needed = trail.needed, self._first
         wanted = {*numbers}
         found: dict[int, T] = {}
         if self._pulled_before > self._first:
