@@ -54,7 +54,8 @@ class Own:
 
     def fresh(self) -> Any:
         """Return the value with which a pass begins."""
-        return self.default() if callable(self.default) else copy.copy(self.default)
+        default = self.default
+        return default() if callable(default) else default if type(default) in _SCALARS else copy.copy(default)
 
     def save(self, value: Any) -> Any:
         """Return a value as plain data that does not change when the pass goes on."""
