@@ -277,6 +277,8 @@ def read_in_full(dp):
     """Make a pipe one of a class with an `__iter__` of its own, of which all items are read."""
 
     class Own(type(dp)):
+        holds_items = False
+
         def __iter__(self):
             return super().__iter__()
 

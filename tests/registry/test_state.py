@@ -58,6 +58,7 @@ class TwiceMarked(Twice):
 class TwiceCounted(Twice):
     """Each item twice; says what it still needs."""
 
+    holds_items = False
     given: int = ps.own(0)
 
     def __iter__(self) -> Iterator[Any]:

@@ -39,6 +39,11 @@ def at_five(action):
     return lambda x: action() if x == 5 else x
 
 
+def be_stopped():
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(60)  # a process is stopped a moment later, and its threads run on until then
+
+
 def test_a_function_that_raises_keeps_its_type_and_says_operator_item_worker_and_shard():
     with loader_over(lambda x: 1 // (x - 5)) as loader:
         running = iter(loader)
@@ -119,7 +124,7 @@ def test_a_slow_item_is_waited_for_without_a_timeout_and_is_not_told_of_later():
 
 
 def test_a_worker_that_was_stopped_is_an_error():
-    with loader_over(at_five(lambda: os.kill(os.getpid(), signal.SIGSTOP))) as loader:
+    with loader_over(at_five(be_stopped)) as loader:
         running = iter(loader)
         assert [next(running) for _ in range(5)] == [0, 1, 2, 3, 4]
         with pytest.raises(RuntimeError, match=r"worker 1 of 2 \(process \d+\) was stopped, as by SIGSTOP"):
@@ -481,7 +486,7 @@ def test_a_dispatched_stream_that_hangs_is_told_of_when_time_is_out():
 
 
 def test_a_stopped_reader_of_a_dispatched_stream_is_an_error():
-    loader = dispatched_over(at_five(lambda: os.kill(os.getpid(), signal.SIGSTOP)))
+    loader = dispatched_over(at_five(be_stopped))
     said = r"the dispatched stream \(process \d+\) was stopped, as by SIGSTOP"
     with loader, pytest.raises(RuntimeError, match=said):
         list(loader)
