@@ -8,10 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
-from ..pipes.iter.save import whole_file
-from ..pipes.iter.storage import opened
-from ..pipes.object_ranges import open_ranged
-from ..pipes.stores import speaks
+from ..storage.reading import open_to_seek
+from ..storage.writing import whole_file
 
 __all__ = ["reading", "writing"]
 
@@ -24,7 +22,7 @@ _PIECE = 2**22
 
 def reading(url: str, options: Mapping[str, Any]) -> IO[bytes]:
     """Open a file that can be read from anywhere, in an object store by ranges."""
-    return open_ranged(url, options) if speaks(url) else opened(url, options, None, {})
+    return open_to_seek(url, options)
 
 
 @contextmanager

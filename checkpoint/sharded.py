@@ -14,8 +14,8 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
-from ..pipes.iter.storage import locate
-from ..pipes.streams import checked_path
+from ..storage.file_systems import locate
+from ..storage.streams import checked_path
 from .files import reading, writing
 
 __all__ = ["StorageReader", "StorageWriter"]

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 import torch
 
-from ..pipes.store_errors import Transient
-from ..pipes.streams import checked_path
+from ..storage.errors import Transient
+from ..storage.streams import checked_path
 from .files import reading, writing
 
 __all__ = ["load", "save"]

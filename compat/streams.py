@@ -7,8 +7,8 @@ from abc import ABCMeta
 from collections.abc import Iterator
 from typing import Any
 
-from ..pipes.extras import require
 from ..registry import sources_of, walk
+from ..registry.extras import require
 from ..registry.graph import DataPipe
 
 __all__ = ["StreamWrapper", "janitor", "to_graph"]

@@ -10,12 +10,12 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ..registry import Guard, Retry
+from ..storage.addresses import is_local_path
+from ..storage.ranged import Ranged
+from ..storage.reading import open_to_seek
 from .column_formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
 from .column_origins import Origin, known_values
 from .filters import fields_in, guarantee
-from .object_ranges import open_ranged
-from .ranged import Ranged
-from .stores import speaks_with
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -145,8 +145,6 @@ class ColumnFile:
         """Return a stream of the file, as Arrow reads it; one of text is unpacked as its name says."""
         import pyarrow as pa
 
-        from .iter.storage import is_local_path, opened  # whose package uses this module
-
         url, is_text = self.origin.url, self._kind in ("csv", "json")
         if self._copy is not None:
             stream = self._copy()
@@ -154,10 +152,7 @@ class ColumnFile:
             # What is mapped is not copied, where the file has arrays as they are in memory.
             stream = pa.memory_map(url) if self._kind == "ipc" else pa.OSFile(url)
         else:
-            by_range = speaks_with(url, storage)
-            file = (
-                open_ranged(url, storage, retry=retry, counted_by=guard) if by_range else opened(url, storage, None, {})
-            )
+            file = open_to_seek(url, storage, retry=retry, counted_by=guard)
             self._streams.append(file)
             if is_text:
                 self._copy = _copied(file)

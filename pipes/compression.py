@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
-from .extras import require
-from .streams import ClosedWhenDropped, can_seek
+from ..registry.extras import require
+from ..storage.streams import ClosedWhenDropped, can_seek
 
 __all__ = ["KINDS", "START", "decompressed", "kind_of"]
 

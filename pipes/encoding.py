@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..registry import close
-from .streams import expect_bytes
+from ..storage.streams import expect_bytes
 
 __all__ = ["encoded"]
 

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ..registry.iteration import close
-from .threads import Interrupted, Outcome, Threads
+from ..workers.threads import Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]
 

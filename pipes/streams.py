@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
-import os
-import weakref
 import zlib
-from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 from ..registry import close
 
@@ -18,90 +14,11 @@ except ImportError:  # Python can be built without it
     LZMAError = EOFError  # type: ignore[misc,assignment]
 
 __all__ = [
-    "ClosedWhenDropped",
-    "Loaded",
-    "can_seek",
-    "checked_path",
     "close_parts",
-    "expect_bytes",
-    "is_binary",
     "is_damage",
     "path_and",
     "path_and_stream",
-    "stream_over",
 ]
-
-
-class ClosedWhenDropped(io.RawIOBase):
-    """The bytes of a file, which is closed, without a ResourceWarning, when nobody holds this any more."""
-
-    def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object) -> None:
-        self.name = name
-        self._file = file
-        self._owner = owner
-        # Not __del__: in a cycle, such as an error's traceback, the file itself might be collected first, and warn.
-        self._close_file = weakref.finalize(self, file.close)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        content = self._file.read(len(buffer)) or b""
-        buffer[: len(content)] = content
-        return len(content)
-
-    def readall(self) -> bytes:
-        return self._file.read() or b""
-
-    def seekable(self) -> bool:
-        # A file of fsspec's over HTTP says that it can, also where the server tells no size, and then it cannot.
-        return self._file.seekable() and getattr(self._file, "size", 0) is not None
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def close(self) -> None:
-        super().close()
-        self._close_file()
-
-
-class Loaded(io.BytesIO):
-    """The bytes of a file, in memory; nothing is to be closed."""
-
-    def __init__(self, content: Any, name: str) -> None:
-        super().__init__(content)
-        self.name = name
-
-
-def stream_over(
-    file: IO[bytes] | io.RawIOBase, name: str, text: Mapping[str, Any] | None, owner: object = None
-) -> IO[Any]:
-    """Return a stream of a file that closes it when dropped: of bytes, or of text, with arguments for TextIOWrapper.
-
-    `owner` is kept for as long as the stream, for a file that is closed with what it was opened by.
-    """
-    stream = io.BufferedReader(ClosedWhenDropped(file, name, owner))
-    return stream if text is None else io.TextIOWrapper(stream, **text)
-
-
-def is_binary(mode: str) -> bool:
-    """Say whether files are to be opened for bytes; raise ValueError for a mode that does not read."""
-    if mode not in ("r", "rt", "t", "rb", "b"):
-        raise ValueError(f"mode must be 'r', 'rt' or 't' for text, 'rb' or 'b' for bytes, and is {mode!r}")
-    return "b" in mode
-
-
-def checked_path(path: object) -> str:
-    """Return a path as text; raise TypeError where it is none."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"a path must be a string or os.PathLike, and is of type {type(path).__name__}")
-    return os.fspath(path)
 
 
 def path_and(what: str, item: object) -> tuple[Any, Any]:
@@ -124,17 +41,6 @@ def close_parts(item: object) -> None:
     """Close the streams of an item that nobody will read, whatever it is."""
     for part in item if isinstance(item, (tuple, list)) else ():
         close(part)
-
-
-def expect_bytes(stream: IO[Any]) -> None:
-    """Raise TypeError where a stream is one of text."""
-    if isinstance(stream.read(0), str):
-        raise TypeError("the stream is open as text, and its bytes are needed: open it with mode='rb'")
-
-
-def can_seek(stream: IO[Any]) -> bool:
-    """Say whether a stream can go back to what was read."""
-    return hasattr(stream, "seekable") and stream.seekable()
 
 
 def is_damage(error: Exception) -> bool:

@@ -19,8 +19,8 @@ import pytest
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
-from penstock.pipes import saving
-from penstock.pipes.locks import FileLock
+from penstock.storage import saving
+from penstock.storage.locks import FileLock
 from resuming import assert_resumes_everywhere, passed_on
 
 FileOpener, IterableWrapper = ps.iter.FileOpener, ps.iter.IterableWrapper

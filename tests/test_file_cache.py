@@ -31,9 +31,9 @@ from hypothesis import strategies as st
 import penstock as ps
 from http_server import CONTENT, serving_http
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
-from penstock.pipes import kept_files, object_ranges
 from penstock.pipes.iter import file_cache
-from penstock.pipes.locks import FileLock
+from penstock.storage import kept_files, objects
+from penstock.storage.locks import FileLock
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
 
@@ -107,7 +107,7 @@ def bytes_in(folder: Path) -> int:
 def test_objects_of_a_store_small_and_large_are_kept(
     tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_ranges, "LARGE", 1000)
+    monkeypatch.setattr(objects, "LARGE", 1000)
     bucket = s3_server.root / "cached"
     bucket.mkdir()
     contents = {f"s3://cached/{size}": random.Random(size).randbytes(size) for size in (0, 1, 1000, 1001, 3_000_000)}

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipes import digest
 from penstock.pipes.iter import FileLister, IterableWrapper
+from penstock.storage import digest
 from resuming import assert_resumes_everywhere
 
 

@@ -23,7 +23,7 @@ import torch
 
 import penstock as ps
 import penstock.pipes.iter.parallel as parallel_family
-import penstock.pipes.threads as threads_of_a_pass
+import penstock.workers.threads as threads_of_a_pass
 from penstock.pipes import transport
 from penstock.registry import Pace
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere

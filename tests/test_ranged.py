@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
-from penstock.pipes import ranged
 from penstock.pipes.iter import IterableWrapper
-from penstock.pipes.object_ranges import open_ranged
-from penstock.pipes.ranged import Ranged
-from penstock.pipes.threads import Interrupted
 from penstock.registry import Guard
+from penstock.storage import ranged
+from penstock.storage.objects import open_ranged
+from penstock.storage.ranged import Ranged
+from penstock.workers.threads import Interrupted
 from s3 import S3Server
 
 PATIENCE = 10.0

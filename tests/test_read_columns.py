@@ -658,7 +658,7 @@ def test_objects_of_s3_are_read(tmp_path: Path, s3_server: S3Server, kind: str) 
 def test_of_an_object_only_the_columns_and_row_groups_wanted_are_fetched(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.pipes import object_ranges
+    from penstock.storage import objects as object_ranges
 
     bucket = s3_server.root / "columns-little"
     bucket.mkdir()

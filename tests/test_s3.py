@@ -18,10 +18,10 @@ from obstore.store import MemoryStore
 from torch.utils.data import DataLoader
 
 import penstock as ps
-from penstock.pipes import object_ranges, ranged
 from penstock.pipes.iter import IterableWrapper, S3FileLister
 from penstock.pipes.iter import s3 as loading
 from penstock.registry import check_operator
+from penstock.storage import objects, ranged
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server
 
@@ -310,7 +310,7 @@ class Shelf:
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
     made = Shelf()
     monkeypatch.setattr(loading, "store_of", made.store_of)
-    monkeypatch.setattr(object_ranges, "store_of", made.store_of)
+    monkeypatch.setattr(objects, "store_of", made.store_of)
     return made
 
 

@@ -27,8 +27,8 @@ from fault_proxy import Fault, FaultProxy, passing_on
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.map import ObjectReader
-from penstock.pipes.object_ranges import open_ranged
 from penstock.registry import Guard
+from penstock.storage.objects import open_ranged
 from s3 import S3Server, serving_s3
 
 READS = int(os.environ.get("PENSTOCK_READS", "2000"))

@@ -19,11 +19,13 @@ import pytest
 import s3fs
 
 import penstock as ps
-from penstock.pipes import store_clients, stores
 from penstock.pipes.iter import IterableWrapper
-from penstock.pipes.iter.storage import locate
-from penstock.pipes.store_errors import Transient, in_plain_words
-from penstock.pipes.stores import read_whole, speaks, store_of
+from penstock.storage import clients, stores
+from penstock.storage.addresses import Client, client_of
+from penstock.storage.errors import Transient, in_plain_words
+from penstock.storage.file_systems import locate
+from penstock.storage.reading import read_whole
+from penstock.storage.stores import store_of
 
 TOKEN = "a-session-token"
 SECRET = "a-secret-of-the-environment"
@@ -226,7 +228,7 @@ def test_both_clients_take_the_keys_of_a_role_and_renew_them(
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"{server.url}/")
     else:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/container")
-    monkeypatch.setattr(store_clients, "_GOOD_FOR", timedelta(0))
+    monkeypatch.setattr(clients, "_GOOD_FOR", timedelta(0))
     for _ in range(2):
         assert read_whole("s3://bucket/a", {}) == b"/bucket/a"
     file_system, path = locate("s3://bucket/a", {})
@@ -357,7 +359,7 @@ def test_options_that_are_wrong_are_errors(options: dict[str, Any], error: type[
     ],
 )
 def test_obstore_is_for_urls_whose_very_object_it_reads(url: str, does: bool) -> None:
-    assert speaks(url) is does
+    assert (client_of(url, {}) is Client.OBSTORE) is does
 
 
 # Other stores

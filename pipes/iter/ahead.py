@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, MapDataPipe, expect_whole, functional_datapipe, walk
 from ...registry.graph import is_one_of_several
-from ..threads import PATIENCE, join
+from ...workers.threads import PATIENCE, join
 
 T = TypeVar("T")
 

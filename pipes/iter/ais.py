@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ..extras import require
-from ..streams import checked_path, stream_over
+from ...registry.extras import require
+from ...storage.streams import checked_path, stream_over
 from .files import check_length, promised
 from .transform import OneToOne
 

@@ -14,8 +14,9 @@ from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
+from ...storage.streams import can_seek, checked_path, expect_bytes
 from ..members import Member, OpenArchive, inner_path, seekable
-from ..streams import can_seek, checked_path, close_parts, expect_bytes, is_damage, path_and_stream
+from ..streams import close_parts, is_damage, path_and_stream
 from .files import check_length, promised
 
 __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]

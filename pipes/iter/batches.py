@@ -17,9 +17,9 @@ import torch
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.notes import describe_item
+from ...workers.threads import PATIENCE, Outcome, join
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 from ..striding import in_runs
-from ..threads import PATIENCE, Outcome, join
 from .parallel import WorksAhead
 from .transform import OneToOne, one_output_col
 

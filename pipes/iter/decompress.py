@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import IO, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
 from ..compression import KINDS, START, decompressed, kind_of
-from ..streams import can_seek, checked_path, expect_bytes, path_and_stream, stream_over
+from ..streams import path_and_stream
 from .files import check_length
 from .transform import OneToOne
 

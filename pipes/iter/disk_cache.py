@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
 from ...registry.iteration import Pass
-from ..digest import check_hash_type, digest_of
-from ..locks import FileLock
-from ..saving import save
-from ..streams import checked_path
+from ...storage.digest import check_hash_type, digest_of
+from ...storage.locks import FileLock
+from ...storage.streams import checked_path
+from ...storage.writing import save
 
 T_co = TypeVar("T_co", covariant=True)
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]

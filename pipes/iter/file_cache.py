@@ -6,20 +6,18 @@ import io
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from threading import Event
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
-from ..kept_files import KeptFiles, NotKept
-from ..object_ranges import open_object
-from ..store_errors import Untold
-from ..stores import is_lost, speaks_with, trying_again
-from ..streams import checked_path, expect_bytes, stream_over
-from ..threads import Threads
+from ...storage.file_systems import size_of
+from ...storage.kept_files import KeptFiles, NotKept
+from ...storage.reading import open_file
+from ...storage.stores import trying_again
+from ...storage.streams import checked_path, expect_bytes, stream_over
+from ...workers.threads import Threads
 from .parallel import WorksAhead
-from .storage import locate
 
 __all__ = ["FileCacher"]
 
@@ -55,12 +53,6 @@ class _CountingGuard(Guard):
         with self._counting:
             for name in names:
                 self._counts[name] += 1
-
-
-def _size_of(stream: Any) -> int | None:
-    """Return how many bytes a stream says that it has; what says nothing, or is a function, is no size."""
-    size = getattr(stream, "size", None)
-    return size if isinstance(size, int) else None
 
 
 @functional_datapipe("cache_files")
@@ -193,14 +185,6 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             if not hasattr(stream, "read"):
                 raise TypeError(f"open must return a stream, and returned one of type {type(stream).__name__}")
             expect_bytes(stream)
-            return stream, _size_of(stream)
-        if speaks_with(url, self.options) and not url.startswith("file:") and not is_lost():
-            with suppress(Untold):
-                retry = self.on_error if isinstance(self.on_error, Retry) else None
-                return open_object(url, self.options, retry=retry, counted_by=self.guard)
-        file_system, path = locate(url, self.options)
-        file = file_system.open(path, "rb")
-        size = _size_of(file)
-        if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
-            file = io.BytesIO(file.getvalue())
-        return stream_over(file, url, None, file_system), size
+            return stream, size_of(stream)
+        retry = self.on_error if isinstance(self.on_error, Retry) else None
+        return open_file(url, self.options, retry=retry, counted_by=self.guard)

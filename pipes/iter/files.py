@@ -11,7 +11,8 @@ from typing import IO, Any, NoReturn
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.torch_pipes import TorchIterDataPipe
-from ..streams import checked_path, is_binary, path_and_stream, stream_over
+from ...storage.streams import checked_path, is_binary, stream_over
+from ..streams import path_and_stream
 from .transform import OneToOne
 
 __all__ = [

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ..digest import check_digest, check_hash_type
+from ...storage.digest import check_digest, check_hash_type
+from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
 from ..members import LARGE
-from ..streams import can_seek, checked_path, expect_bytes, path_and, stream_over
+from ..streams import path_and
 from .transform import OneToOne
 
 

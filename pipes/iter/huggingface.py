@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
-from ..extras import require
+from ...registry.extras import require
 
 __all__ = ["HuggingFaceHubReader"]
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ..extras import require
-from ..streams import checked_path, is_binary, stream_over
+from ...registry.extras import require
+from ...storage.streams import checked_path, is_binary, stream_over
+from ...storage.writing import open_in_folder, write_whole
 from .files import Lister, Roots, matches
-from .save import ItemSaver, open_in_folder, write_whole
+from .save import ItemSaver
 from .transform import OneToOne
 
 __all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]

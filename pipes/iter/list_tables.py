@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...registry import OnError, functional_datapipe
+from ...storage.addresses import is_local_path
+from ...storage.file_systems import locate, urls_below
+from ...storage.streams import checked_path
 from ..column_origins import Origin, hive_values, known_values
 from ..filters import expression_of, may_be_true
-from ..streams import checked_path
 from .files import Lister, Roots, files_in, matches
-from .storage import is_local_path, locate, urls_below
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]

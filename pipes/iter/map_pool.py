@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...workers.threads import Outcome, Threads
 from ..loose_rows import RowGatherer, out_of_batch
-from ..threads import Outcome, Threads
 from .device import move
 from .parallel import ProcessPoolMapper
 from .rebatch import Rebatcher

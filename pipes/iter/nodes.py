@@ -14,8 +14,8 @@ import torch
 
 from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
 from ...registry.display import step
+from ...registry.extras import require
 from ...registry.seeds import Path
-from ..extras import require
 
 if TYPE_CHECKING:
     from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unused-ignore]

@@ -11,8 +11,8 @@ from typing import IO, Any
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ..extras import require
-from ..streams import checked_path, stream_over
+from ...registry.extras import require
+from ...storage.streams import checked_path, stream_over
 from .transform import OneToOne
 
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]

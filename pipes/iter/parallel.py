@@ -21,9 +21,9 @@ from ...registry import (
     say_where,
 )
 from ...registry.display import step
+from ...workers.threads import Interrupted, Outcome, Threads
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
-from ..threads import Interrupted, Outcome, Threads
 from .transform import one_output_col
 
 T = TypeVar("T")

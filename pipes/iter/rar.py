@@ -8,7 +8,7 @@ from functools import partial
 from typing import IO, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ..extras import require
+from ...registry.extras import require
 from ..members import Member, seekable
 from .archive import ArchiveLoader
 

@@ -6,20 +6,18 @@ import codecs
 import io
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...storage.reading import open_file, read_whole
+from ...storage.stores import trying_again
+from ...storage.streams import checked_path
+from ...workers.threads import Threads
 from ..arrow_columns import batch_of
-from ..store_errors import Untold
-from ..stores import read_whole, speaks_with, trying_again
-from ..streams import checked_path
-from ..threads import Threads
 from .decode import ImageDecoder
 from .parallel import WorksAhead
-from .storage import opened
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -61,7 +59,7 @@ class WholeFileReader(WorksAhead[R]):
 
     def _read(self, item: Any) -> R:
         path = checked_path(item)
-        return self._decoded(path, _content(path, self.storage))
+        return self._decoded(path, read_whole(path, self.storage))
 
 
 @functional_datapipe("read_images")
@@ -201,7 +199,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self.drop_empty_lines = drop_empty_lines
         self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.guard = Guard(trying_again(on_error))
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         return self.outputs_of_each(self.guard.outputs(self._rows), self.source)
@@ -209,16 +207,9 @@ class TextReader(IterDataPipe[dict[str, str]]):
     def _rows(self, item: Any) -> Iterator[dict[str, str]]:
         path = checked_path(item)
         beside = {"path": path} if self.include_paths else {}
-        with opened(path, self.storage, {"encoding": self.encoding, "newline": "\n"}, {}) as stream:
-            for line in stream:
+        retry = self.on_error if isinstance(self.on_error, Retry) else None
+        stream, _ = open_file(path, self.storage, retry=retry, counted_by=self.guard)
+        with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:  # type: ignore[arg-type]
+            for line in lines:
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
-
-
-def _content(url: str, options: Mapping[str, Any]) -> bytes:
-    if speaks_with(url, options):
-        with suppress(Untold):  # by obstore, and not by the rest that fsspec has
-            return read_whole(url, options)
-    with opened(url, options, None, {}) as stream:
-        content: bytes = stream.read()
-        return content

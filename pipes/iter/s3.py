@@ -9,16 +9,17 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
-from ..object_ranges import LARGE, open_ranged
-from ..room import Room
-from ..store_clients import environment, for_one_attempt, timeouts
-from ..store_errors import Untold, in_plain_words
-from ..stores import asked, check_process, is_lost, speaks_with, store_of, trying_again
-from ..streams import Loaded, checked_path
-from ..threads import PATIENCE, Outcome, Threads
+from ...storage.addresses import Client, check_key, client_of
+from ...storage.clients import environment, for_one_attempt, timeouts
+from ...storage.errors import Untold, in_plain_words
+from ...storage.file_systems import locate_for_one_attempt, opened
+from ...storage.objects import LARGE, open_ranged
+from ...storage.room import Room
+from ...storage.stores import asked, check_process, is_lost, store_of, trying_again
+from ...storage.streams import Loaded, checked_path
+from ...workers.threads import PATIENCE, Outcome, Threads
 from .files import check_length, matches, promised
 from .parallel import WorksAhead
-from .storage import check_key, locate_for_one_attempt, opened
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 
@@ -183,7 +184,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
                 yield url, stream
 
     def _is_for_obstore(self, url: object) -> bool:
-        return isinstance(url, str) and speaks_with(url, self.given_options)
+        return isinstance(url, str) and client_of(url, self.given_options) is Client.OBSTORE
 
     def _loading(self, room: Room) -> Callable[[tuple[int, Any]], Any]:
         """Return a function of an item with its number, for one thread."""

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
-import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from typing import IO, Any
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...storage.file_systems import OF_TEXT
+from ...storage.streams import checked_path
+from ...storage.writing import whole_file, write_in_parts, write_whole
 from ..columns import check_function
-from ..saving import appearing_whole, sent_whole
-from ..streams import checked_path, path_and
-from .storage import OF_TEXT, locate
+from ..streams import path_and
 from .transform import OneToOne
 
-__all__ = ["FSSpecSaver", "ItemSaver", "Saver", "open_in_folder", "whole_file", "write_in_parts", "write_whole"]
-
-_LONGEST_NAME = 50
-"""Characters of a file's name that the name of its unfinished part ends in; file systems take some 255 bytes."""
-
-_PART = 2**24
-"""Bytes that are sent at a time. S3 takes up to 10,000 parts of an object."""
+__all__ = [
+    "FSSpecSaver",
+    "ItemSaver",
+    "Saver",
+]
 
 
 class ItemSaver(OneToOne[str]):
@@ -173,75 +167,3 @@ class FSSpecSaver(ItemSaver):
         arguments = {name: value for name, value in (self.kwargs_for_open or {}).items() if name not in OF_TEXT}
         with whole_file(path, self._binary_mode, self.options, **arguments) as file:
             write_in_parts(file, content)
-
-
-@contextmanager
-def whole_file(url: str, mode: str, options: Mapping[str, Any], **arguments: Any) -> Iterator[IO[bytes]]:
-    """Open the file at a URL for writing: what is written appears when that was all, and nothing where it fails.
-
-    On a local disk and in object stores, an earlier file stays until then. What is written to a store is sent in parts,
-    and no more than some of them are held. `options` are those of the file system, and `arguments` for opening a file.
-    """
-    from fsspec.compression import compr  # type: ignore[import-untyped]  # slow to import
-    from fsspec.core import get_compression  # type: ignore[import-untyped]
-    from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
-
-    file_system, place = locate(url, options)
-    compression = get_compression(place, arguments.pop("compression", None))
-
-    def open_file(place: str, mode: str) -> IO[bytes]:
-        file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
-        return file
-
-    if isinstance(file_system, LocalFileSystem):
-        opened = _whole_local_file(place, mode, open_file)
-    else:
-        opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs))
-    # Not by fsspec: it leaves the file open below the one that compresses, to be sent when somebody collects it.
-    with opened as file, compr[compression](file, mode=mode[0]) if compression else nullcontext(file) as outer:
-        yield outer
-
-
-def write_in_parts(file: IO[bytes], content: Any) -> None:
-    """Write bytes to a file that is sent somewhere: at one go, it would hold all of them once more."""
-    contiguous = np.frombuffer(content, np.uint8).data
-    for start in range(0, len(contiguous), _PART):
-        file.write(contiguous[start : start + _PART])
-
-
-def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, str], IO[Any]]) -> None:
-    """Write a local file: beside its place, where it is put when it is whole, or straight to it to append."""
-    with _whole_local_file(path, mode, open_file) as file:
-        file.write(content)
-
-
-@contextmanager
-def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[Any]]) -> Iterator[IO[Any]]:
-    try:
-        kind = os.lstat(path).st_mode
-        if stat.S_ISLNK(kind):
-            path = os.path.realpath(path)  # the file that it leads to is replaced, not the link
-            kind = os.stat(path).st_mode
-        is_no_file = not stat.S_ISREG(kind)  # but a device or a pipe, which must not be replaced
-    except FileNotFoundError:
-        is_no_file = False
-    if "a" in mode or is_no_file:
-        with open_in_folder(path, mode, open_file, os.makedirs) as file:
-            yield file
-        return
-    folder, name = os.path.split(path)
-    # It ends as the name does, since opening may look at that to tell how to compress.
-    part = os.path.join(folder, f".{secrets.token_hex(8)}-{name[-_LONGEST_NAME:]}")
-    with appearing_whole(path, part), open_in_folder(part, mode, open_file, os.makedirs) as file:
-        yield file
-
-
-def open_in_folder(
-    path: str, mode: str, open_file: Callable[[str, str], IO[Any]], make_folders: Callable[..., Any]
-) -> IO[Any]:
-    """Open a file for writing; where its folder is missing, make it first."""
-    try:
-        return open_file(path, mode)
-    except FileNotFoundError:
-        make_folders(os.path.dirname(path), exist_ok=True)
-        return open_file(path, mode)

@@ -7,9 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...storage.reading import open_to_seek
+from ...storage.streams import checked_path
 from ..arguments import expect_names
 from ..arrow_columns import listed
-from ..streams import checked_path
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -130,19 +131,19 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
             items.keep_from(number)
             file: Any = opened(item)
             if self.guard.keep(file):
-                with file:
+                try:
                     yield from self._tables(item, file)
+                finally:
+                    file.close(force=True)
             self.row_group = 0
 
     def _open(self, item: Any) -> pq.ParquetFile:
-        import fsspec  # type: ignore[import-untyped]  # these here, since importing them takes a while
-        import pyarrow.parquet as pq
+        import pyarrow.parquet as pq  # here, since importing it takes a while
 
-        file_system, path = fsspec.url_to_fs(checked_path(item))
-        file = pq.ParquetFile(path, filesystem=file_system)
+        file = pq.ParquetFile(open_to_seek(checked_path(item), {}), page_checksum_verification=True)
         if missing := _missing(file, self._names):  # pyarrow would leave them out in silence
             names = file.schema_arrow.names
-            file.close()
+            file.close(force=True)
             raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {names}")
         return file
 

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ..extras import require
-from ..streams import checked_path, expect_bytes, path_and_stream
+from ...registry.extras import require
+from ...storage.streams import checked_path, expect_bytes
+from ..streams import path_and_stream
 from .archive import Unpacker
 from .files import check_length, promised
 

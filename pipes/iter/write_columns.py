@@ -10,10 +10,10 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...storage.streams import checked_path
 from ..arrow_columns import rows_in
 from ..column_kinds import expect_kinds, has_elements, of_parquet, repeating_in
 from ..column_writing import Arrays, arrays_of, fitted_arrays, types_in
-from ..streams import checked_path
 from .write_rows import RowWriter, TableWriter
 from .write_shards import CountedFile
 

@@ -8,11 +8,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own, say_where
+from ...storage.streams import checked_path
 from ..arrow_columns import rows_in
 from ..batch_rows import sliced
 from ..column_writing import columns_of_rows, fitted, table_of
 from ..rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
-from ..streams import checked_path
 from .write_shards import ShardWriter, check_division, check_template
 
 if TYPE_CHECKING:

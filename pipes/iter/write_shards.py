@@ -11,8 +11,8 @@ from typing import IO, Any, ClassVar
 
 from ...registry import IterDataPipe, own
 from ...registry.sharding import sharding_points
-from ..streams import checked_path
-from .save import whole_file, write_in_parts
+from ...storage.streams import checked_path
+from ...storage.writing import whole_file, write_in_parts
 from .shard import ShardingFilter, ShardingRoundRobinDispatcher, part_read
 
 __all__ = ["CountedFile", "ShardWriter", "check_division", "check_template"]

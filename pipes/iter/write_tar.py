@@ -10,9 +10,9 @@ from itertools import chain, islice
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...storage.streams import checked_path
 from ..encoding import encoded
 from ..members import inner_path
-from ..streams import checked_path
 from .decode import extension_extract_fn
 from .webdataset import key_and_suffix
 from .write_shards import CountedFile, ShardWriter, check_division, check_template

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cached_property
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
+from ...storage.clients import timeouts
+from ...storage.reading import read_whole
+from ...storage.stores import trying_again
+from ...storage.streams import checked_path
+from ...workers.threads import PATIENCE, Outcome, Threads
 from ..fetching import Fetching
-from ..iter.storage import check_key, locate_for_one_attempt
-from ..store_clients import timeouts
-from ..store_errors import Untold, in_plain_words
-from ..stores import read_whole, speaks, trying_again
-from ..streams import checked_path
-from ..threads import PATIENCE, Outcome, Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,13 +104,7 @@ class ObjectReader(Fetching[bytes]):
         return read
 
     def _attempt(self, url: str) -> bytes:
-        if speaks(url):
-            with suppress(Untold):
-                return read_whole(url, self.options)
-        check_key(url)
-        file_system, path = locate_for_one_attempt(url, self.options)
-        content: bytes = in_plain_words(url, file_system.cat_file, path)
-        return content
+        return read_whole(url, self.options)
 
     def __len__(self) -> int:
         return len(self.urls)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from .store_errors import NO_CREDENTIALS
+from .addresses import AMAZON, GOOGLE, WEB
+from .errors import NO_CREDENTIALS
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-__all__ = ["AMAZON", "AZURE", "GOOGLE", "WEB", "environment", "for_one_attempt", "new_store", "timeouts", "with_region"]
+__all__ = ["environment", "for_one_attempt", "new_store", "timeouts", "with_region"]
 
 CONNECT_TIMEOUT = 5.0
 """Seconds that a connection may take to be made, where nothing else is said."""
@@ -48,8 +49,6 @@ _OPTIONS_OF_AZURE = {
 
 _ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
 """Others are made where they are counted."""
-
-AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
 
 _ENVIRONMENT = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),

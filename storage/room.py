@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from .threads import Interrupted
+from ..workers.threads import Interrupted
 
 __all__ = ["Room"]
 

@@ -12,7 +12,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from .threads import Interrupted, Outcome, Threads
+from ..workers.threads import Interrupted, Outcome, Threads
 
 __all__ = ["Fetch", "Ranged"]
 

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..registry import Guard, Retry
+from .file_systems import locate_for_one_attempt
 from .ranged import PART, Ranged
 from .stores import asked, store_of, trying_again
 from .streams import Loaded
@@ -118,8 +119,6 @@ class _Ranges:
         return iter(result.stream(PART))
 
     def _by_fsspec(self, start: int, end: int) -> bytes:
-        from .iter.storage import locate_for_one_attempt  # whose package uses this module
-
         # It may also send the checksum of the whole with a part.
         config = {**(self._options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
         options = {**self._options, "config_kwargs": config} if self._url.startswith("s3") else self._options

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from ..registry import Guard, OnError, Retry
-from .store_clients import AMAZON, AZURE, GOOGLE, WEB, environment, new_store
-from .store_errors import ExpiredCredentials, Transient, in_plain_words
+from .addresses import WEB
+from .clients import environment, new_store
+from .errors import ExpiredCredentials, Transient, in_plain_words
 
 if TYPE_CHECKING:
-    from obstore import GetResult
     from obstore.store import ObjectStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["asked", "check_process", "is_lost", "read_whole", "speaks", "speaks_with", "store_of", "trying_again"]
+__all__ = ["asked", "check_process", "is_lost", "store_of", "trying_again"]
 
 _ATTEMPTS = 5
 """How often what failed is tried again, where nothing else is said."""
@@ -41,41 +40,10 @@ def trying_again(on_error: OnError) -> Retry:
     return Retry(_ATTEMPTS, errors=Transient, then=on_error)
 
 
-def speaks(url: str) -> bool:
-    """Say whether obstore can read the very object of a URL; the others are for fsspec.
-
-    obstore drops or refuses empty parts of a key, `.` and `..`; S3 has objects with such keys.
-    """
-    scheme, separator, place = url.partition("://")
-    if not separator or "::" in url:
-        return False
-    if scheme in WEB:
-        # What else there may be in such a URL, obstore would escape, or escape otherwise.
-        return re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) is not None and _is_plain(place)
-    if scheme == "file":
-        return place.startswith("/") and _is_plain(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
-    if scheme not in (*AMAZON, *GOOGLE, *AZURE):
-        return False
-    bucket, _, key = place.partition("/")
-    # Access points and directory buckets have hosts, and signatures, of their own; s3fs takes a URL for a version.
-    if not re.fullmatch(r"[\w.-]+", bucket, re.ASCII) or bucket.endswith("--x-s3") or "?versionId=" in key:
-        return False
-    return _is_plain(key)
-
-
-def speaks_with(url: str, options: Mapping[str, Any]) -> bool:
-    """Say whether obstore can read the object of a URL with options, of which it knows none for a web server."""
-    return speaks(url) and not (options and url.startswith("http"))
-
-
-def _is_plain(key: str) -> bool:
-    return all(part not in ("", ".", "..") for part in key.split("/")) and key.isprintable()
-
-
 def store_of(
     url: str, options: Mapping[str, Any], surroundings: tuple[str | None, ...] | None = None
 ) -> tuple[ObjectStore, str]:
-    """Return the client for a URL that obstore `speaks`, one for each bucket, and the key of the object.
+    """Return the client for a URL that obstore reads, one for each bucket, and the key of the object.
 
     `options` are named as s3fs names them. Who reads many objects asks for the `environment()` once: it takes a while.
 
@@ -133,12 +101,3 @@ def asked(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     except ExpiredCredentials:
         _stores.clear()
         raise
-
-
-def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
-    """Return all bytes of an object; raises what `asked` and `store_of` raise."""
-    import obstore
-
-    store, key = store_of(url, options)
-    result: GetResult = asked(url, obstore.get, store, key)
-    return bytes(asked(url, result.bytes))

@@ -1,0 +1,1 @@
+"""Addresses: opened, listed, read, written whole, tried again, kept secret."""

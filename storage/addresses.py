@@ -1,0 +1,67 @@
+"""Addresses, and by which client each is read: the one place where that is decided.
+
+| address | read by |
+| --- | --- |
+| a path | the operating system |
+| `s3://`, `s3a://`, `gs://`, `gcs://`, `az://`, `abfs://`, `abfss://`, `file://` | obstore, where it takes the key |
+| `http://`, `https://` | obstore, where the URL is plain and no options are given |
+| all else, and chains such as `zip://a.txt::s3://…` | fsspec |
+
+obstore drops or refuses empty parts of a key, `.` and `..`, while S3 has objects with such keys; and it would escape
+some characters of a URL, or escape them otherwise. It knows no options for a web server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+__all__ = ["AMAZON", "AZURE", "GOOGLE", "WEB", "Client", "check_key", "client_of", "is_local_path"]
+
+AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
+
+
+class Client(Enum):
+    """What reads an address."""
+
+    SYSTEM = "the operating system"
+    OBSTORE = "obstore"
+    FSSPEC = "fsspec"
+
+
+def client_of(url: str, options: Mapping[str, Any]) -> Client:
+    """Return by which client the file at an address is read, with options."""
+    if is_local_path(url):
+        return Client.FSSPEC if options else Client.SYSTEM
+    scheme, separator, place = url.partition("://")
+    if not separator or "::" in url:
+        return Client.FSSPEC
+    if scheme in WEB:
+        plain = re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options and _is_plain(place)
+    elif scheme == "file":
+        plain = place.startswith("/") and _is_plain(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
+    elif scheme in (*AMAZON, *GOOGLE, *AZURE):
+        bucket, _, key = place.partition("/")
+        # Access points and directory buckets have hosts, and signatures, of their own; s3fs takes a URL for a version.
+        of_bucket = re.fullmatch(r"[\w.-]+", bucket, re.ASCII) and not bucket.endswith("--x-s3")
+        plain = of_bucket and "?versionId=" not in key and _is_plain(key)
+    else:
+        plain = False
+    return Client.OBSTORE if plain else Client.FSSPEC
+
+
+def is_local_path(url: str) -> bool:
+    """Say whether what is given as an address is a path of this machine, without a protocol."""
+    return "://" not in url and "::" not in url and url[:1] != "~"
+
+
+def check_key(url: str) -> None:
+    """Raise ValueError for the address of an object in the place of which s3fs would read another."""
+    if url.startswith(("s3://", "s3a://")) and url.endswith("/"):
+        raise ValueError("objects whose keys end in a slash cannot be read: s3fs would read another")
+
+
+def _is_plain(key: str) -> bool:
+    return all(part not in ("", ".", "..") for part in key.split("/")) and key.isprintable()

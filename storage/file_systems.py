@@ -1,0 +1,108 @@
+"""Files of all that fsspec speaks: found, and opened."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import IO, Any
+
+from ..registry.extras import require
+from .addresses import check_key, is_local_path
+from .clients import for_one_attempt, with_region
+from .streams import stream_over
+
+__all__ = [
+    "OF_TEXT",
+    "is_folder",
+    "locate",
+    "locate_for_one_attempt",
+    "opened",
+    "size_of",
+    "urls_below",
+]
+
+_NEEDED = {
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gcs")),
+    **dict.fromkeys(("az", "abfs", "abfss", "adl"), ("adlfs", "azure")),
+}
+"""What a protocol needs: a module, and the extra of this package that installs it."""
+
+
+_OF_S3 = ("s3://", "s3a://")
+
+
+OF_TEXT = ("encoding", "errors", "newline")
+
+
+def opened(
+    url: str, options: Mapping[str, Any], text: Mapping[str, Any] | None, arguments: Mapping[str, Any]
+) -> IO[Any]:
+    """Return a stream of a file: of bytes, or of text, with arguments for TextIOWrapper.
+
+    `options` are those of the file system, `arguments` are for its way to open a file.
+    """
+    if is_local_path(url) and not options and not arguments:
+        # What fsspec would do, at half the price.
+        return stream_over(open(url, "rb", buffering=0), url, text)
+    check_key(url)
+    file_system, path = locate(url, options)
+    file = file_system.open(path, "rb", **arguments)
+    if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
+        file = io.BytesIO(file.getvalue())
+    return stream_over(file, url, text, file_system)
+
+
+def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it."""
+    import fsspec  # type: ignore[import-untyped]  # here, since importing the package should not take so long
+
+    if url.startswith(_OF_S3):
+        options = with_region(options)
+    try:
+        file_system, path = fsspec.url_to_fs(url, **options)
+    except ImportError:
+        for link in url.split("::"):
+            protocol = link.partition("://")[0]
+            if protocol in _NEEDED:
+                require(*_NEEDED[protocol])
+        raise
+    return file_system, path
+
+
+def locate_for_one_attempt(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return what `locate` does, for S3 with no attempts of its own: they are made where they are counted."""
+    if not url.startswith(_OF_S3):
+        return locate(url, options)
+    s3, path = locate(url, for_one_attempt(options))
+    s3.retries = 1
+    return s3, path
+
+
+def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:
+    """Say whether what a listing of a file system has is a folder."""
+    name, kind = entry["name"], entry["type"]
+    # An object whose name ends in a slash is how S3's console lays a folder; a link is what a local one may come as.
+    return kind == "directory" or name.endswith("/") or bool(entry.get("islink") and file_system.isdir(name))
+
+
+def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
+    """Return the URLs of files, given the URL of their folder, its path in the file system, and theirs."""
+    links = root.split("::")
+    place = 0
+    # In a chain, a file system that caches has no path of its own: `path` is that of the link after it.
+    while path.strip("/") and place + 1 < len(links) and not links[place].partition("://")[2]:
+        place += 1
+    protocol, separator, _ = links[place].partition("://")
+    folder, path = links[place].rstrip("/"), path.rstrip("/")
+    if path and folder.endswith(path):
+        start = folder.removesuffix(path)  # with a user, host or the like, which the names are without
+    else:
+        start = f"{protocol}://" if separator or place + 1 < len(links) else ""  # or a local path
+    whole = [name if "://" in name else start + name for name in names]
+    return sorted("::".join([*links[:place], url, *links[place + 1 :]]) for url in whole)
+
+
+def size_of(stream: Any) -> int | None:
+    """Return how many bytes a stream says that it has; what says nothing, or is a function, is no size."""
+    size = getattr(stream, "size", None)
+    return size if isinstance(size, int) else None

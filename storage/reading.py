@@ -1,0 +1,60 @@
+"""Files behind addresses: opened, or read whole, each by the client that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from ..registry import Guard, Retry
+from .addresses import Client, check_key, client_of
+from .errors import Untold, in_plain_words
+from .file_systems import locate_for_one_attempt, opened, size_of
+from .objects import open_object, open_ranged
+from .stores import asked, store_of
+
+__all__ = ["open_file", "open_to_seek", "read_whole"]
+
+
+def open_file(
+    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
+) -> tuple[IO[bytes], int | None]:
+    """Return a stream of a file, which is read on and on, and its size where that is known.
+
+    `options` are named as fsspec's file systems name them. `retry` says how often, and after which errors, a part of a
+    large object is asked for again, by default five times after those that may pass; `counted_by` counts that.
+
+    Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
+    """
+    if client_of(url, options) is Client.OBSTORE:
+        with suppress(Untold):
+            return open_object(url, options, retry=retry, counted_by=counted_by)
+    stream = opened(url, options, None, {})
+    return stream, size_of(stream)
+
+
+def open_to_seek(
+    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
+) -> IO[bytes]:
+    """Return a stream of a file of which parts are read here and there; the rest is as for `open_file`."""
+    if client_of(url, options) is Client.OBSTORE:
+        return open_ranged(url, options, retry=retry, counted_by=counted_by)
+    return opened(url, options, None, {})
+
+
+def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
+    """Return all bytes of a file; the rest is as for `open_file`, but that nothing is tried again."""
+    client = client_of(url, options)
+    if client is Client.SYSTEM:
+        return Path(url).read_bytes()
+    if client is Client.OBSTORE:
+        import obstore
+
+        store, key = store_of(url, options)
+        with suppress(Untold):
+            return bytes(asked(url, asked(url, obstore.get, store, key).bytes))
+    check_key(url)
+    file_system, path = locate_for_one_attempt(url, options)
+    content: bytes = in_plain_words(url, file_system.cat_file, path)
+    return content

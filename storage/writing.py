@@ -1,0 +1,185 @@
+"""Files that appear whole, under their name, or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from typing import IO, Any
+
+import numpy as np
+
+from ..registry import close
+from .digest import check_digest
+from .file_systems import locate
+
+__all__ = ["appearing_whole", "open_in_folder", "save", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
+
+_LONGEST_NAME = 50
+"""Characters of a file's name that the name of its unfinished part ends in; file systems take some 255 bytes."""
+
+
+_PART = 2**24
+"""Bytes that are sent at a time. S3 takes up to 10,000 parts of an object."""
+
+
+@contextmanager
+def whole_file(url: str, mode: str, options: Mapping[str, Any], **arguments: Any) -> Iterator[IO[bytes]]:
+    """Open the file at a URL for writing: what is written appears when that was all, and nothing where it fails.
+
+    On a local disk and in object stores, an earlier file stays until then. What is written to a store is sent in parts,
+    and no more than some of them are held. `options` are those of the file system, and `arguments` for opening a file.
+    """
+    from fsspec.compression import compr  # type: ignore[import-untyped]  # slow to import
+    from fsspec.core import get_compression  # type: ignore[import-untyped]
+    from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+
+    file_system, place = locate(url, options)
+    compression = get_compression(place, arguments.pop("compression", None))
+
+    def open_file(place: str, mode: str) -> IO[bytes]:
+        file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
+        return file
+
+    if isinstance(file_system, LocalFileSystem):
+        opened = _whole_local_file(place, mode, open_file)
+    else:
+        opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs))
+    # Not by fsspec: it leaves the file open below the one that compresses, to be sent when somebody collects it.
+    with opened as file, compr[compression](file, mode=mode[0]) if compression else nullcontext(file) as outer:
+        yield outer
+
+
+def write_in_parts(file: IO[bytes], content: Any) -> None:
+    """Write bytes to a file that is sent somewhere: at one go, it would hold all of them once more."""
+    contiguous = np.frombuffer(content, np.uint8).data
+    for start in range(0, len(contiguous), _PART):
+        file.write(contiguous[start : start + _PART])
+
+
+def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, str], IO[Any]]) -> None:
+    """Write a local file: beside its place, where it is put when it is whole, or straight to it to append."""
+    with _whole_local_file(path, mode, open_file) as file:
+        file.write(content)
+
+
+@contextmanager
+def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[Any]]) -> Iterator[IO[Any]]:
+    try:
+        kind = os.lstat(path).st_mode
+        if stat.S_ISLNK(kind):
+            path = os.path.realpath(path)  # the file that it leads to is replaced, not the link
+            kind = os.stat(path).st_mode
+        is_no_file = not stat.S_ISREG(kind)  # but a device or a pipe, which must not be replaced
+    except FileNotFoundError:
+        is_no_file = False
+    if "a" in mode or is_no_file:
+        with open_in_folder(path, mode, open_file, os.makedirs) as file:
+            yield file
+        return
+    folder, name = os.path.split(path)
+    # It ends as the name does, since opening may look at that to tell how to compress.
+    part = os.path.join(folder, f".{secrets.token_hex(8)}-{name[-_LONGEST_NAME:]}")
+    with appearing_whole(path, part), open_in_folder(part, mode, open_file, os.makedirs) as file:
+        yield file
+
+
+def open_in_folder(
+    path: str, mode: str, open_file: Callable[[str, str], IO[Any]], make_folders: Callable[..., Any]
+) -> IO[Any]:
+    """Open a file for writing; where its folder is missing, make it first."""
+    try:
+        return open_file(path, mode)
+    except FileNotFoundError:
+        make_folders(os.path.dirname(path), exist_ok=True)
+        return open_file(path, mode)
+
+
+_CHUNK = 2**20
+
+
+def save(
+    content: Any,
+    path: str,
+    suffix: str,
+    text: bool = False,
+    hash_dict: Mapping[str, str] | None = None,
+    hash_type: str = "sha256",
+) -> None:
+    """Write a content to a file: a stream, which is read in pieces and closed, bytes or text, or an iterable of these.
+
+    The file is written beside `path`, under its name with the suffix, and gets its own name when it is whole. Where
+    there is a `hash_dict`, it must have, for the path, the digest that the file has. Nothing stays of one that fails.
+
+    Raises TypeError where the content is text and should be bytes or the other way round, RuntimeError where the digest
+    is another or is not given, and OSError where the file cannot be written.
+    """
+    part = path + suffix
+    try:
+        if hash_dict is not None and path not in hash_dict:
+            raise RuntimeError(f"hash_dict has no digest for {path!r}, only for {len(hash_dict)} other paths")
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with appearing_whole(path, part):
+            with open(part, "w" if text else "wb", encoding="utf-8" if text else None) as file:
+                _write(content, file)
+            if hash_dict is not None:
+                with open(part, "rb") as file:
+                    check_digest(path, file, hash_dict[path], hash_type)
+    except TypeError as error:
+        error.add_note(f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
+        raise
+    finally:
+        close(content)
+
+
+@contextmanager
+def appearing_whole(path: str, part: str) -> Iterator[None]:
+    """Give a file that is written under another name, `part`, its own name afterwards; remove it where that fails."""
+    try:
+        yield
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+@contextmanager
+def sent_whole(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Close a file that is sent to an object store, which makes it appear, when all was written; or take it back.
+
+    As it is, fsspec would also send what there is of it when writing fails, or when the file is collected.
+    """
+    try:
+        yield file
+        file.close()
+    except BaseException as error:
+        _take_back(file, error)
+        raise
+
+
+def _take_back(file: Any, error: BaseException) -> None:
+    if not hasattr(file, "discard"):  # of a file system that shows what is written at once
+        with suppress(Exception):
+            file.close()
+        return
+    try:
+        file.discard()
+    except Exception as failure:
+        error.add_note(
+            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}"
+        )
+    with suppress(AttributeError):  # in memory, a file is not sent
+        file.closed = True
+
+
+def _write(content: Any, file: Any) -> None:
+    if hasattr(content, "read"):
+        shutil.copyfileobj(content, file, _CHUNK)
+    elif isinstance(content, (str, bytes, bytearray, memoryview)):
+        file.write(content)
+    else:
+        file.writelines(content)

@@ -1,0 +1,1 @@
+"""What runs elsewhere than where it is asked for."""
