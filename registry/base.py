@@ -145,7 +145,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     """Names of attributes that hold items. They are not searched for sources."""
 
     transient: ClassVar[tuple[str, ...]] = ()
-    """Names of attributes that belong to a pass. They do not travel with a pickle or a copy; nor do cached properties."""
+    """Names of attributes that belong to a pass. Like cached properties, they do not travel with a pickle or a copy."""
 
     broken_laws: ClassVar[Mapping[str, str]] = {}
     """The laws that the operator cannot hold, each with the reason."""
