@@ -103,6 +103,17 @@ class _MapPipeMeta(_Construction, TorchMapMeta):
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
 
 
+@functools.cache
+def _computed_by(cls: type) -> frozenset[str]:
+    """Return the names of a class's cached properties."""
+    return frozenset(
+        name
+        for base in cls.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, functools.cached_property)
+    )
+
+
 def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
     @functools.wraps(iterate)
     def __iter__(self: Any) -> Iterable[T]:  # noqa: N807
@@ -134,7 +145,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     """Names of attributes that hold items. They are not searched for sources."""
 
     transient: ClassVar[tuple[str, ...]] = ()
-    """Names of attributes that belong to a pass. They do not travel with a pickle or a copy."""
+    """Names of attributes that belong to a pass. Like cached properties, they do not travel with a pickle or a copy."""
 
     broken_laws: ClassVar[Mapping[str, str]] = {}
     """The laws that the operator cannot hold, each with the reason."""
@@ -169,7 +180,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
-        left_behind = {*_OF_THE_BASE, *self.transient, *getattr(type(self), "_own", ())}
+        left_behind = {*_OF_THE_BASE, *self.transient, *getattr(type(self), "_own", ()), *_computed_by(type(self))}
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
     def take(self, n: int) -> list[T_co]:

@@ -28,8 +28,6 @@ class Batcher(MapDataPipe[Any]):
     (['a', 'b'], ['e'], 3)
     """
 
-    transient = ("_together",)
-
     def __init__(
         self,
         source: MapDataPipe[T],

@@ -47,7 +47,6 @@ class ObjectReader(Fetching[bytes]):
     """
 
     payload = ("urls",)
-    transient = ("_read",)
 
     def __init__(
         self, urls: Sequence[str], *, max_workers: int = 16, on_error: OnError = "raise", **kwargs: Any

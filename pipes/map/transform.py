@@ -30,7 +30,6 @@ class Mapper(Fetching[R]):
     """
 
     gives = "same"
-    transient = ("_call",)
 
     def __init__(
         self,
