@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import reprlib
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from .graph import DataPipe, descend, is_one_of_several, sources_of
+from .secrets import Options, Short
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
@@ -17,7 +17,7 @@ __all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
 _WIDTH = 100
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
-_short = reprlib.Repr()
+_short = Short()
 _short.maxother = 60
 _short.maxstring = 120  # so that most paths and URLs stand as they are
 
@@ -96,7 +96,7 @@ def _steps(pipe: DataPipe, shown: dict[int, str]) -> Generator[DataPipe, list[st
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    if value is default:
+    if value is default or (isinstance(value, Options) and not value):
         return True
     try:
         return bool(type(value) is type(default) and value == default)

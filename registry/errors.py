@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from .arguments import expect_whole
 from .notes import describe_item
+from .secrets import without_secrets
 
 __all__ = ["Guard", "OnError", "Retry", "Skip"]
 
@@ -270,7 +271,7 @@ class Guard:
 
 def _text_of(error: Exception) -> str:
     try:
-        return f"{type(error).__name__}: {error}"
+        return without_secrets(f"{type(error).__name__}: {error}")
     except Exception:  # its text is made by a user's code
         return type(error).__name__
 

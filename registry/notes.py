@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Generator
 from itertools import islice
 from types import CodeType, FrameType
@@ -13,13 +12,14 @@ import torch
 from .display import step
 from .graph import DataPipe, descend, sources_of
 from .provenance import Provenance, asked_once, provenance_of
+from .secrets import Short, hide_secrets, without_secrets
 
 __all__ = ["describe_item", "local_of", "notes_of", "place_of", "say_where"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
 
-_short = reprlib.Repr()
+_short = Short()
 _short.maxstring = _short.maxother = 80
 _short.maxlist = _short.maxtuple = _short.maxdict = 4
 
@@ -39,6 +39,7 @@ def say_where(
     """
     if notes_of(error):
         return
+    hide_secrets(error)
     try:
         error.add_note(_where(error, pipe, item, provenance))
     except Exception:  # a user's item or argument that cannot be shown must not take the error's place
@@ -70,7 +71,7 @@ def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | N
             elif _key_of(item) is None and (last_read := _last_read_above(pipe)):
                 # Not "from": a step between that reads ahead or batches has read further than this item.
                 where += f", last read upstream: {last_read}"
-        return where
+        return without_secrets(where)
 
 
 def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
@@ -122,7 +123,7 @@ def describe_item(item: object) -> str:
     "('a.txt', bytes of length 1000)"
     """
     try:
-        return _described(item)
+        return without_secrets(_described(item))
     except Exception:  # a user's item that cannot be shown, or a list that holds itself
         return f"<{type(item).__name__}>"
 
@@ -142,7 +143,8 @@ def _described(item: object) -> str:
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
-        return repr(item) if len(item) <= 300 else _short.repr(item)
+        shown = without_secrets(item)
+        return repr(shown) if len(shown) <= 300 else _short.repr(shown)
     if isinstance(item, dict):
         shown = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
         rest = f", … {len(item)} in all" if len(item) > len(shown) else ""

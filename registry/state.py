@@ -21,11 +21,9 @@ import functools
 import hashlib
 import inspect
 import math
-import reprlib
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from torch.utils.data import get_worker_info
 
@@ -34,6 +32,7 @@ from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
+from .secrets import Short, without_secrets
 from .seeds import Path, Seeded, seed_of_chain, seed_of_user
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
@@ -62,7 +61,7 @@ Steps = list[Node]
 _DEEPEST = 200
 """Lists and dicts in each other: those of a shard's steps, and of a node's, are in those of a loader."""
 
-_short = reprlib.Repr().repr
+_short = Short().repr
 """However deep it is."""
 
 _MOST_LINES = 40
@@ -391,7 +390,7 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
         if type(value) in (int, bool) or (type(value) is float and math.isfinite(value)):
             found[name] = value
         elif type(value) is str:
-            found[name] = _without_secrets(value)
+            found[name] = _told_apart(value)
         elif (
             name in items and isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe))
         ):
@@ -404,9 +403,8 @@ def _parameters(cls: type) -> tuple[str, ...]:
     return (*list(inspect.signature(cls.__init__).parameters)[1:],)  # type: ignore[misc]
 
 
-def _without_secrets(text: str) -> str:
-    """Return a text, but of an address with a password or a query, which may be a key, only what tells it apart."""
-    parts = urlsplit(text) if "://" in text else None
-    if len(text) <= 200 and (parts is None or not (parts.query or "@" in parts.netloc)):
+def _told_apart(text: str) -> str:
+    """Return a text, but of one that is long, or has a password or the like in it, only what tells it apart."""
+    if len(text) <= 200 and text == without_secrets(text):
         return text
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from ..registry.secrets import hide_secrets, without_secrets
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["NO_CREDENTIALS", "ExpiredCredentials", "Transient", "Untold", "in_plain_words", "shown"]
+__all__ = ["NO_CREDENTIALS", "ExpiredCredentials", "Transient", "Untold", "in_plain_words"]
 
 Transient = (ConnectionError, TimeoutError)
 """The errors after which another attempt may go well: no connection, a cut answer, silence, a server in trouble."""
@@ -34,7 +36,7 @@ _KEYS_ARE_OLD = {"ExpiredToken", "InvalidAccessKeyId", "TokenRefreshRequired", "
 
 
 def in_plain_words(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what a call of obstore's or s3fs's returns.
+    """Return what a call of a client's returns, of obstore or one of fsspec's.
 
     Raises, in place of their errors, FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another
     OSError: with the URL, in few words, and without what might be a secret.
@@ -42,14 +44,16 @@ def in_plain_words(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kw
     try:
         return call(*args, **kwargs)
     except Exception as error:
-        failure = _worded(error, shown(url))
+        failure = _worded(error, without_secrets(url))
     raise failure  # outside of the handler, so that it does not bring the long one along
 
 
 def _worded(error: Exception, url: str) -> Exception:
-    """Return the error to raise for one of obstore's or s3fs's."""
+    """Return the error to raise for one of a client's."""
     from obstore.exceptions import BaseError
 
+    if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
+        error = error.__context__  # which s3fs takes for one with a number
     refusal = getattr(error, "response", getattr(error.__cause__, "response", None))  # of botocore
     if isinstance(refusal, dict):
         said = refusal.get("Error", {})
@@ -60,8 +64,13 @@ def _worded(error: Exception, url: str) -> Exception:
     if isinstance(error, TimeoutError):
         return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
     if type(error).__module__.startswith("aiohttp."):
+        if status := getattr(error, "status", 0):
+            return _refusal(status, "", getattr(error, "message", ""), url)
         return ConnectionError(errno.ECONNABORTED, "no connection, or an answer that was cut", url)
-    if not isinstance(error, (BaseError, FileNotFoundError)):
+    if isinstance(error, KeyError) and error.args == ("ContentLength",):  # of s3fs, which asks for it
+        return Untold(errno.ENOTSUP, "the server does not tell how large the object is", url)
+    if not isinstance(error, (BaseError, FileNotFoundError)) or getattr(error, "errno", None):
+        hide_secrets(error)
         return error
     text, _, details = str(error).partition("\n\nDebug source:")
     if status := re.search(r"status code: (\d{3})", text):
@@ -82,7 +91,7 @@ def _worded(error: Exception, url: str) -> Exception:
         what = "no connection" if "kind: Connect" in details else "the answer was cut"
         system = re.search(r'message: "([^"]*)"', details)
         return ConnectionError(errno.ECONNABORTED, what + (f" ({system[1]})" if system else ""), url)
-    return OSError(errno.EIO, _without_queries(text), url)
+    return OSError(errno.EIO, without_secrets(text), url)
 
 
 def _refusal(number: int, code: str, message: str, url: str) -> OSError:
@@ -96,6 +105,8 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
         return refused(errno.EACCES, f"the server refused: {said}", url)
     if code in _TROUBLE or number in _PASSING:
         return ConnectionError(errno.EIO, f"the server is in trouble: {said}", url)
+    if number == 412:
+        return OSError(errno.ESTALE, "the object was replaced while it was read", url)
     if number in (301, 307, 308):
         return OSError(errno.EREMOTE, "the bucket is in another region: pass region, or set AWS_REGION", url)
     return OSError(errno.EIO, f"the server refused: {said}", url)
@@ -112,12 +123,3 @@ def _of_botocore(error: Exception, url: str) -> Exception:
     if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError)):
         return ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
     return error
-
-
-def _without_queries(text: str) -> str:
-    return re.sub(r"\?\S*", "?…", text)
-
-
-def shown(url: str) -> str:
-    """Return a URL without what may be a secret in it: a user's name, and a query, which may be a signature."""
-    return _without_queries(re.sub(r"://[^/@]*@", "://…@", url)) if url.startswith(("http:", "https:")) else url

@@ -9,6 +9,7 @@ from typing import IO, Any
 from ..registry.extras import require
 from .addresses import check_key, is_local_path
 from .clients import for_one_attempt, with_region
+from .errors import in_plain_words
 from .streams import stream_over
 
 __all__ = [
@@ -46,7 +47,7 @@ def opened(
         return stream_over(open(url, "rb", buffering=0), url, text)
     check_key(url)
     file_system, path = locate(url, options)
-    file = file_system.open(path, "rb", **arguments)
+    file = in_plain_words(url, file_system.open, path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
         file = io.BytesIO(file.getvalue())
     return stream_over(file, url, text, file_system)

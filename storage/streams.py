@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Mapping
 from typing import IO, Any
 
+from .errors import in_plain_words
+
 __all__ = ["ClosedWhenDropped", "Loaded", "can_seek", "checked_path", "expect_bytes", "is_binary", "stream_over"]
 
 
@@ -25,12 +27,17 @@ class ClosedWhenDropped(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._file.read(len(buffer)) or b""
+        content = self._read(len(buffer)) or b""
         buffer[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
-        return self._file.read() or b""
+        return self._read(-1) or b""
+
+    def _read(self, size: int) -> bytes | None:
+        if self._owner is None:
+            return self._file.read(size)
+        return in_plain_words(self.name, self._file.read, size)
 
     def seekable(self) -> bool:
         # A file of fsspec's over HTTP says that it can, also where the server tells no size, and then it cannot.

@@ -21,6 +21,7 @@ from ...registry import (
     say_where,
     walk,
 )
+from ...registry.secrets import Options
 from ..arguments import expect_names
 from ..column_files import ColumnFile, first_difference
 from ..column_formats import PARTS, ParquetFormat, check_options
@@ -91,7 +92,7 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
         self.batch_size = batch_size
         self.unify = unify
         self.read_ahead = read_ahead
-        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(on_error)
 
@@ -188,7 +189,7 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
             filter=filter,
             target=target,
             options=self.format_options,
-            storage=self.storage,
+            storage=self.storage_options,
             guard=self.guard,
             retry=self.on_error if isinstance(self.on_error, Retry) else None,
             among=files,

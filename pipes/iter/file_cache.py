@@ -11,6 +11,7 @@ from threading import Event
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
+from ...registry.secrets import Options
 from ...storage.file_systems import size_of
 from ...storage.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
@@ -133,7 +134,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.timeout = timeout
         self.on_error = on_error
         self.guard = _CountingGuard(on_error)
-        self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(kwargs)
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
 from ...registry.extras import require
+from ...registry.secrets import Options
 
 __all__ = ["HuggingFaceHubReader"]
 
@@ -46,7 +47,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
         self.dataset = dataset
         self.on_error = on_error
         self.guard = Guard(on_error)
-        self.options = config_kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(config_kwargs)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for item in [self.dataset]:

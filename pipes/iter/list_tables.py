@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...registry import OnError, functional_datapipe
+from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
 from ...storage.file_systems import locate, urls_below
 from ...storage.streams import checked_path
@@ -80,7 +81,7 @@ class TableFileLister(Lister):
         self.kind = kind
         self.hive = hive
         self._filter = filter
-        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.storage_options = Options(storage_options)
 
     def __iter__(self) -> Iterator[Any]:
         files_under = self.guard.outputs(lambda root: self._files_under(checked_path(root)))
@@ -102,12 +103,12 @@ class TableFileLister(Lister):
                 yield origin
 
     def _files_under(self, root: str) -> Iterator[str]:
-        if is_local_path(root) and not self.storage:
+        if is_local_path(root) and not self.storage_options:
             if os.path.isfile(root):
                 return iter([root])
             if os.path.isdir(root):
                 return self._wanted(root, files_in(root, "", recursive=True))
-        file_system, path = locate(root, self.storage)
+        file_system, path = locate(root, self.storage_options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
         if not root.endswith("/") and file_system.isfile(path):
             return iter([root])

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
+from ...registry.secrets import Options
 from ...storage.streams import checked_path, stream_over
 from .transform import OneToOne
 
@@ -49,7 +50,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         self.skip_on_error = skip_on_error
         self.on_error = on_error
         self.guard = Guard("skip" if skip_on_error else on_error)
-        self.options = options  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(options)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
         raise NotImplementedError(f"{type(self).__name__} must define _download")

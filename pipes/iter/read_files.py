@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry.secrets import Options
 from ...storage.reading import open_file, read_whole
 from ...storage.stores import trying_again
 from ...storage.streams import checked_path
@@ -42,7 +43,7 @@ class WholeFileReader(WorksAhead[R]):
         self.source = source
         self.include_paths = include_paths
         self.max_workers = max_workers
-        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error))
 
@@ -59,7 +60,7 @@ class WholeFileReader(WorksAhead[R]):
 
     def _read(self, item: Any) -> R:
         path = checked_path(item)
-        return self._decoded(path, read_whole(path, self.storage))
+        return self._decoded(path, read_whole(path, self.storage_options))
 
 
 @functional_datapipe("read_images")
@@ -197,7 +198,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         self.include_paths = include_paths
         self.encoding = encoding
         self.drop_empty_lines = drop_empty_lines
-        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error))
 
@@ -208,7 +209,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         path = checked_path(item)
         beside = {"path": path} if self.include_paths else {}
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        stream, _ = open_file(path, self.storage, retry=retry, counted_by=self.guard)
+        stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.guard)
         with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:  # type: ignore[arg-type]
             for line in lines:
                 if line.strip() or not self.drop_empty_lines:

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry.secrets import Options
 from ..column_files import ColumnFile
 from ..column_origins import RowGroup, origin_of
 from ..drawing import Shuffling, in_random_order
@@ -58,7 +59,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
         self.source = source
         self._filter = filter
         self.read_ahead = read_ahead
-        self.storage = storage_options or {}  # not under their own name, which repr and notes would show: secrets
+        self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(on_error)
 
@@ -78,7 +79,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
             "parquet",
             filter=expression,
             options={},
-            storage=self.storage,
+            storage=self.storage_options,
             guard=self.guard,
             retry=retry,
             among=self._open_files,

@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry.secrets import Options
 from ...storage.addresses import Client, check_key, client_of
 from ...storage.clients import environment, for_one_attempt, timeouts
 from ...storage.errors import Untold, in_plain_words
@@ -69,7 +70,7 @@ class S3FileLister(IterDataPipe[str]):
         on_error: OnError = "raise",
         **kwargs: Any,
     ) -> None:
-        self.options = _client_options(kwargs, request_timeout_ms, region)  # not under their own name: secrets
+        self.options = Options(_client_options(kwargs, request_timeout_ms, region))
         self.source = source
         self.length = check_length(length)
         self.request_timeout_ms = request_timeout_ms
@@ -162,8 +163,8 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     ) -> None:
         expect_whole("concurrency", concurrency)
         expect_whole("max_bytes", max_bytes)
-        self.given_options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
-        self.options = _client_options(kwargs, request_timeout_ms, region)
+        self.given_options = Options(kwargs)
+        self.options = Options(_client_options(kwargs, request_timeout_ms, region))
         self.source = source
         self.request_timeout_ms = request_timeout_ms
         self.region = region

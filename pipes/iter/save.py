@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry.secrets import Options
 from ...storage.file_systems import OF_TEXT
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
@@ -158,7 +159,7 @@ class FSSpecSaver(ItemSaver):
     ) -> None:
         super().__init__(source, mode, filepath_fn, on_error)
         self.kwargs_for_open = kwargs_for_open
-        self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(kwargs)
 
     def _text_options(self) -> Mapping[str, Any]:
         return {name: value for name, value in (self.kwargs_for_open or {}).items() if name in OF_TEXT}

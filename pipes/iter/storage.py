@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
 from ...storage.file_systems import OF_TEXT, is_folder, locate, opened, urls_below
 from ...storage.streams import checked_path, is_binary
@@ -47,7 +48,7 @@ class FSSpecFileLister(Lister):
         self, root: Roots, masks: str | Sequence[str] = "", *, on_error: OnError = "raise", **kwargs: Any
     ) -> None:
         super().__init__(root, masks, on_error)
-        self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(kwargs)
 
     def _files_under(self, root: str) -> Iterator[str]:
         if is_local_path(root) and os.path.isdir(root):
@@ -99,7 +100,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.kwargs_for_open = kwargs_for_open
         self.on_error = on_error
         self.guard = Guard(on_error)
-        self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(kwargs)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own, say_where
+from ...registry.secrets import Options
 from ...storage.streams import checked_path
 from ..arrow_columns import rows_in
 from ..batch_rows import sliced
@@ -66,9 +67,7 @@ class RowWriter(ShardWriter, Generic[P]):
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
-        self.options = (
-            storage_options or {}
-        )  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(storage_options)
 
     def _shards(self) -> Generator[Iterator[P], None, None]:
         items = self.read(self.source)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from typing import IO, Any, ClassVar
 
 from ...registry import IterDataPipe, own
+from ...registry.secrets import Options
 from ...registry.sharding import sharding_points
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts
@@ -28,7 +29,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
     url_template: Any
-    options: Mapping[str, Any]
+    options: Options
     source: IterDataPipe[Any]
 
     written: list[dict[str, Any]] = own(list)

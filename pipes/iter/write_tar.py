@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry.secrets import Options
 from ...storage.streams import checked_path
 from ..encoding import encoded
 from ..members import inner_path
@@ -81,7 +82,7 @@ class TarWriter(ShardWriter):
         self.samples_per_shard = samples_per_shard
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
-        self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(kwargs)
 
     def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:
         with closing(self._samples()) as samples:

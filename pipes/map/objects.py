@@ -9,6 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
+from ...registry.secrets import Options
 from ...storage.clients import timeouts
 from ...storage.reading import read_whole
 from ...storage.stores import trying_again
@@ -58,7 +59,7 @@ class ObjectReader(Fetching[bytes]):
         self.max_workers = max_workers
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error), can_skip=False)
-        self.options = kwargs  # not under their own name, which repr and the notes of errors would show: secrets
+        self.options = Options(kwargs)
 
     def __getitem__(self, index: Any) -> bytes:
         try:

@@ -1,0 +1,91 @@
+"""Text without secrets: what a person or a log may see of addresses, and of the options that open them."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["Options", "Short", "hide_secrets", "without_secrets"]
+
+_USER = re.compile(r"://[^/@\s'\"]*@")
+_QUERY_OF_THE_WEB = re.compile(r"(https?://[^\s'\"?]*)\?[^\s'\"]*")
+_QUERY = re.compile(r"\?(?!versionId=)[^\s'\"?=&]*=[^\s'\"]*")
+
+
+def without_secrets(text: str) -> str:
+    """Return a text whose addresses show no user and no query: these may be a password, a token or a signature.
+
+    >>> without_secrets("https://me:password@host/a.tar?X-Amz-Signature=abc was not found")
+    'https://…@host/a.tar?… was not found'
+    """
+    if "@" in text:
+        text = _USER.sub("://…@", text)
+    if "?" in text:
+        text = _QUERY.sub("?…", _QUERY_OF_THE_WEB.sub(r"\1?…", text))
+    return text
+
+
+def hide_secrets(error: BaseException) -> None:
+    """Let an error, and those that led to it, show no secrets of addresses.
+
+    Where the text of an error is made by a function of its class, it stands as it is.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        waiting += [each.__cause__, each.__context__]
+        parts = [_hidden(part) for part in each.args]
+        if any(part is not before for part, before in zip(parts, each.args, strict=True)):
+            each.args = (*parts,)
+        for name in ("filename", "filename2", "strerror"):  # an OSError's text is made of these
+            part = getattr(each, name, None)
+            if isinstance(part, str) and (hidden := without_secrets(part)) != part:
+                setattr(each, name, hidden)
+
+
+def _hidden(part: Any) -> Any:
+    """Return an argument of an error as it is, or its text where that would show a secret."""
+    if isinstance(part, (int, float, bytes, type(None))):
+        return part
+    text = str(part)
+    hidden = without_secrets(text)
+    return part if hidden == text else hidden
+
+
+class Short(reprlib.Repr):
+    """Make short texts of values, in which addresses show no secrets: cut first, half of one might be left."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(without_secrets(x), level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        return without_secrets(super().repr_instance(x, level))
+
+
+class Options(Mapping[str, Any]):
+    """Options of a file system or a client, among which may be secrets: no text has their values.
+
+    >>> Options({"key": "an id", "secret": "a secret"})
+    Options(key, secret)
+    """
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        self._options = {**(options or {})}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(self._options)})"
