@@ -10,21 +10,30 @@ from typing import Any
 __all__ = ["Options", "Short", "hide_secrets", "without_secrets"]
 
 _USER = re.compile(r"://[^/@\s'\"]*@")
-_QUERY_OF_THE_WEB = re.compile(r"(https?://[^\s'\"?]*)\?[^\s'\"]*")
-_QUERY = re.compile(r"\?(?!versionId=)[^\s'\"?=&]*=[^\s'\"]*")
+_QUERY = re.compile(r"(https?://[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))([^\s'\"]*)")
+_NAMES = {"export", "id", "versionId"}
+"""What of a query says which file is meant; any other part of it may be a token or a signature."""
 
 
 def without_secrets(text: str) -> str:
-    """Return a text whose addresses show no user and no query: these may be a password, a token or a signature.
+    """Return a text whose addresses show no user, and of queries no more than what says which file is meant.
 
     >>> without_secrets("https://me:password@host/a.tar?X-Amz-Signature=abc was not found")
     'https://…@host/a.tar?… was not found'
+    >>> without_secrets("https://host/uc?id=7&token=abc")
+    'https://host/uc?id=7&…'
     """
     if "@" in text:
         text = _USER.sub("://…@", text)
     if "?" in text:
-        text = _QUERY.sub("?…", _QUERY_OF_THE_WEB.sub(r"\1?…", text))
+        text = _QUERY.sub(lambda found: found[1] + _plain_parts(found[2]), text)
     return text
+
+
+def _plain_parts(query: str) -> str:
+    parts = query.split("&")
+    plain = [part for part in parts if part.partition("=")[0] in _NAMES]
+    return "&".join(plain if len(plain) == len(parts) else [*plain, "…"])
 
 
 def hide_secrets(error: BaseException) -> None:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from .addresses import AMAZON, GOOGLE, WEB
-from .errors import NO_CREDENTIALS
+from .errors import NO_CREDENTIALS, NO_PROXY
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -132,6 +133,18 @@ def _client(endpoint: str, options: Mapping[str, Any]) -> ClientConfig:
     return client
 
 
+def _going_nowhere_else(endpoint: str) -> ClientConfig:
+    """Return how redirects to another host come to nothing, since a session's token would go along.
+
+    obstore follows redirects, and cannot be told not to. S3 never redirects what is addressed as botocore does it.
+    Where there is a proxy in the environment, all goes by that.
+    """
+    scheme, host = urlsplit(endpoint).scheme, urlsplit(endpoint).hostname or ""
+    if getproxies().get(scheme) and not proxy_bypass(host):
+        return {}
+    return {"proxy_url": NO_PROXY, "proxy_excludes": host}
+
+
 def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return options under obstore's names."""
     _check_names(options, (*names, *_COMMON_OPTIONS))
@@ -174,7 +187,7 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     place = _place(placing, bucket, "key").removesuffix("/key")
     by_path = place.endswith(f"/{bucket}")
     endpoint = place.removesuffix(f"/{bucket}") if by_path else place
-    client = _client(endpoint, options)
+    client = {**_going_nowhere_else(endpoint), **_client(endpoint, options)}
     trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
     if trusted is False:
         client["allow_invalid_certificates"] = True

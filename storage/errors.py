@@ -6,13 +6,14 @@ import errno
 import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from ..registry.secrets import hide_secrets, without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["NO_CREDENTIALS", "ExpiredCredentials", "Transient", "Untold", "in_plain_words"]
+__all__ = ["NO_CREDENTIALS", "NO_PROXY", "ExpiredCredentials", "Transient", "Untold", "in_plain_words"]
 
 Transient = (ConnectionError, TimeoutError)
 """The errors after which another attempt may go well: no connection, a cut answer, silence, a server in trouble."""
@@ -30,6 +31,8 @@ NO_CREDENTIALS = (
     "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or pass key= and "
     "secret=; for a bucket that anybody may read, pass anon=True"
 )
+NO_PROXY = "http://127.0.0.1:1"
+"""Where nobody listens."""
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _PASSING = (408, 429, 500, 502, 503, 504)
 _KEYS_ARE_OLD = {"ExpiredToken", "InvalidAccessKeyId", "TokenRefreshRequired", "InvalidToken"}
@@ -87,6 +90,8 @@ def _worded(error: Exception, url: str) -> Exception:
         return _refusal(301, "", "", url)
     if "TimedOut" in details or "timed out" in details:
         return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+    if urlsplit(NO_PROXY).netloc in details:
+        return OSError(errno.EREMOTE, "the server redirects to another host, which would get the keys", url)
     if "HttpError" in details or "reqwest::Error" in details:
         what = "no connection" if "kind: Connect" in details else "the answer was cut"
         system = re.search(r'message: "([^"]*)"', details)

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from ..registry.extras import require
+from ..registry.secrets import without_secrets
 from .addresses import check_key, is_local_path
 from .clients import for_one_attempt, with_region
 from .errors import in_plain_words
 from .streams import stream_over
+from .web import keeping_to_itself
 
 __all__ = [
     "OF_TEXT",
@@ -31,6 +33,11 @@ _NEEDED = {
 
 _OF_S3 = ("s3://", "s3a://")
 
+
+_TAKE_NONE = ("fsspec.implementations.local", "fsspec.implementations.memory")
+"""Where the file systems are that take any option, and use none."""
+
+_OF_ALL = {"auto_mkdir", "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths"}
 
 OF_TEXT = ("encoding", "errors", "newline")
 
@@ -59,6 +66,8 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
     if url.startswith(_OF_S3):
         options = with_region(options)
+    if url.startswith(("http://", "https://")):
+        options = {"get_client": keeping_to_itself, **options}
     try:
         file_system, path = fsspec.url_to_fs(url, **options)
     except ImportError:
@@ -67,6 +76,8 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
             if protocol in _NEEDED:
                 require(*_NEEDED[protocol])
         raise
+    if type(file_system).__module__ in _TAKE_NONE and (unknown := options.keys() - _OF_ALL):
+        raise TypeError(f"{without_secrets(url)} is read with no option {', '.join(map(repr, sorted(unknown)))}")
     return file_system, path
 
 

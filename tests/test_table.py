@@ -357,7 +357,7 @@ def test_memory_holds_a_row_group_and_not_a_file(tmp_path: Path) -> None:
 def test_the_file_is_closed_when_the_pass_ends_or_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[bool] = []
     right = pq.ParquetFile.close
-    monkeypatch.setattr(pq.ParquetFile, "close", lambda self, *args: (closed.append(True), right(self, *args))[1])
+    monkeypatch.setattr(pq.ParquetFile, "close", lambda self, **how: (closed.append(True), right(self, **how))[1])
     dp = IterableWrapper([written(tmp_path / "a.parquet")]).load_parquet_as_df()
     iterator: Any = iter(dp)
     next(iterator)

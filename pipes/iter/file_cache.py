@@ -11,7 +11,7 @@ from threading import Event
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
-from ...registry.secrets import Options
+from ...registry.secrets import Options, without_secrets
 from ...storage.file_systems import size_of
 from ...storage.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
@@ -162,7 +162,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         stream, _ = self._opened(url)
         self.guard.count("misses", "uncached")
         level = logging.INFO if self.guard.stats["uncached"] > 1 else logging.WARNING
-        _logger.log(level, "%r is read without the cache in %r: %s", url, self.directory, reason)
+        _logger.log(level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason)
         return url, stream
 
     def _fetched(self, folder: KeptFiles, url: str) -> io.FileIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...registry import OnError, functional_datapipe
 from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
+from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate, urls_below
 from ...storage.streams import checked_path
 from ..column_origins import Origin, hive_values, known_values
@@ -108,6 +110,9 @@ class TableFileLister(Lister):
                 return iter([root])
             if os.path.isdir(root):
                 return self._wanted(root, files_in(root, "", recursive=True))
+        return in_plain_words(root, self._urls_under, root)
+
+    def _urls_under(self, root: str) -> Iterator[str]:
         file_system, path = locate(root, self.storage_options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
         if not root.endswith("/") and file_system.isfile(path):
@@ -115,7 +120,7 @@ class TableFileLister(Lister):
         if re.search(r"[*?\[]", path):
             names = [name for name, entry in file_system.glob(path, detail=True).items() if entry["type"] == "file"]
             if not names:
-                raise FileNotFoundError(f"no file matches {root!r}")
+                raise FileNotFoundError(errno.ENOENT, "no file matches", root)
             return iter(_urls_of(root, path, names))
         return self._wanted(root, _urls_of(root, path, file_system.find(path)))
 

@@ -14,6 +14,7 @@ from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
 from ...registry.secrets import Options
 from ...storage.streams import checked_path, stream_over
+from ...storage.web import new_session
 from .transform import OneToOne
 
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
@@ -56,12 +57,11 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         raise NotImplementedError(f"{type(self).__name__} must define _download")
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
-        requests = require("requests", "http")
         timeout = _PATIENCE if self.timeout is None else self.timeout
 
         def download(item: Any) -> tuple[str, IO[bytes]]:
             # One session for each file, which may take several requests: cookies do not go from one file to the next.
-            with requests.Session() as session:
+            with new_session() as session:
 
                 def ask(url: str) -> Any:
                     answer = session.get(url, timeout=timeout, stream=True, **self.options)

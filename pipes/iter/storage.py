@@ -9,6 +9,7 @@ from typing import IO, Any
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
+from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_folder, locate, opened, urls_below
 from ...storage.streams import checked_path, is_binary
 from .files import Lister, Roots, files_in, matches
@@ -55,16 +56,17 @@ class FSSpecFileLister(Lister):
             # Several times as fast as through fsspec, which looks at each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
+        for url in in_plain_words(root, self._urls_under, root):
+            if matches(url, self.masks):
+                yield url
+
+    def _urls_under(self, root: str) -> list[str]:
         file_system, path = locate(root, self.options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
         if not root.endswith("/") and file_system.isfile(path):
-            urls = [root]
-        else:
-            found = file_system.ls(path, detail=True)
-            urls = urls_below(root, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
-        for url in urls:
-            if matches(url, self.masks):
-                yield url
+            return [root]
+        found = file_system.ls(path, detail=True)
+        return urls_below(root, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])
 
 
 @functional_datapipe("open_files_by_fsspec")

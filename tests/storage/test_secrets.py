@@ -1,0 +1,285 @@
+"""No text that a person or a log may see has a secret in it, and none goes to another host."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from penstock.registry import walk
+from penstock.registry.secrets import Options, hide_secrets, without_secrets
+
+SECRET = "ThisIsSecret"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with the status that begins a path, redirects to `redirect_to`, and notes what it was sent."""
+
+    asked: list[dict[str, str]]
+    redirect_to = ""
+
+    def do_GET(self) -> None:
+        type(self).asked.append({name.lower(): value for name, value in self.headers.items()})
+        status = int(self.path.split("/")[1].partition("?")[0] or 200)
+        self.send_response(status)
+        if status == 307:
+            self.send_header("Location", self.redirect_to)
+        body = b"" if status == 307 else b"abc"
+        self.send_header("Content-Length", str(len(body) + (5 if self.path.startswith("/200/cut") else 0)))
+        self.send_header("ETag", '"1"')
+        self.send_header("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def serving() -> Iterator[type[Handler]]:
+    handler = type("Handler", (Handler,), {"asked": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        handler.host = f"127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+        yield handler
+        server.shutdown()
+
+
+server = pytest.fixture(serving)
+other = pytest.fixture(serving)
+
+READERS: dict[str, Callable[[str, Path], Any]] = {
+    "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(),
+    "read_from_remote": lambda url, folder: IterableWrapper([url]).read_from_remote(),
+    "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
+    "list_files_by_fsspec": lambda url, folder: IterableWrapper([url]).list_files_by_fsspec(),
+    "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(on_error=ps.Retry(1, 0)),
+    "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 1, on_error=ps.Retry(1, 0)),
+    "on_disk_cache": lambda url, folder: (
+        IterableWrapper([url])
+        .on_disk_cache(filepath_fn=lambda url: str(folder / "kept"))
+        .read_from_http()
+        .end_caching(mode="wb", same_filepath_fn=True)
+    ),
+    "read_text": lambda url, folder: IterableWrapper([url]).read_text(on_error=ps.Retry(1, 0)),
+    "read_images": lambda url, folder: IterableWrapper([url]).read_images(on_error=ps.Retry(1, 0)),
+    "read_numpy": lambda url, folder: IterableWrapper([url]).read_numpy(on_error=ps.Retry(1, 0)),
+    "read_parquet": lambda url, folder: ps.iter.IterableWrapper([url]).read_parquet(on_error=ps.Retry(1, 0)),
+    "load_parquet_as_df": lambda url, folder: IterableWrapper([url]).load_parquet_as_df(),
+    "read_csv": lambda url, folder: IterableWrapper([url]).read_csv(on_error=ps.Retry(1, 0)),
+    "ObjectReader": lambda url, folder: ps.map.ObjectReader([url], on_error=ps.Retry(1, 0)).to_iter_datapipe(),
+}
+PLACES = ["/404/a.txt", "/403/a.txt", "/500/a.txt", "/200/cut/a.txt", "/200/whole.txt"]
+ADDRESSES = {
+    "signed": lambda host, path: f"http://{host}{path}?X-Amz-Signature={SECRET}&part=1",
+    "token": lambda host, path: f"http://{host}{path}?{SECRET}",
+    "password": lambda host, path: f"http://me:{SECRET}@{host}{path}",
+}
+
+
+def seen_of(chain: Any, caplog: pytest.LogCaptureFixture) -> str:
+    """All texts that a person may see when a chain is read."""
+    texts = [repr(chain), str(chain.state_dict())]
+    try:
+        for item in chain:
+            if isinstance(item, tuple):
+                item[1].read()
+        raise ValueError("an error that follows")  # so that there is one in any case
+    except Exception as error:
+        texts += ["".join(traceback.format_exception(error)), repr(error)]
+    texts += [repr(chain.stats()), caplog.text]
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
+@pytest.mark.parametrize("path", PLACES)
+@pytest.mark.parametrize("make", READERS.values(), ids=READERS)
+def test_no_text_has_what_an_address_keeps_secret(
+    make: Callable[[str, Path], Any],
+    path: str,
+    address: Callable[[str, str], str],
+    server: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "penstock")
+    url = address(server.host, path)
+    seen = seen_of(make(url, tmp_path), caplog)
+    assert SECRET not in seen
+    assert server.asked  # or nothing could have gone wrong
+
+
+@pytest.mark.parametrize(
+    "name", ["read_from_http", "open_files_by_fsspec", "load_files_by_s3", "cache_files", "read_text"]
+)
+def test_skipped_items_are_told_without_secrets(
+    name: str, server: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock")
+    urls = IterableWrapper([f"http://{server.host}/404/a?X-Amz-Signature={SECRET}"])
+    arguments = (tmp_path, 10**9) if name == "cache_files" else ()
+    chain = getattr(urls, name)(*arguments, on_error="skip")
+    assert list(chain) == []
+    assert chain.stats()[name]["skipped"] == 1
+    assert "/404/a?…" in repr(chain.stats())
+    assert SECRET not in repr(chain.stats()) + caplog.text
+
+
+def test_where_no_server_is_there_the_errors_have_no_secret() -> None:
+    with pytest.raises(OSError, match="refused") as caught:
+        list(IterableWrapper([f"http://127.0.0.1:1/a?sig={SECRET}"]).read_from_http())
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
+    for path in PLACES:
+        with pytest.raises((OSError, ValueError)) as caught:
+            ps.checkpoint.load(f"http://{server.host}{path}?sig={SECRET}")
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:pw@host/a?b=c d", "https://…@host/a?… d"),
+        ("zip://a.txt::https://me:pw@host/q?sig=1", "zip://a.txt::https://…@host/q?…"),
+        ("http://host/a?token", "http://host/a?…"),
+        ("url: /a?X-Amz-Signature=1 (Caused by)", "url: /a?… (Caused by)"),
+        ("az://container/a?sig=1", "az://container/a?…"),
+        ("s3://bucket/a?versionId=12", "s3://bucket/a?versionId=12"),
+        ("https://host/uc?id=7&export=download&key=1", "https://host/uc?id=7&export=download&…"),
+        ("s3://bucket/what?", "s3://bucket/what?"),
+        ("why? since a=b, me@host", "why? since a=b, me@host"),
+    ],
+)
+def test_what_is_hidden_of_a_text(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+def test_an_error_and_what_led_to_it_hide_their_secrets() -> None:
+    error = KeyError(f"https://me:{SECRET}@host", 7)
+    error.__cause__ = OSError(5, "cut", f"https://host/a?sig={SECRET}")
+    hide_secrets(error)
+    assert error.args == ("https://…@host", 7)
+    assert str(error.__cause__) == "[Errno 5] cut: 'https://host/a?…'"
+
+
+# Options
+
+
+def test_options_show_their_names_only_and_travel_whole() -> None:
+    options = Options({"key": "an id", "secret": SECRET})
+    assert repr(options) == str(options) == "Options(key, secret)"
+    assert {**pickle.loads(pickle.dumps(options))} == {"key": "an id", "secret": SECRET}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda options: IterableWrapper(["s3://b/a"]).read_text(storage_options=options),
+        lambda options: IterableWrapper(["s3://b/a"]).read_parquet(storage_options=options),
+        lambda options: ps.read_images("s3://b/a", storage_options=options),
+        lambda options: IterableWrapper(["s3://b/a"]).load_files_by_s3(**options),
+        lambda options: IterableWrapper(["s3://b/a"]).open_files_by_fsspec(**options),
+        lambda options: IterableWrapper([{"a": 1}]).write_csv("s3://b/{shard}.csv", 1, storage_options=options),
+    ],
+)
+def test_an_operator_shows_none_of_its_options_values(make: Callable[[dict[str, Any]], Any]) -> None:
+    chain = make({"key": "an id", "secret": SECRET})
+    assert SECRET not in repr(chain) + json.dumps(chain.state_dict()) + repr([vars(pipe) for pipe in walk(chain)])
+
+
+@pytest.mark.parametrize("url", ["{folder}/a.txt", "file://{folder}/a.txt#", "memory://a.txt"])
+def test_an_option_that_a_client_does_not_take_is_an_error(url: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    chain = IterableWrapper([url.format(folder=tmp_path)]).read_text(storage_options={"headers": {"a": "b"}})
+    with pytest.raises(TypeError, match="no option 'headers'"):
+        list(chain)
+
+
+def test_headers_for_the_web_reach_the_server_whoever_reads(server: Any, tmp_path: Path) -> None:
+    url, headers = f"http://{server.host}/200/a.txt", {"X-Key": SECRET}
+    for chain in (
+        IterableWrapper([url]).read_text(storage_options={"headers": headers}),
+        IterableWrapper([url]).load_files_by_s3(headers=headers),
+        IterableWrapper([url]).cache_files(tmp_path, 10**9, headers=headers),
+        IterableWrapper([url]).open_files_by_fsspec(headers=headers),
+        IterableWrapper([url]).read_from_http(headers=headers),
+    ):
+        server.asked.clear()
+        assert len(list(chain)) == 1
+        assert server.asked
+        assert all(request["x-key"] == SECRET for request in server.asked)
+    server.asked.clear()
+    with pytest.raises((OSError, ValueError)):
+        ps.checkpoint.load(url, storage_options={"headers": headers})
+    assert all(request["x-key"] == SECRET for request in server.asked)
+
+
+# Redirects
+
+
+def test_a_redirect_takes_no_token_of_s3_to_another_host(
+    server: Any, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.redirect_to = f"http://localhost:{other.host.partition(':')[2]}/200/a"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{server.host}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the-key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", SECRET)
+    with pytest.raises(OSError, match="redirects to another host"):
+        list(IterableWrapper(["s3://307/a"]).load_files_by_s3(on_error=ps.Retry(1, 0)))
+    assert server.asked[0]["x-amz-security-token"] == SECRET  # or there would be nothing to take along
+    assert other.asked == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda url: IterableWrapper([url]).read_from_http(headers={"X-Key": SECRET}, cookies={"a": SECRET}),
+        lambda url: IterableWrapper([url]).read_from_http(auth=("me", SECRET)),
+        lambda url: IterableWrapper([url]).open_files_by_fsspec(headers={"X-Key": SECRET}),
+        lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"headers": {"X-Key": SECRET}}),
+        lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"cookies": {"a": SECRET}}),
+        lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"auth": basic_auth()}),
+    ],
+)
+def test_a_redirect_takes_no_headers_to_another_host(make: Callable[[str], Any], server: Any, other: Any) -> None:
+    server.redirect_to = f"http://localhost:{other.host.partition(':')[2]}/200/a.txt"
+    [(_, stream)] = make(f"http://{server.host}/307/a.txt")
+    assert stream.read() in (b"abc", "abc")
+    first = json.dumps(server.asked)
+    assert SECRET in first or "Basic" in first  # or there would be nothing to take along
+    assert other.asked
+    assert not any(SECRET in text or "Basic" in text for each in other.asked for text in each.values())
+
+
+def basic_auth() -> Any:
+    import aiohttp
+
+    return aiohttp.BasicAuth("me", SECRET)
+
+
+def test_a_redirect_on_one_host_keeps_the_headers(server: Any) -> None:
+    server.redirect_to = f"http://{server.host}/200/a.txt"
+    for chain in (
+        IterableWrapper([f"http://{server.host}/307/a.txt"]).read_from_http(headers={"X-Key": SECRET}),
+        IterableWrapper([f"http://{server.host}/307/a.txt"]).open_files_by_fsspec("rb", headers={"X-Key": SECRET}),
+    ):
+        server.asked.clear()
+        [(_, stream)] = chain
+        assert stream.read() == b"abc"
+        assert all(request["x-key"] == SECRET for request in server.asked)
