@@ -1,0 +1,110 @@
+"""What goes wrong at a server is an error of the type that fits, which names the address, whoever reads."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from fault_proxy import Fault, FaultProxy
+from penstock.pipes.iter import IterableWrapper
+from s3 import S3Server
+
+BUCKET = "words"
+CONTENT = hashlib.shake_128(b"a").digest(300_000)
+
+ONE_ATTEMPT = {"config_kwargs": {"read_timeout": 1, "connect_timeout": 5, "retries": {"total_max_attempts": 1}}}
+
+
+def by_s3fs(url: str, read: int) -> bytes:
+    """Read by fsspec, at one go or piece after piece, without other attempts than s3fs makes by itself."""
+
+    [(_, stream)] = IterableWrapper([url]).open_files_by_fsspec("rb", **ONE_ATTEMPT)
+    with stream:
+        return b"".join(iter(lambda: stream.read(read), b""))
+
+
+READERS: dict[str, Callable[[str], bytes]] = {
+    "open_files_by_fsspec": lambda url: by_s3fs(url, -1),
+    "open_files_by_fsspec in pieces": lambda url: by_s3fs(url, 100_000),
+    "load_files_by_s3": lambda url: next(
+        iter(IterableWrapper([url]).load_files_by_s3(request_timeout_ms=1000, on_error=ps.Retry(1, 0)))
+    )[1].read(),
+    "ObjectReader": lambda url: ps.map.ObjectReader([url], on_error=ps.Retry(1, 0), **ONE_ATTEMPT)[0],
+}
+
+FAULTS = {
+    "silent in the body": (Fault("stall", match="GET /words"), TimeoutError),
+    "cut in the body": (Fault("cut", match="GET /words"), ConnectionError),
+    "reset in the body": (Fault("reset", match="GET /words"), ConnectionError),
+    "503": (Fault("status", match="GET /words", status=503, code="SlowDown"), ConnectionError),
+    "403": (Fault("status", match="/words", status=403, code="AccessDenied"), PermissionError),
+    "404": (Fault("status", match="/words", status=404, code="NoSuchKey"), FileNotFoundError),
+    "412": (Fault("status", match="GET /words", status=412, code="PreconditionFailed"), OSError),
+}
+
+
+@pytest.fixture
+def url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    import s3fs
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
+    folder = s3_server.root / BUCKET
+    folder.mkdir(exist_ok=True)
+    (folder / "a.bin").write_bytes(CONTENT)
+    return f"s3://{BUCKET}/a.bin"
+
+
+@pytest.mark.parametrize(("fault", "kind"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_an_error_has_the_type_that_fits_and_names_the_address(
+    read: Callable[[str], bytes], fault: Fault, kind: type[OSError], url: str, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(fault)
+    with pytest.raises(kind) as caught:
+        read(url)
+    assert isinstance(caught.value, OSError)
+    assert "a.bin" in str(caught.value)
+    assert fault_proxy.played().total() >= 1
+
+
+def test_a_file_system_that_raises_what_has_no_words_is_left_alone() -> None:
+    from penstock.storage.errors import in_plain_words
+
+    def fails() -> Any:
+        raise ZeroDivisionError("of its own")
+
+    with pytest.raises(ZeroDivisionError, match="of its own"):
+        in_plain_words("s3://b/a", fails)
+
+
+def test_what_s3fs_makes_of_a_timeout_and_of_an_answer_without_a_length() -> None:
+    from penstock.storage.errors import Untold, in_plain_words
+
+    def stalled() -> Any:
+        try:
+            raise TimeoutError
+        except TimeoutError as error:
+            return error.args[0]  # as s3fs does
+
+    with pytest.raises(TimeoutError, match="silent for too long: 's3://b/a'"):
+        in_plain_words("s3://b/a", stalled)
+    with pytest.raises(Untold, match="does not tell how large"):
+        in_plain_words("s3://b/a", {}.__getitem__, "ContentLength")
+
+
+def test_other_errors_of_the_reader_stay_what_they_are() -> None:
+    from penstock.storage.errors import in_plain_words
+
+    with pytest.raises(KeyError, match="Length"):
+        in_plain_words("s3://b/a", {}.__getitem__, "Length")
+    with pytest.raises(IndexError):
+        in_plain_words("s3://b/a", [].__getitem__, 0)
+    with pytest.raises(io.UnsupportedOperation):
+        in_plain_words("s3://b/a", io.BytesIO().fileno)
+    assert "during handling" not in "".join(traceback.format_exc())
