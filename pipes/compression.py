@@ -10,15 +10,19 @@ from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
 from ..registry.extras import require
-from ..storage.streams import ClosedWhenDropped, can_seek
+from ..storage.streams import ClosedWhenDropped, can_seek, stream_over
 
-__all__ = ["KINDS", "START", "decompressed", "kind_of"]
+__all__ = ["KINDS", "TooLarge", "decompressed", "kind_of", "known_kind", "with_start"]
 
 _CHUNK = 2**17
 """Bytes that are read or decompressed at once."""
 
-START = 263
+_START = 263
 """Bytes of a file that tell what it is: what marks a tar comes last, behind the name of its first file."""
+
+
+class TooLarge(ValueError):
+    """A file would take more memory than an honest one."""
 
 
 class _Kind(NamedTuple):
@@ -172,11 +176,22 @@ def decompressed(stream: IO[bytes], name: str, new_decompressor: Callable[[], An
     return io.BufferedReader(_Decompressed(stream, name, new_decompressor), _CHUNK)
 
 
+def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:
+    """Return a stream, or one over it that can do so, of which the first bytes were looked at; and these."""
+    if not hasattr(stream, "peek"):
+        stream = stream_over(stream, name, None)
+    return stream, stream.peek(_START)
+
+
+def known_kind(start: bytes) -> str | None:
+    """Return the type of a file that begins so, or None where its first bytes do not tell."""
+    return next((kind for kind, signs in KINDS.items() if signs.start.match(start)), None)
+
+
 def kind_of(name: str, start: bytes) -> str:
     """Return the type of a file; raise RuntimeError where it cannot be told."""
-    for kind, signs in KINDS.items():
-        if signs.start.match(start):
-            return kind
+    if kind := known_kind(start):
+        return kind
     for kind, signs in KINDS.items():
         if name.lower().endswith(signs.suffixes):
             return kind

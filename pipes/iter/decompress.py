@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import IO, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
-from ..compression import KINDS, START, decompressed, kind_of
+from ...storage.streams import checked_path, expect_bytes
+from ..compression import KINDS, decompressed, kind_of, with_start
 from ..streams import path_and_stream
+from ..tars import opened_tar
 from .files import check_length
 from .transform import OneToOne
 
@@ -31,7 +32,7 @@ class CompressionType(enum.StrEnum):
 
 
 def _open_tar(stream: IO[bytes]) -> tarfile.TarFile:
-    return tarfile.open(fileobj=stream, mode="r:*") if can_seek(stream) else tarfile.open(fileobj=stream, mode="r|*")
+    return opened_tar(stream, "r:*")
 
 
 _ARCHIVES: dict[str | None, Callable[[IO[bytes]], Any]] = {"tar": _open_tar, "zip": zipfile.ZipFile}
@@ -91,9 +92,11 @@ class Decompressor(OneToOne[tuple[str, Any]]):
             expect_bytes(stream)
             if self.file_type in _ARCHIVES:
                 return name, _ARCHIVES[self.file_type](stream)
-            if self.file_type is None and not hasattr(stream, "peek"):
-                stream = stream_over(stream, name, None)
-            new_decompressor = KINDS[self.file_type or kind_of(name, stream.peek(START))].new_decompressor
+            kind = self.file_type
+            if kind is None:
+                stream, start = with_start(stream, name)
+                kind = kind_of(name, start)
+            new_decompressor = KINDS[kind].new_decompressor
             return name, decompressed(stream, name, new_decompressor) if new_decompressor else stream
         except Exception:
             close(stream)
