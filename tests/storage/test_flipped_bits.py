@@ -1,0 +1,153 @@
+"""Every wrong bit in a file gives what is right, or an error of a type that is documented, which names the file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from penstock import checkpoint
+from penstock.pipes import members
+from penstock.pipes.iter import IterableWrapper
+
+FLIPS = 250
+
+RANDOM = random.Random(0)
+FILES = {
+    "a.txt": b"first",
+    "folder/" + "n" * 120 + ".bin": RANDOM.randbytes(700),
+    "empty": b"",
+    "ü.txt": b"text " * 200,
+    "z.bin": RANDOM.randbytes(300),
+}
+
+
+def flipped(content: bytes, count: int = FLIPS) -> Iterator[tuple[int, bytes]]:
+    """Copies of a file with one wrong bit each, and the number of the byte that has it."""
+    rng = random.Random(1)
+    for _ in range(count):
+        at = rng.randrange(len(content))
+        yield at, content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
+
+
+def told_by(error: BaseException) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def check(
+    content: bytes,
+    read: Callable[[bytes], Iterator[Any]],
+    expected: list[Any],
+    errors: tuple[type[Exception], ...],
+    name: str,
+    same: Callable[[Any, Any], bool] = lambda one, other: one == other,
+    unverified: Callable[[int], bool] = lambda at: False,
+) -> int:
+    """Read a file with one wrong bit after another; return how many of them were errors."""
+    raised = 0
+    for at, wrong in flipped(content):
+        seen: list[Any] = []
+        try:
+            seen.extend(read(wrong))
+        except errors as error:
+            raised += 1
+            assert name in told_by(error), f"byte {at}: {error!r}"
+        except Exception as error:
+            raise AssertionError(f"byte {at}: {error!r}") from error
+        else:
+            assert unverified(at) or len(seen) == len(expected), f"byte {at}: {len(seen)} of {len(expected)}"
+        assert unverified(at) or all(map(same, seen, expected)), f"byte {at}: wrong items and no error"
+    return raised
+
+
+class Forwards(io.RawIOBase):
+    """A stream of bytes that cannot seek, as that of a pipe."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(buffer)
+
+
+ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
+
+
+def tar(files: dict[str, bytes] = FILES, layout: int = tarfile.PAX_FORMAT) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=layout) as pack:
+        for name, content in files.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            pack.addfile(header, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def packed(kind: str, plain: bytes) -> bytes:
+    if kind == "zstd":
+        zstd = pytest.importorskip("backports.zstd")
+        return zstd.compress(plain, options={zstd.CompressionParameter.checksum_flag: 1})
+    return {"gzip": gzip.compress, "bz2": bz2.compress, "lzma": lzma.compress}[kind](plain)
+
+
+def halves(kind: str, plain: bytes) -> bytes:
+    return packed(kind, plain[: len(plain) // 2]) + packed(kind, plain[len(plain) // 2 :])
+
+
+compressions = pytest.mark.parametrize("kind", ["gzip", "bz2", "lzma", "zstd"])
+
+
+def contents(method: str, way: Any, content: bytes, **arguments: Any) -> Iterator[tuple[str, bytes]]:
+    source: Any = IterableWrapper([("at/pack", way(content))], deepcopy=False)
+    for path, stream in getattr(source, method)(**arguments):
+        yield path, stream.read()
+
+
+PATHS = [("at/pack/" + name, content) for name, content in FILES.items()]
+
+
+# Tars
+
+
+@compressions
+@pytest.mark.parametrize("parts", [packed, halves])
+@ways
+def test_a_compressed_tar(kind: str, parts: Any, way: Any) -> None:
+    content = parts(kind, tar())
+    assert list(contents("load_from_tar", way, content)) == PATHS
+    raised = check(content, partial(contents, "load_from_tar", way), PATHS, (tarfile.ReadError,), "at/pack")
+    assert raised > 0.9 * FLIPS
+
+
+@compressions
+@ways
+def test_a_compressed_tar_that_is_cut_anywhere(kind: str, way: Any) -> None:
+    content = packed(kind, tar())
+    for cut in [*range(0, len(content) - 20, 13), *range(len(content) - 20, len(content))]:
+        with pytest.raises(tarfile.ReadError):
+            list(contents("load_from_tar", way, content[:cut]))
+
+
+@pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+@ways
+def test_a_plain_tar_has_checksums_of_its_headers_alone(layout: int, way: Any) -> None:
+    errors = (tarfile.ReadError, ValueError)
+    read = partial(contents, "load_from_tar", way)
+    check(tar(layout=layout), read, PATHS, errors, "at/pack", unverified=lambda at: True)
