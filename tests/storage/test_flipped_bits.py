@@ -151,3 +151,40 @@ def test_a_plain_tar_has_checksums_of_its_headers_alone(layout: int, way: Any) -
     errors = (tarfile.ReadError, ValueError)
     read = partial(contents, "load_from_tar", way)
     check(tar(layout=layout), read, PATHS, errors, "at/pack", unverified=lambda at: True)
+
+
+# Parquet
+
+
+def rows_of(path: Path, content: bytes) -> Iterator[Any]:
+    path.write_bytes(content)
+    source: Any = IterableWrapper([str(path)])
+    yield from source.read_parquet()
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("written", ["here", "elsewhere"])
+def test_a_parquet_file(tmp_path: Path, compression: str, written: str) -> None:
+    numbers = np.random.default_rng(0).integers(0, 2**63, 2000)
+    table = pa.table({"number": numbers, "text": [f"{n % 7} times" for n in range(2000)]})
+    path = tmp_path / "0.parquet"
+    if written == "here":
+        source: Any = IterableWrapper(table.to_batches())
+        list(source.write_parquet(str(tmp_path / "{shard}.parquet"), rows_per_file=2000, compression=compression))
+    else:
+        pq.write_table(table, path, compression=compression, use_dictionary=False, write_page_checksum=True)
+    content = path.read_bytes()
+    [expected] = rows_of(path, content)
+    column = pq.read_metadata(path).row_group(0).column(0)
+    pages = column.data_page_offset + 100  # what is before a page, and the footer, have no checksum
+    end = column.data_page_offset + column.total_compressed_size
+    raised = check(
+        content,
+        partial(rows_of, path),
+        [expected],
+        (OSError, pa.ArrowException),
+        str(path),
+        lambda one, other: one.equals(other),
+        unverified=lambda at: not pages <= at < end,
+    )
+    assert raised > 0.8 * FLIPS
