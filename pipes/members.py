@@ -16,8 +16,7 @@ from contextlib import ExitStack
 from typing import IO, Any, NamedTuple
 
 from ..registry import close
-from ..storage.streams import can_seek
-from .streams import is_damage
+from ..storage.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
 

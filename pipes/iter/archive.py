@@ -13,9 +13,9 @@ from itertools import islice
 from typing import IO, Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
-from ...storage.streams import checked_path, expect_bytes
+from ...storage.streams import checked_path, expect_bytes, is_damage
 from ..members import Member, OpenArchive, inner_path, seekable
-from ..streams import close_parts, is_damage, path_and_stream
+from ..streams import close_parts, path_and_stream
 from ..tars import HEADER_BYTES, MODES, opened_tar
 from .files import check_length, promised
 

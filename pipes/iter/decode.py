@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ...storage.zips import read_verified
 from ..columns import check_function
 from .transform import OneToOne
 
@@ -90,10 +93,16 @@ def decode_numpy(extension: str, data: bytes) -> Any:
 
 
 def decode_torch(extension: str, data: bytes) -> Any:
-    """Return what is in `pt` and `pth` files, on the CPU; UnpicklingError for more than tensors and plain data."""
+    """Return what is in `pt` and `pth` files, on the CPU.
+
+    Raises ValueError for one that is cut or corrupt, and UnpicklingError for more than tensors and plain data.
+    """
     if extension not in {"pt", "pth"}:
         return None
-    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    try:
+        return read_verified(io.BytesIO(data), partial(torch.load, map_location="cpu", weights_only=True))
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"the file is cut or corrupt: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from penstock import checkpoint
 from penstock.pipes import members
 from penstock.pipes.iter import IterableWrapper
 
-FLIPS = 250
+import os  # TMP
+FLIPS = int(os.environ.get("FL","250"))
 
 RANDOM = random.Random(0)
 FILES = {
@@ -38,7 +39,7 @@ FILES = {
 
 def flipped(content: bytes, count: int = FLIPS) -> Iterator[tuple[int, bytes]]:
     """Copies of a file with one wrong bit each, and the number of the byte that has it."""
-    rng = random.Random(1)
+    rng = random.Random(int(os.environ.get("SEED","1")))
     for _ in range(count):
         at = rng.randrange(len(content))
         yield at, content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
@@ -188,3 +189,56 @@ def test_a_parquet_file(tmp_path: Path, compression: str, written: str) -> None:
         unverified=lambda at: not pages <= at < end,
     )
     assert raised > 0.8 * FLIPS
+
+
+# States of torch
+
+
+def states() -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(0)
+    weights = {f"layer.{n}": torch.randn(100, generator=generator) for n in range(4)}
+    return {"model": weights, "half": torch.ones(30, dtype=torch.bfloat16), "steps": [1, 2.5, "three", None]}
+
+
+def same_states(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return isinstance(other, dict) and [*one] == [*other] and all(same_states(one[key], other[key]) for key in one)
+    return type(one) is type(other) and one == other
+
+
+def saved(value: object, compression: int = zipfile.ZIP_STORED) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    if compression == zipfile.ZIP_STORED:
+        return buffer.getvalue()
+    again = io.BytesIO()
+    with zipfile.ZipFile(buffer) as archive, zipfile.ZipFile(again, "w", compression) as other:
+        for part in archive.infolist():
+            other.writestr(part.filename, archive.read(part), compression)
+    return again.getvalue()
+
+
+def loaded(path: Path, content: bytes) -> Iterator[Any]:
+    path.write_bytes(content)
+    yield checkpoint.load(path)
+
+
+def decoded(name: str, content: bytes) -> Iterator[Any]:
+    for _, value in IterableWrapper([(name, content)]).routed_decode():
+        yield value
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+def test_a_checkpoint(tmp_path: Path, compression: int) -> None:
+    content, path = saved(states(), compression), tmp_path / "last.pt"
+    raised = check(content, partial(loaded, path), [states()], (ValueError,), str(path), same_states)
+    assert raised > 0.4 * FLIPS
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+def test_a_decoded_pt(compression: int) -> None:
+    content, name = saved(states(), compression), "at/0.pt"
+    raised = check(content, partial(decoded, name), [states()], (ValueError,), name, same_states)
+    assert raised > 0.4 * FLIPS
