@@ -7,8 +7,9 @@ import tarfile
 from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self
 
+from ..storage.growth import TooLarge
 from ..storage.streams import can_seek
-from .compression import KINDS, TooLarge, decompressed, known_kind, with_start
+from .compression import KINDS, decompressed, known_kind, with_start
 
 __all__ = ["HEADER_BYTES", "MODES", "Tar", "opened_tar"]
 

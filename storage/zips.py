@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import pickle
 import struct
@@ -14,14 +15,21 @@ from typing import IO, Any, TypeVar
 from zlib import crc32
 
 from .errors import Transient
+from .growth import TooLarge, expect_honest
 from .streams import is_damage
 
-__all__ = ["opened_part", "opened_zip", "read_verified"]
+__all__ = ["opened_part", "opened_zip", "read_verified", "told_as_damage"]
 
 R = TypeVar("R")
 
 _HEADER = 30
 """Bytes before the name of a file, which stands a second time before its content."""
+
+_END = 22
+"""Bytes of the end of a zip, before its comment."""
+
+_IN_ZIP64 = 2**16 - 1
+"""What stands for a number of files that is told elsewhere."""
 
 _BEGINNING = b"PK\3\4"
 
@@ -34,23 +42,35 @@ _OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.erro
 def opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
     """Return the zip in a stream; raise zipfile.BadZipFile for one that is cut or corrupt."""
     try:
-        with _told_as_damage():
-            return zipfile.ZipFile(stream)
+        with told_as_damage():
+            archive = zipfile.ZipFile(stream)
+            _expect_all(archive, stream)
+            return archive
     except zipfile.BadZipFile as error:
         failure = error.__context__ if isinstance(error.__context__, OSError) else error
     raise failure  # zipfile takes a connection that fails for a file that is none
 
 
+def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
+    """Raise zipfile.BadZipFile where the end tells another number of files: zipfile takes one for a comment, say."""
+    stream.seek(-_END - len(archive.comment), os.SEEK_END)
+    end = stream.read(_END)
+    told, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
+    if end.startswith(b"PK\5\6") and told not in (found % 2**16, _IN_ZIP64):
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of {told} files, and there are {found}")
+
+
 def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:
     """Return the stream of a file in a zip; raise zipfile.BadZipFile where the zip is corrupt."""
-    with _told_as_damage():
+    with told_as_damage():
         return archive.open(part)
 
 
-def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R]) -> R:
+def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: float = math.inf) -> R:
     """Return what torch loads from a file: where that is a zip, each part is verified while it is read.
 
-    Torch itself looks at no checksum. Raises zipfile.BadZipFile for a zip that is cut or corrupt.
+    Torch itself looks at no checksum. Raises zipfile.BadZipFile for a zip that is cut or corrupt, and TooLarge for one
+    that grows beyond bounds.
     """
     file.seek(0)
     begins_as_zip = file.read(4) == _BEGINNING
@@ -58,7 +78,9 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R]) -> R:
         return _read_old(file, load)
     if not begins_as_zip:
         raise zipfile.BadZipFile("the archive is corrupt: its first bytes are not those of a zip")
-    parts = _Parts(file, opened_zip(file))
+    archive = opened_zip(file)
+    expect_honest(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
+    parts = _Parts(file, archive)
     try:
         value = load(parts)  # type: ignore[arg-type]  # as much of a file as torch.load needs
     except (*Transient, zipfile.BadZipFile):
@@ -141,7 +163,7 @@ class _Parts(io.RawIOBase):
     def verify_rest(self) -> None:
         """Read the parts that were begun, and not read from their beginning to their end."""
         for part in self._unverified.values():
-            with opened_part(self._archive, part) as content, _told_as_damage():
+            with opened_part(self._archive, part) as content, told_as_damage():
                 while content.read(_PIECE):
                     pass
 
@@ -152,11 +174,11 @@ class _Parts(io.RawIOBase):
 
 
 @contextmanager
-def _told_as_damage() -> Iterator[None]:
+def told_as_damage() -> Iterator[None]:
     """Raise zipfile.BadZipFile for whatever zipfile raises for a zip that is cut or corrupt."""
     try:
         yield
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, TooLarge):
         raise
     except Exception as error:
         before_its_start = isinstance(error, OSError) and error.errno == errno.EINVAL  # where a file was to seek

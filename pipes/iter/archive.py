@@ -13,7 +13,9 @@ from itertools import islice
 from typing import IO, Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...storage.growth import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes, is_damage
+from ...storage.zips import opened_part, opened_zip
 from ..members import Member, OpenArchive, inner_path, seekable
 from ..streams import close_parts, path_and_stream
 from ..tars import HEADER_BYTES, MODES, opened_tar
@@ -56,9 +58,13 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     damaged: type[Exception]
     """What is raised for an archive that is cut or corrupt."""
 
-    def __init__(self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int, on_error: OnError) -> None:
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int, max_bytes: int, on_error: OnError
+    ) -> None:
+        expect_whole("max_bytes", max_bytes)
         self.source = source
         self.length = check_length(length)
+        self.max_bytes = max_bytes
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
@@ -73,12 +79,12 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
 
     def _unpack(self, item: tuple[str | os.PathLike[str], IO[Any]]) -> Iterator[tuple[str, IO[bytes]]]:
         path, stream = path_and_stream(item)
-        archive = OpenArchive(stream, self.damaged)
+        archive = OpenArchive(stream, self.damaged, self.max_bytes)
         try:
             expect_bytes(stream)
             for member in islice(self._members(stream, archive.opened), self.given, None):
                 name = f"{checked_path(path)}/{inner_path(member.name)}"
-                file = archive.read(member)
+                file = archive.read(member, name)
                 self.given += 1
                 yield name, file
         except Exception as error:
@@ -140,10 +146,8 @@ class TarArchiveLoader(ArchiveLoader):
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be 'r:' or 'r|' and a compression, such as 'r:*' or 'r|gz', and is {mode!r}")
-        expect_whole("max_bytes", max_bytes)
-        super().__init__(source, length, on_error)
+        super().__init__(source, length, max_bytes, on_error)
         self.mode = mode
-        self.max_bytes = max_bytes
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         tar = opened.enter_context(opened_tar(stream, self.mode, self.max_bytes))
@@ -174,12 +178,14 @@ class ZipArchiveLoader(ArchiveLoader):
     is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
     its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
     raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+    Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
     `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
     Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,
-    ValueError for one whose name is absolute or leads out of the archive by `..`, and TypeError for a stream of text.
+    ValueError for one whose name is absolute or leads out of the archive by `..`, or that grows beyond `max_bytes`, and
+    TypeError for a stream of text.
 
     >>> import io, zipfile
     >>> buffer = io.BytesIO()
@@ -194,23 +200,21 @@ class ZipArchiveLoader(ArchiveLoader):
     damaged = zipfile.BadZipFile
 
     def __init__(
-        self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int = -1, *, on_error: OnError = "raise"
+        self,
+        source: IterDataPipe[tuple[str, IO[bytes]]],
+        length: int = -1,
+        *,
+        max_bytes: int = MAX_BYTES,
+        on_error: OnError = "raise",
     ) -> None:
-        super().__init__(source, length, on_error)
+        super().__init__(source, length, max_bytes, on_error)
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
-        archive = opened.enter_context(_opened_zip(seekable(stream, opened)))
+        archive = opened.enter_context(opened_zip(seekable(stream, opened)))
         for entry in archive.infolist():
             if entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16):
                 continue
             if entry.flag_bits & _ENCRYPTED:
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
-            yield Member(entry.filename, entry.file_size, partial(archive.open, entry))
-
-
-def _opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(stream)
-    except zipfile.BadZipFile as error:
-        failure = error.__context__ if isinstance(error.__context__, OSError) else error
-    raise failure  # zipfile takes a connection that fails for a file that is none
+            opening = partial(opened_part, archive, entry)
+            yield Member(entry.filename, entry.file_size, opening, packed=entry.compress_size)
