@@ -7,12 +7,14 @@ import os
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import IO, Any
 
 import torch
 
 from ..storage.errors import Transient
 from ..storage.streams import checked_path
+from ..storage.zips import opened_zip, read_verified
 from .files import reading, writing
 
 __all__ = ["load", "save"]
@@ -62,7 +64,8 @@ def load(
     else, as for `torch.load`: `None` is the device that they were saved from. Nothing but tensors and plain data is
     loaded: `weights_only=True`. `storage_options` are as for `save`.
 
-    Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint or was cut, LookupError
+    Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint, was cut or is corrupt,
+    which the checksums in it tell, LookupError
     for a name that it does not have, before anything is put into an object, UnpicklingError for one with more in it
     than tensors and plain data, and what an object raises whose state does not fit.
 
@@ -103,6 +106,8 @@ def _read(file: IO[bytes], url: str, map_location: Any) -> dict[str, Any]:
     except Exception as error:
         if flaw := _flaw(file):
             raise ValueError(f"{url} {flaw}") from error
+        if isinstance(error, zipfile.BadZipFile):
+            raise ValueError(f"{url} is corrupt: {error}") from error
         error.add_note(f"when the checkpoint {url} was read")
         raise
     if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
@@ -115,7 +120,7 @@ def _flaw(file: IO[bytes]) -> str:
     file.seek(0)
     begins_as_one = file.read(4) == b"PK\3\4"
     try:
-        with zipfile.ZipFile(file) as archive:
+        with opened_zip(file) as archive:
             if any(name.endswith("/data.pkl") for name in archive.namelist()):
                 return ""
     except zipfile.BadZipFile:
@@ -126,7 +131,7 @@ def _flaw(file: IO[bytes]) -> str:
 
 def _loaded(file: IO[bytes], map_location: Any) -> Any:
     with torch.serialization.safe_globals([bytes]):  # which torch calls for b"", while others need no call
-        return torch.load(file, map_location=map_location, weights_only=True)
+        return read_verified(file, partial(torch.load, map_location=map_location, weights_only=True))
 
 
 def _check_loadable(value: Any, name: str, keys: tuple[Any, ...]) -> None:
