@@ -270,4 +270,8 @@ def _made(path: str, flags: int) -> int:
 
 def _note_use(file: io.FileIO) -> None:
     now = time.time_ns()  # the system's own idea of now may be some milliseconds old
-    os.utime(file.fileno(), ns=(now, now))
+    try:
+        os.utime(file.fileno(), ns=(now, now))
+    except PermissionError:  # of one that another user has kept, it may be set to no other time than the system's
+        with suppress(PermissionError):  # nor that, where its group may only read it
+            os.utime(file.fileno())

@@ -20,7 +20,7 @@ import penstock as ps
 from penstock import checkpoint
 from penstock.storage import parts
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(90)
 
 PROGRAM = """
 import os, sys, time
@@ -125,12 +125,22 @@ def test_a_file_that_is_written_where_another_writer_looks_is_never_taken_for_le
         import penstock as ps
         from penstock.storage import parts
         parts._SHARE = 0  # look each time
+        print("ready", flush=True)
+        input()
         items = [(f"{sys.argv[1]}/{sys.argv[2]}-{n}.txt", b"x" * n) for n in range(300)]
         assert len(list(ps.iter.IterableWrapper(items).save_to_disk("wb"))) == 300
     """
     begin = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    writers = [subprocess.Popen([*begin, str(number)]) for number in range(3)]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    writers = [subprocess.Popen([*begin, str(number)], text=True, **ends) for number in range(3)]
+    assert [writer.stdout.readline() for writer in writers if writer.stdout] == ["ready\n"] * 3
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=60)
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert len(os.listdir(tmp_path)) == 900
     assert all(path.stat().st_size == int(path.stem.partition("-")[2]) for path in tmp_path.iterdir())
 
