@@ -7,8 +7,10 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,15 @@ def mine(tmp_path: Path) -> Path:
     mine = tmp_path / "mine"
     mine.write_text("mine")
     return mine
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that a group shares; those above pytest's own are for nobody else."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, 0, A_GROUP)
+        os.chmod(folder, 0o2770)
+        yield Path(folder)
 
 
 def in_the_way(folder: Path) -> dict[str, Path]:
@@ -181,13 +192,7 @@ def test_a_folder_of_another_users_elsewhere_is_used(folder: Path) -> None:
 
 
 @as_root
-def test_a_folder_that_a_group_shares_serves_the_files_of_all_of_it(tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    os.chown(folder, 0, A_GROUP)
-    folder.chmod(0o2770)
-    for above in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        above.chmod(above.stat().st_mode | 0o711)
+def test_a_folder_that_a_group_shares_serves_the_files_of_all_of_it(shared: Path) -> None:
     code = """
         import io, os, sys, tempfile
         import penstock as ps
@@ -207,13 +212,13 @@ def test_a_folder_that_a_group_shares_serves_the_files_of_all_of_it(tmp_path: Pa
     """
 
     def told(user: int, *urls: str) -> str:
-        program = [sys.executable, "-c", textwrap.dedent(code), str(user), str(A_GROUP), str(folder), *urls]
+        program = [sys.executable, "-c", textwrap.dedent(code), str(user), str(A_GROUP), str(shared), *urls]
         return subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout.strip()
 
     assert told(1001, "a", "b") == "{'misses': 2}"
     assert told(1002, "a", "b", "c") == "{'hits': 2, 'misses': 1}"
     assert told(1001, "a", "b", "c") == "{'hits': 3}"
-    assert {path.stat().st_uid for path in folder.glob("???/*")} == {1001, 1002}
+    assert {path.stat().st_uid for path in shared.glob("???/*")} == {1001, 1002}
 
 
 def test_a_directory_that_there_was_not_is_made_for_this_user_alone(folder: Path) -> None:
