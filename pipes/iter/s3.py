@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from queue import SimpleQueue
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
@@ -18,7 +17,7 @@ from ...storage.objects import LARGE, open_ranged
 from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of, trying_again
 from ...storage.streams import Loaded, checked_path
-from ...workers.threads import PATIENCE, Outcome, Threads
+from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from .files import check_length, matches, promised
 from .parallel import WorksAhead
 
@@ -249,7 +248,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 class _Loads:
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, room: Room, arrivals: SimpleQueue[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, room: Room, arrivals: Arrivals[Outcome]) -> None:
         self._pipe = pipe
         self._room = room
         patience = sum(timeouts(pipe.options)) + PATIENCE  # nobody can end a read from a server that is silent
