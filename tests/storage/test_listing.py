@@ -25,6 +25,7 @@ BUCKETS: dict[str, Any] = {
     "few": dict.fromkeys(["a", "b/c", "d", "e"], 1) | {"b/": 0},
     "strange": {key: len(key) for key in STRANGE} | {"b/": 0, "x/c/": 0, "e/": 0, "f/": 0, "one/": 0},
     "plain": dict.fromkeys(["a", "b/c", "b/d", "bc/d", "d", "e/f"], 1),
+    "rooted": {"-": 1, "/a": 1, "b": 1},
     "pages": 3500,
     "million": 1_000_000,
 }
@@ -59,7 +60,7 @@ def starts(server: FaultProxy) -> list[str]:
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("bucket", ["few", "strange", "plain"])
+@pytest.mark.parametrize("bucket", ["few", "strange", "plain", "rooted"])
 @pytest.mark.parametrize("prefix", ["", "a", "b", "b/", "x/", "y/", "f", "full/", "one/", "none/"])
 def test_every_key_is_listed_as_it_is_but_those_of_folders(bucket: str, prefix: str) -> None:
     keys = sorted((key for key in BUCKETS[bucket] if key.startswith(prefix)), key=str.encode)
