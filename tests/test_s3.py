@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import pickle
 import shutil
-import sys
 import threading
 import time
 import tracemalloc
-from bisect import bisect_right
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -81,76 +79,6 @@ def test_several_prefixes_are_listed_one_after_another(bucket: str) -> None:
         f"{bucket}/z",
         "s3a://other/f.txt",
     ]
-
-
-@pytest.fixture
-def pages(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The requests for pages of a listing, which are played: of a million keys, or of five in other buckets."""
-    asked: list[dict[str, Any]] = []
-    few = ["a", "b/", "b/c", "d", "e"]
-
-    def answer(self: Any, method: str, **where: str) -> dict[str, Any]:
-        assert method == "list_objects_v2"
-        asked.append(where)
-        token = where.get("ContinuationToken")
-        if where["Bucket"] == "million":
-            start = int(token or 0)
-            end, last = start + 1000, 1_000_000
-            keys = [f"{number:07}.jpg" for number in range(start, end)]
-        else:
-            start = int(token or bisect_right(few, where.get("StartAfter", "")))
-            end, last = start + 2, len(few)
-            keys = few[start:end]
-        more = {"IsTruncated": True, "NextContinuationToken": str(end)} if end < last else {"IsTruncated": False}
-        return {"Contents": [{"Key": key} for key in keys], **more}
-
-    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", answer)
-    return asked
-
-
-@pytest.mark.usefixtures("s3_server")
-def test_pages_are_asked_for_when_they_are_needed(pages: list[dict[str, Any]]) -> None:
-    iterator = iter(IterableWrapper(["s3://bucket/x"]).list_files_by_s3())
-    assert [next(iterator), next(iterator)] == ["s3://bucket/a", "s3://bucket/b/c"]
-    assert pages == [
-        {"Bucket": "bucket", "Prefix": "x"},
-        {"Bucket": "bucket", "Prefix": "x", "ContinuationToken": "2"},
-    ]
-    assert list(iterator) == ["s3://bucket/d", "s3://bucket/e"]
-    assert len(pages) == 3
-
-
-@pytest.mark.usefixtures("s3_server", "pages")
-def test_listing_resumes_on_any_page_and_holds_the_laws() -> None:
-    def make() -> ps.IterDataPipe[str]:
-        return IterableWrapper(["s3://one", "s3://two"]).list_files_by_s3()
-
-    assert_resumes_everywhere(make)
-    check_operator(make)
-
-
-@pytest.mark.usefixtures("s3_server")
-def test_a_resumed_listing_begins_after_its_last_object(pages: list[dict[str, Any]]) -> None:
-    dp = IterableWrapper(["s3://one", "s3://two"]).list_files_by_s3()
-    assert list(islice(dp, 3)) == ["s3://one/a", "s3://one/b/c", "s3://one/d"]
-    resumed = IterableWrapper(["s3://one", "s3://two"]).list_files_by_s3()
-    resumed.load_state_dict(dp.state_dict())
-    pages.clear()
-    assert next(iter(resumed)) == "s3://one/e"
-    assert pages[0] == {"Bucket": "one", "Prefix": "", "StartAfter": "d"}
-
-
-@pytest.mark.usefixtures("s3_server", "pages")
-def test_a_million_keys_take_the_memory_of_a_page() -> None:
-    iterator = iter(IterableWrapper(["s3://million/"]).list_files_by_s3())
-    assert next(iterator) == "s3://million/0000000.jpg"
-    blocks = [sys.getallocatedblocks()]
-    count = 1
-    while thousand := list(islice(iterator, 1000)):
-        count += len(thousand)
-        blocks.append(sys.getallocatedblocks())
-    assert count == 1_000_000
-    assert max(blocks) < blocks[0] + 20_000
 
 
 def test_ten_thousand_objects_are_listed_page_by_page(bucket: str, s3_server: S3Server) -> None:

@@ -13,6 +13,7 @@ from ...storage.addresses import Client, check_key, client_of
 from ...storage.clients import environment, for_one_attempt, timeouts
 from ...storage.errors import Untold, in_plain_words
 from ...storage.file_systems import locate_for_one_attempt, opened
+from ...storage.listing import Pages
 from ...storage.objects import LARGE, open_ranged
 from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of, trying_again
@@ -79,38 +80,33 @@ class S3FileLister(IterDataPipe[str]):
         self.guard = Guard(trying_again(on_error))
 
     def __iter__(self) -> Iterator[str]:
-        place: dict[str, str] | None = None
-        ask = self.guard.wrap(lambda prefix: self._page(prefix, place or {}))
+        pages: Any = None
+
+        def page_of(prefix: Any) -> Any:
+            nonlocal pages
+            if pages is None:
+                pages = self._pages(prefix)
+            return pages()
+
+        ask = self.guard.wrap(page_of)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
-            place = {"StartAfter": self.after} if self.after else {}
-            while place is not None:
-                page = ask(item)
-                if not self.guard.keep(page):
-                    break
-                objects, place = page  # type: ignore[misc]
-                for key, url in objects:
-                    self.after = key
-                    yield url
+            pages = None
+            while (page := ask(item)) is not None and self.guard.keep(page):
+                for key in page:
+                    url = pages.start + key
+                    if not key.endswith("/") and matches(url, self.masks):
+                        self.after = key
+                        yield url
             self.after = ""
 
-    def _page(self, prefix: Any, place: dict[str, str]) -> tuple[list[tuple[str, str]], dict[str, str] | None]:
-        """Return the keys and URLs of a page of a listing, and where the next page is, None after the last one."""
-        protocol, _, path = checked_path(prefix).partition("://")
-        if protocol not in ("s3", "s3a"):
+    def _pages(self, prefix: Any) -> Pages:
+        if not checked_path(prefix).startswith(("s3://", "s3a://")):
             raise ValueError(
                 "URLs of S3 begin with s3://: list_files_by_fsspec lists folders of all that fsspec speaks"
             )
-        bucket, _, key = path.partition("/")
-        # Not obstore's listing, which has keys without their last slash, and so folders that it takes for objects, and
-        # not s3fs's own ways to list, which hold all of a listing, and remember it.
-        s3, _ = locate_for_one_attempt(prefix, self.options)
-        page = in_plain_words(prefix, s3.call_s3, "list_objects_v2", Bucket=bucket, Prefix=key, **place)
-        keys = [found["Key"] for found in page.get("Contents", ())]
-        objects = [(key, f"{protocol}://{bucket}/{key}") for key in keys if not key.endswith("/")]
-        following = {"ContinuationToken": page["NextContinuationToken"]} if page.get("IsTruncated") else None
-        return [(key, url) for key, url in objects if matches(url, self.masks)], following
+        return Pages(prefix, self.options, self.after)
 
     def __len__(self) -> int:
         return promised(self.length)

@@ -1,0 +1,97 @@
+"""Objects of S3, listed a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from .addresses import Client, client_of
+from .errors import in_plain_words
+from .file_systems import locate_for_one_attempt
+from .stores import asked, store_of
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+__all__ = ["Pages"]
+
+_PAGE = 1000
+"""How many objects S3 tells of in one answer."""
+
+
+class Pages:
+    """The keys that begin with a prefix, in their order: each call returns those of a page, and None after the last.
+
+    Where a call fails, another one asks for the same page again. No more than a page is held.
+
+    obstore lists eight times as fast as botocore, but it lists folders, and it has keys without a slash at their end or
+    beginning and fails for some others. So botocore lists what is no folder, and the pages that have such keys.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any], after: str = "") -> None:
+        """Take the keys after one of them; `options` are named as s3fs names them."""
+        protocol, _, place = url.partition("://")
+        self._bucket, _, self._prefix = place.partition("/")
+        self.start = f"{protocol}://{self._bucket}/"
+        """What the URL of an object begins with, before the key."""
+        self._url = url
+        self._options = options
+        self._last = after
+        self._stream: Iterator[Sequence[ObjectMeta]] | None = None
+        self._is_at_end = False
+
+    def __call__(self) -> list[str] | None:
+        if self._is_at_end:
+            return None
+        keys = self._by_obstore() if self._is_named_plainly(self._last) and self._is_folder else None
+        if keys is None:
+            self._stream = None
+            page = self._answer(Prefix=self._prefix, **({"StartAfter": self._last} if self._last else {}))
+            keys = [found["Key"] for found in page.get("Contents", ())]
+            self._is_at_end = not page.get("IsTruncated")
+        self._last = keys[-1] if keys else self._last
+        return keys
+
+    @cached_property
+    def _is_folder(self) -> bool:
+        """Whether the prefix is a folder, or a bucket, of which obstore can list at least the most."""
+        if self._prefix:
+            return self._prefix.endswith("/") and self._is_named_plainly(self._prefix)
+        return not self._answer(Prefix="/", MaxKeys=1).get("Contents")
+
+    def _is_named_plainly(self, key: str) -> bool:
+        return not key or client_of(self.start + key.removesuffix("/"), self._options) is Client.OBSTORE
+
+    def _by_obstore(self) -> list[str] | None:
+        """Return the keys of a page, or None where obstore does not tell them for sure."""
+        import obstore
+        from obstore.exceptions import InvalidPathError
+
+        stream, self._stream = self._stream, None  # where this fails, it is not read on
+        if stream is None:
+            store, _ = store_of(self.start, self._options)
+            stream = obstore.list(store, self._prefix, offset=self._last or None, chunk_size=_PAGE)
+
+        def following() -> Sequence[ObjectMeta] | None:
+            try:
+                return next(stream, ())
+            except InvalidPathError:
+                return None
+
+        page = asked(self._url, following)
+        if page is None:
+            return None
+        keys = [found["path"] for found in page]
+        # What stands for a folder is empty, or at least what is in the folder follows it.
+        if not all(found["size"] for found in page) or any(b.startswith(f"{a}/") for a, b in pairwise(keys)):
+            return None
+        self._is_at_end = not keys
+        self._stream = stream
+        return keys
+
+    def _answer(self, **asked_for: Any) -> Any:
+        # Not s3fs's own ways to list, which hold all of a listing, and remember it.
+        s3, _ = locate_for_one_attempt(self._url, self._options)
+        return in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from fault_proxy import Fault, FaultProxy, passing_on
+from listing_server import serving_lists
+from penstock.pipes.iter import IterableWrapper
+from penstock.registry import check_operator
+from penstock.storage.listing import Pages
+from resuming import assert_resumes_everywhere
+
+STRANGE = [
+    *("/a", "a", "a//b", "a/./b", "b", "b c", "b%2F", "b-", "b/", "b/c", "b\t", "d", "e/", "f", "f!", "f/", "z*", "é"),
+    *("full/", "full/a", "one", "one/", "one/a", "x/\ta", "x/b", "x/c/", "y/a", "y/b", "y/z"),
+]
+"""Keys of which obstore would tell others, or none."""
+
+BUCKETS: dict[str, Any] = {
+    "few": dict.fromkeys(["a", "b/c", "d", "e"], 1) | {"b/": 0},
+    "strange": {key: len(key) for key in STRANGE} | {"b/": 0, "x/c/": 0, "e/": 0, "f/": 0, "one/": 0},
+    "plain": dict.fromkeys(["a", "b/c", "b/d", "bc/d", "d", "e/f"], 1),
+    "rooted": {"-": 1, "/a": 1, "b": 1},
+    "pages": 3500,
+    "million": 1_000_000,
+}
+
+
+@pytest.fixture(scope="module")
+def lists() -> Iterator[FaultProxy]:
+    """A proxy before a server that lists the buckets."""
+    with serving_lists(BUCKETS) as endpoint, passing_on(endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def server(lists: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", lists.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    lists.play()
+    return lists
+
+
+def listed(*prefixes: str, **arguments: Any) -> list[str]:
+    return list(IterableWrapper(prefixes).list_files_by_s3(**arguments))
+
+
+def starts(server: FaultProxy) -> list[str]:
+    """After which keys pages were asked for."""
+    queries = [request.partition("?")[2].split("&") for request in server.requests().elements()]
+    named = [dict(each.partition("=")[::2] for each in query) for query in queries]
+    return sorted(query.get("start-after") or query.get("continuation-token", "") for query in named)
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("bucket", ["few", "strange", "plain", "rooted"])
+@pytest.mark.parametrize("prefix", ["", "a", "b", "b/", "x/", "y/", "f", "full/", "one/", "none/"])
+def test_every_key_is_listed_as_it_is_but_those_of_folders(bucket: str, prefix: str) -> None:
+    keys = sorted((key for key in BUCKETS[bucket] if key.startswith(prefix)), key=str.encode)
+    expected = [f"s3://{bucket}/{key}" for key in keys if not key.endswith("/")]
+    assert listed(f"s3://{bucket}/{prefix}") == expected
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("bucket", ["few", "strange", "plain"])
+@pytest.mark.parametrize("prefix", ["", "b", "b/", "x/", "y/"])
+def test_a_listing_goes_on_after_any_key(bucket: str, prefix: str) -> None:
+    keys = sorted((key for key in BUCKETS[bucket] if key.startswith(prefix)), key=str.encode)
+    for number, after in enumerate(keys):
+        pages = Pages(f"s3://{bucket}/{prefix}", {}, after)
+        assert [key for page in iter(pages, None) for key in page] == keys[number + 1 :]
+
+
+def test_what_obstore_lists_is_not_asked_of_botocore(server: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> None:
+        raise AssertionError(args)
+
+    monkeypatch.setattr("penstock.storage.listing.locate_for_one_attempt", refuse)
+    assert listed("s3://plain/b/") == ["s3://plain/b/c", "s3://plain/b/d"]
+    assert server.requests().total() == 1
+
+
+def test_pages_are_asked_for_when_they_are_needed(server: FaultProxy) -> None:
+    iterator = iter(IterableWrapper(["s3://pages/"]).list_files_by_s3())
+    next(iterator)
+    assert starts(server) == ["", ""]  # and whether there are keys that begin with a slash
+    assert len(list(islice(iterator, 999))) == 999
+    assert len(starts(server)) == 2
+    next(iterator)
+    assert len(starts(server)) == 3
+    assert len(list(iterator)) == 2499
+    assert len(starts(server)) == 5
+
+
+def test_a_resumed_listing_begins_after_its_last_object(server: FaultProxy) -> None:
+    def make() -> ps.IterDataPipe[str]:
+        return IterableWrapper(["s3://few/", "s3://pages/"]).list_files_by_s3()
+
+    dp = make()
+    assert list(islice(dp, 4 + 1500))[-1] == "s3://pages/0001499.jpg"
+    resumed = make()
+    resumed.load_state_dict(dp.state_dict())
+    server.play()
+    assert next(iter(resumed)) == "s3://pages/0001500.jpg"
+    assert "0001499.jpg" in starts(server)
+    assert len(starts(server)) == 2
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("prefix", ["", "b/"])
+def test_listing_resumes_anywhere_and_holds_the_laws(prefix: str) -> None:
+    def make() -> ps.IterDataPipe[str]:
+        return IterableWrapper([f"s3://few/{prefix}", f"s3://plain/{prefix}"]).list_files_by_s3()
+
+    assert_resumes_everywhere(make)
+    check_operator(make)
+
+
+@pytest.mark.parametrize("fault", [Fault("status", times=2), Fault("reset", times=1), Fault("cut", times=3)])
+@pytest.mark.parametrize("prefix", ["", "00"])
+def test_a_page_that_fails_is_asked_for_again_and_that_is_counted(
+    server: FaultProxy, fault: Fault, prefix: str
+) -> None:
+    dp = IterableWrapper([f"s3://pages/{prefix}"]).list_files_by_s3(on_error=ps.Retry(9, backoff=0))
+    server.play(fault)
+    assert list(dp) == [f"s3://pages/{number:07}.jpg" for number in range(3500)]
+    assert dp.stats()["list_files_by_s3"]["retried"] == server.played()[fault.kind] > 3
+
+
+@pytest.mark.usefixtures("server")
+def test_a_million_keys_take_the_memory_of_a_page() -> None:
+    iterator = iter(IterableWrapper(["s3://million/"]).list_files_by_s3())
+    assert next(iterator) == "s3://million/0000000.jpg"
+    blocks = [sys.getallocatedblocks()]
+    count = 1
+    while thousand := list(islice(iterator, 1000)):
+        count += len(thousand)
+        blocks.append(sys.getallocatedblocks())
+    assert count == 1_000_000
+    assert max(blocks) < blocks[0] + 20_000
