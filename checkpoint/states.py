@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import torch
 
-from ..storage.errors import Transient
+from ..storage.retrying import Transient
 from ..storage.streams import checked_path
 from ..storage.zips import opened_zip, read_verified
 from .files import reading, writing

@@ -13,10 +13,7 @@ from ..registry.secrets import hide_secrets, without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["NO_CREDENTIALS", "NO_PROXY", "ExpiredCredentials", "Transient", "Untold", "in_plain_words"]
-
-Transient = (ConnectionError, TimeoutError)
-"""The errors after which another attempt may go well: no connection, a cut answer, silence, a server in trouble."""
+__all__ = ["NO_CREDENTIALS", "NO_PROXY", "ExpiredCredentials", "Untold", "in_plain_words"]
 
 
 class ExpiredCredentials(PermissionError):

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 
 from ..registry import close
+from ..registry.secrets import without_secrets
 from .digest import check_digest
-from .errors import shown
 from .file_systems import locate
 from .parts import beside
 
@@ -102,9 +102,9 @@ def naming(url: str) -> Iterator[None]:
         yield
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = shown(url)
-        elif shown(url) not in str(error):
-            error.add_note(f"while writing {shown(url)}")
+            error.filename = without_secrets(url)
+        elif without_secrets(url) not in str(error):
+            error.add_note(f"while writing {without_secrets(url)}")
         raise
 
 

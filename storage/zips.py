@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 from zlib import crc32
 
-from .errors import Transient
 from .growth import TooLarge, expect_honest
+from .retrying import Transient
 from .streams import is_damage
 
 __all__ = ["opened_part", "opened_zip", "read_verified", "told_as_damage"]

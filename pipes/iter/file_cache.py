@@ -15,7 +15,7 @@ from ...registry.secrets import Options, without_secrets
 from ...storage.file_systems import size_of
 from ...storage.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
-from ...storage.stores import trying_again
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
 from .parallel import WorksAhead

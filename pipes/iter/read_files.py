@@ -13,7 +13,7 @@ from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, funct
 from ...registry.secrets import Options
 from ...storage.growth import MAX_BYTES
 from ...storage.reading import open_file, read_whole
-from ...storage.stores import trying_again
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
 from ..arrow_columns import batch_of

@@ -15,8 +15,9 @@ from ...storage.errors import Untold, in_plain_words
 from ...storage.file_systems import locate_for_one_attempt, opened
 from ...storage.listing import Pages
 from ...storage.objects import LARGE, open_ranged
+from ...storage.retrying import trying_again
 from ...storage.room import Room
-from ...storage.stores import asked, check_process, is_lost, store_of, trying_again
+from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from .files import check_length, matches, promised

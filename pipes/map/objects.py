@@ -11,7 +11,7 @@ from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_w
 from ...registry.secrets import Options
 from ...storage.clients import timeouts
 from ...storage.reading import read_whole
-from ...storage.stores import trying_again
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from ..fetching import Fetching
