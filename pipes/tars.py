@@ -25,6 +25,8 @@ MODES = ("r", *(f"r{how}{of}" for how in ":|" for of in ("", "*", "tar", *_COMPR
 class Tar(tarfile.TarFile):
     """A tar that is read, in which what stands before the content of a file has up to `max_bytes`."""
 
+    members: list[tarfile.TarInfo]
+
     def __init__(
         self, name: str | None, mode: Any, fileobj: IO[bytes], *, max_bytes: int, can_go_back: bool, **options: Any
     ) -> None:
@@ -64,7 +66,9 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
     plain = decompressed(stream, name, new_decompressor) if new_decompressor else stream
     can_go_back = how == ":" and can_seek(plain)
     tar_mode: Any = "r:" if can_go_back else "r|"
-    return Tar.open(fileobj=plain, mode=tar_mode, max_bytes=max_bytes, can_go_back=can_go_back)
+    opening: Any = Tar.open  # of whose arguments some are ours
+    tar: Tar = opening(fileobj=plain, mode=tar_mode, max_bytes=max_bytes, can_go_back=can_go_back)
+    return tar
 
 
 class _Bounded:
@@ -83,7 +87,7 @@ class _Bounded:
         if self.left < 0:
             raise TooLarge(
                 f"a file in the archive has a name or another header of more than {self._most:,} bytes: where that is "
-                "right, give a larger max_bytes"
+                "right, give load_from_tar a larger max_bytes"
             )
         content: bytes = self._file.read(size)
         return content

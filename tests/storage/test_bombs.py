@@ -92,14 +92,14 @@ ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "
 @ways
 def test_a_long_name_in_a_tar(kind: bytes, packed: Callable[[bytes], bytes], way: Any) -> None:
     content = packed(with_name_of(50 * MIB, kind))
-    with refused("more than 1,048,576 bytes: .* give a larger max_bytes", "'at/0.tar'"):
+    with refused("more than 1,048,576 bytes: .* give load_from_tar a larger max_bytes", "'at/0.tar'"):
         list(source("at/0.tar", way(content)).load_from_tar())
 
 
 @ways
 def test_many_names_of_one_file_in_a_tar(way: Any) -> None:
     content = gzip.compress(many_names(MIB // 2, 100))
-    with refused("more than 1,048,576 bytes: .* give a larger max_bytes", "'at/0.tar'"):
+    with refused("more than 1,048,576 bytes: .* give load_from_tar a larger max_bytes", "'at/0.tar'"):
         list(source("at/0.tar", way(content)).load_from_tar())
 
 
