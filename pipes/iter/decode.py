@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ...registry.notes import add_note
 from ..columns import check_function
 from .transform import OneToOne
 
@@ -207,7 +208,7 @@ class RoutedDecoder(OneToOne[Any]):
             try:
                 decoded[name] = data if name.startswith("__") else self._decode_file(f"{stem}.{name.lstrip('.')}", data)
             except Exception as error:
-                error.add_note(f"while decoding {name!r} of the sample {stem!r}")
+                add_note(error, f"while decoding {name!r} of the sample {stem!r}")
                 for unread in sample.values():
                     close(unread)
                 raise
