@@ -110,7 +110,7 @@ if hasattr(os, "register_at_fork"):
 
 def _start_fork_server() -> None:
     """Start the fork server, if none runs, with a socket that lies in no folder, which `kill -9` would leave behind."""
-    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver
     config: dict[str, Any] = process.current_process()._config  # type: ignore[attr-defined]
     usual = config.get("tempdir")
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
