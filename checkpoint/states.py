@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import torch
 
+from ..registry.secrets import without_secrets
 from ..storage.retrying import Transient
 from ..storage.streams import checked_path
 from ..storage.zips import opened_zip, read_verified
@@ -82,36 +83,37 @@ def load(
                 f"{name!r} has no load_state_dict, as it is of type {type(each).__name__}: take it from what load "
                 f"returns, as in load(url)[{name!r}]"
             )
+    shown = without_secrets(place)
     with reading(place, storage_options or {}) as file:
-        states = _read(file, place, map_location)
+        states = _read(file, shown, map_location)
     missing = [name for name in objects if name not in states]
     if missing:
         raise LookupError(
-            f"the checkpoint {place} has no {', '.join(map(repr, missing))}: it has {', '.join(map(repr, states))}"
+            f"the checkpoint {shown} has no {', '.join(map(repr, missing))}: it has {', '.join(map(repr, states))}"
         )
     for name, each in objects.items():
         try:
             each.load_state_dict(states[name])
         except Exception as error:
-            error.add_note(f"when the state {name!r} of the checkpoint {place} was loaded")
+            error.add_note(f"when the state {name!r} of the checkpoint {shown} was loaded")
             raise
     return states
 
 
-def _read(file: IO[bytes], url: str, map_location: Any) -> dict[str, Any]:
+def _read(file: IO[bytes], shown: str, map_location: Any) -> dict[str, Any]:
     try:
         states = _loaded(file, map_location)
     except Transient:
         raise
     except Exception as error:
         if flaw := _flaw(file):
-            raise ValueError(f"{url} {flaw}") from error
+            raise ValueError(f"{shown} {flaw}") from error
         if isinstance(error, zipfile.BadZipFile):
-            raise ValueError(f"{url} is corrupt: {error}") from error
-        error.add_note(f"when the checkpoint {url} was read")
+            raise ValueError(f"{shown} is corrupt: {error}") from error
+        error.add_note(f"when the checkpoint {shown} was read")
         raise
     if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
-        raise ValueError(f"{url} is not a checkpoint of states by name: it holds a {type(states).__name__}")
+        raise ValueError(f"{shown} is not a checkpoint of states by name: it holds a {type(states).__name__}")
     return states
 
 

@@ -187,7 +187,9 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     place = _place(placing, bucket, "key").removesuffix("/key")
     by_path = place.endswith(f"/{bucket}")
     endpoint = place.removesuffix(f"/{bucket}") if by_path else place
-    client = {**_going_nowhere_else(endpoint), **_client(endpoint, options)}
+    client = _client(endpoint, options)
+    if "proxy_url" not in client:
+        client.update(_going_nowhere_else(endpoint))
     trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
     if trusted is False:
         client["allow_invalid_certificates"] = True

@@ -28,7 +28,7 @@ NO_CREDENTIALS = (
     "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or pass key= and "
     "secret=; for a bucket that anybody may read, pass anon=True"
 )
-NO_PROXY = "http://127.0.0.1:1"
+NO_PROXY = "http://127.0.0.1:2"
 """Where nobody listens."""
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _PASSING = (408, 429, 500, 502, 503, 504)

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..registry import close
+from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
 from .digest import check_digest
 from .file_systems import locate
@@ -101,10 +102,10 @@ def naming(url: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        if not isinstance(error, OSError) or error.errno is None:
+            add_note(error, f"while writing {without_secrets(url)}")
+        elif error.filename is None:
             error.filename = without_secrets(url)
-        elif without_secrets(url) not in str(error):
-            error.add_note(f"while writing {without_secrets(url)}")
         raise
 
 
@@ -160,7 +161,7 @@ def save(
                 with open(part, "rb") as written:
                     check_digest(path, written, hash_dict[path], hash_type)
     except TypeError as error:
-        error.add_note(f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
+        add_note(error, f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
         raise
     finally:
         close(content)
@@ -189,8 +190,9 @@ def _take_back(file: Any, error: BaseException) -> None:
     try:
         file.discard()
     except Exception as failure:
-        error.add_note(
-            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}"
+        add_note(
+            error,
+            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
         )
     with suppress(AttributeError):  # in memory, a file is not sent
         file.closed = True

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
-from ...registry.notes import describe_item
+from ...registry.notes import add_note, describe_item
 from ...workers.threads import PATIENCE, Arrivals, Outcome, join
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 from ..striding import in_runs
@@ -301,7 +301,7 @@ class Vectorizer(OneToOne[Any]):
             try:
                 return vectorized(*columns)
             except Exception as error:
-                error.add_note(_ADVICE)
+                add_note(error, _ADVICE)
                 raise
 
         return replacing_columns(of_batch, self.input_col, self.output_col)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry.notes import add_note
 from ...storage.growth import MAX_BYTES
 from ...storage.zips import read_verified
 from ..columns import check_function
@@ -236,7 +237,7 @@ class RoutedDecoder(OneToOne[Any]):
             try:
                 decoded[name] = data if name.startswith("__") else self._decode_file(f"{stem}.{name.lstrip('.')}", data)
             except Exception as error:
-                error.add_note(f"while decoding {name!r} of the sample {stem!r}")
+                add_note(error, f"while decoding {name!r} of the sample {stem!r}")
                 for unread in sample.values():
                     close(unread)
                 raise

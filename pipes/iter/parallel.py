@@ -20,6 +20,7 @@ from ...registry import (
     say_where,
 )
 from ...registry.display import step
+from ...registry.notes import add_note
 from ...workers.threads import Arrivals, Interrupted, Outcome, Threads
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
@@ -101,7 +102,7 @@ class WorksAhead(IterDataPipe[R]):
             number, result, error = self._arrivals.get()
             if number is None:
                 if isinstance(error, Exception):
-                    error.add_note(f"penstock: raised in {step(self)}, before it was ready for items")
+                    add_note(error, f"penstock: raised in {step(self)}, before it was ready for items")
                 raise error or Interrupted
             if not self.ordered:
                 yield number, result, error
