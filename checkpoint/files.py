@@ -13,7 +13,7 @@ from ..storage.writing import whole_file
 
 __all__ = ["reading", "writing"]
 
-_PART = 2**26
+_PART = 2**25
 """Bytes that are sent at a time. S3 takes up to 10,000 parts of an object, and checkpoints may be large."""
 
 _PIECE = 2**22

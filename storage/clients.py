@@ -18,7 +18,15 @@ from .errors import NO_CREDENTIALS, NO_PROXY
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-__all__ = ["environment", "for_one_attempt", "new_store", "timeouts", "with_region"]
+__all__ = [
+    "OPTIONS_OF_AMAZON",
+    "amazon_client",
+    "environment",
+    "for_one_attempt",
+    "new_store",
+    "timeouts",
+    "with_region",
+]
 
 CONNECT_TIMEOUT = 5.0
 """Seconds that a connection may take to be made, where nothing else is said."""
@@ -35,7 +43,7 @@ _GOOD_FOR = timedelta(minutes=6)
 
 _COMMON_OPTIONS = ("client_kwargs", "config_kwargs")
 
-_OPTIONS_OF_AMAZON = (
+OPTIONS_OF_AMAZON = (
     *("anon", "endpoint_url", "key", "secret", "token", "username", "password", "profile", "use_ssl"),
     *("requester_pays", *_COMMON_OPTIONS),
 )
@@ -49,7 +57,11 @@ _OPTIONS_OF_AZURE = {
 """The options that are understood, as s3fs, gcsfs and adlfs name them, and what obstore calls them."""
 
 _ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
-"""Others are made where they are counted."""
+_NO_OTHER_ATTEMPT = {"mode": "standard", "total_max_attempts": 1}
+"""What obstore and botocore are told: other attempts are made where they are counted."""
+
+_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+"""What botocore calls keys."""
 
 _ENVIRONMENT = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),
@@ -81,7 +93,7 @@ def timeouts(options: Mapping[str, Any]) -> tuple[float, float]:
 def for_one_attempt(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options by which botocore makes one attempt, within our timeouts: others are made where they count."""
     connect, read = timeouts(options)
-    config = {"retries": {"mode": "standard", "total_max_attempts": 1}, **(options.get("config_kwargs") or {})}
+    config = {"retries": _NO_OTHER_ATTEMPT, **(options.get("config_kwargs") or {})}
     return {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
 
 
@@ -159,27 +171,43 @@ def _check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
         )
 
 
-def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
-    """Return a client that asks what botocore, and with it s3fs, would ask: where, with which keys, in which way."""
+def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
+    """Return a client of botocore's for S3 that makes one attempt, of several threads at once."""
     import botocore  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]
-    from botocore.session import Session  # type: ignore[import-untyped]
-    from obstore.store import S3Store
 
-    _check_names(options, _OPTIONS_OF_AMAZON)
+    session, keys, settings, config, anonymous = _of_botocore(with_region(options))
+    given = dict(zip(_KEYS, keys, strict=True))
+    config = {"max_pool_connections": connections, "retries": _NO_OTHER_ATTEMPT, **config}
+    if anonymous:
+        config["signature_version"] = botocore.UNSIGNED
+    return session.create_client("s3", config=Config(**config), **given, **settings)
+
+
+def _of_botocore(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dict[str, Any], dict[str, Any], bool]:
+    """Return what options of s3fs are to botocore: a session, keys, arguments of a client, of its Config, no keys."""
+    import botocore
+    from botocore.session import Session  # type: ignore[import-untyped]
+
+    _check_names(options, OPTIONS_OF_AMAZON)
     settings, config = dict(options.get("client_kwargs") or {}), dict(options.get("config_kwargs") or {})
     anonymous = options.get("anon", False) or config.get("signature_version") is botocore.UNSIGNED
-    session = Session(profile=options.get("profile"))
-    given = {
-        "aws_access_key_id": options.get("key") or options.get("username"),
-        "aws_secret_access_key": options.get("secret") or options.get("password"),
-        "aws_session_token": options.get("token"),
-    }
-    in_settings = {name: settings.pop(name, None) for name in given}
-    keys = [given[name] or in_settings[name] for name in given]
+    given = [options.get("key") or options.get("username"), options.get("secret") or options.get("password")]
+    in_settings = [settings.pop(name, None) for name in _KEYS]
+    keys = [one or other for one, other in zip([*given, options.get("token")], in_settings, strict=True)]
     settings.setdefault("use_ssl", options.get("use_ssl", True))
     if options.get("endpoint_url"):
         settings["endpoint_url"] = options["endpoint_url"]
+    return Session(profile=options.get("profile")), keys, settings, config, anonymous
+
+
+def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
+    """Return a client that asks what botocore, and with it s3fs, would ask: where, with which keys, in which way."""
+    import botocore
+    from botocore.config import Config
+    from obstore.store import S3Store
+
+    session, keys, settings, config, anonymous = _of_botocore(options)
     # It is asked for the place of an object only, for which it needs no keys.
     placing = session.create_client(
         "s3", config=Config(**{**config, "signature_version": botocore.UNSIGNED}), **settings

@@ -12,12 +12,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..registry import close
+from ..registry import Guard, close
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
 from .digest import check_digest
 from .file_systems import locate
 from .parts import beside
+from .uploads import is_sent_in_parts, sending
 
 __all__ = ["naming", "open_in_folder", "save", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
 
@@ -26,28 +27,35 @@ _PART = 2**24
 
 
 @contextmanager
-def whole_file(url: str, mode: str, options: Mapping[str, Any], **arguments: Any) -> Iterator[IO[bytes]]:
+def whole_file(
+    url: str, mode: str, options: Mapping[str, Any], *, counted_by: Guard | None = None, **arguments: Any
+) -> Iterator[IO[bytes]]:
     """Open the file at a URL for writing: what is written appears when that was all, and nothing where it fails.
 
     On a local disk and in object stores, an earlier file stays until then. What is written to a store is sent in parts,
     and no more than some of them are held. `options` are those of the file system, and `arguments` for opening a file.
+    To S3, several parts are sent at a time, each up to five more times after what may pass: `counted_by` counts that.
     """
     from fsspec.compression import compr  # type: ignore[import-untyped]  # slow to import
     from fsspec.core import get_compression  # type: ignore[import-untyped]
     from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
-    file_system, place = locate(url, options)
-    compression = get_compression(place, arguments.pop("compression", None))
-
     def open_file(place: str, mode: str) -> IO[bytes]:
         file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
         return file
 
-    if isinstance(file_system, LocalFileSystem):
-        opened = _whole_local_file(place, mode, open_file)
+    compression = arguments.pop("compression", None)
+    if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(url, options):
+        place = url
+        opened = sending(url, options, arguments.get("block_size", _PART), counted_by)
     else:
-        with naming(url):
-            opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs), url)
+        file_system, place = locate(url, options)
+        if isinstance(file_system, LocalFileSystem):
+            opened = _whole_local_file(place, mode, open_file)
+        else:
+            with naming(url):
+                opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs), url)
+    compression = get_compression(place, compression)
     # Not by fsspec: it leaves the file open below the one that compresses, to be sent when somebody collects it.
     with opened as file, compr[compression](file, mode=mode[0]) if compression else nullcontext(file) as outer:
         yield outer

@@ -4,6 +4,7 @@ import gzip
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import threading
 import tracemalloc
@@ -16,7 +17,7 @@ import fsspec
 import numpy as np
 import pytest
 import s3fs
-from botocore.exceptions import BotoCoreError
+from botocore.client import BaseClient  # type: ignore[import-untyped]
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
@@ -348,16 +349,17 @@ def test_a_small_object_is_sent_at_once_and_a_large_one_in_parts(bucket: Path, f
     items = [("s3://saves/small", b"one"), ("s3://saves/none", b""), ("s3://saves/large", LARGE)]
     save("save_by_fsspec", items, "wb")
     assert files_in(bucket) == {"small": b"one", "none": b"", "large": LARGE}
-    sent = [request.partition("&")[0] for request in fault_proxy.requests() if request.startswith("PUT ")]
-    assert sent == ["PUT /saves/small", "PUT /saves/none", *(f"PUT /saves/large?partNumber={n}" for n in (1, 2, 3))]
+    sent = [re.sub("uploadId=[^&]*&", "", request) for request in fault_proxy.requests() if "PUT " in request]
+    assert sent[:2] == ["PUT /saves/small", "PUT /saves/none"]
+    assert sorted(sent[2:]) == [f"PUT /saves/large?partNumber={number}" for number in (1, 2, 3)]
     assert uploads_under_way() == []
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("status", "PUT /saves/a?partNumber=2", status=500, code="InternalError"),
-        Fault("reset", "PUT /saves/a?partNumber=3", at=None),
+        Fault("status", "&partNumber=2", status=500, code="InternalError"),
+        Fault("reset", "&partNumber=3", at=None),
         Fault("status", "POST /saves/a?uploadId=", status=503),
         Fault("status", "POST /saves/a?uploads", status=403, code="AccessDenied"),
     ],
@@ -368,7 +370,7 @@ def test_an_upload_that_fails_leaves_the_earlier_object_and_is_aborted(
 ) -> None:
     (bucket / "a").write_bytes(b"earlier")
     fault_proxy.play(fault)
-    with pytest.raises((OSError, BotoCoreError)) as caught:
+    with pytest.raises(OSError, match="s3://saves/a") as caught:
         save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb", **SOON)
     assert "s3://saves/a" in caught.value.__notes__[-1]
     assert fault_proxy.played()[fault.kind] > 0
@@ -378,7 +380,9 @@ def test_an_upload_that_fails_leaves_the_earlier_object_and_is_aborted(
 
 
 def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: FaultProxy) -> None:
-    fault_proxy.play(*(Fault("status", request, status=403, code="AccessDenied") for request in ("=2&", "DELETE ")))
+    fault_proxy.play(
+        *(Fault("status", request, status=403, code="AccessDenied") for request in ("&partNumber=2", "DELETE "))
+    )
     with pytest.raises(PermissionError, match="takes space until the store drops it"):
         save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb", **SOON)
     assert not (bucket / "a").exists()
@@ -387,14 +391,14 @@ def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: Fau
 
 
 def test_an_upload_that_is_interrupted_is_aborted(bucket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = s3fs.S3FileSystem.call_s3
+    send = BaseClient._make_api_call
 
-    def interrupted(self: Any, method: str, *args: Any, **arguments: Any) -> Any:
-        if method == "upload_part" and arguments["PartNumber"] == 2:
+    def interrupted(self: Any, method: str, arguments: Any) -> Any:
+        if method == "UploadPart" and arguments["PartNumber"] == 2:
             raise KeyboardInterrupt
-        return send(self, method, *args, **arguments)
+        return send(self, method, arguments)
 
-    monkeypatch.setattr(s3fs.S3FileSystem, "call_s3", interrupted)
+    monkeypatch.setattr(BaseClient, "_make_api_call", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb")
     assert files_in(bucket) == {}

@@ -166,5 +166,5 @@ class FSSpecSaver(ItemSaver):
 
     def _write(self, path: str, content: Any) -> None:
         arguments = {name: value for name, value in (self.kwargs_for_open or {}).items() if name not in OF_TEXT}
-        with whole_file(path, self._binary_mode, self.options, **arguments) as file:
+        with whole_file(path, self._binary_mode, self.options, counted_by=self.guard, **arguments) as file:
             write_in_parts(file, content)

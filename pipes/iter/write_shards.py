@@ -46,7 +46,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 yield url, told[self.counted]
         folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
         index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
-        with _naming(index), whole_file(index, "wb", self.options) as file:
+        with _naming(index), whole_file(index, "wb", self.options, counted_by=self.guard) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _shards(self) -> Generator[Iterator[Any], None, None]:
@@ -65,7 +65,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return what the index tells of it."""
-        with _naming(url), whole_file(url, "wb", self.options) as file:
+        with _naming(url), whole_file(url, "wb", self.options, counted_by=self.guard) as file:
             counted = CountedFile(file)
             number = self._fill(counted, content)
         name = url.rpartition("/")[2]

@@ -1,0 +1,169 @@
+"""Objects of S3 that are sent in parts, several at a time."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import IO, Any
+
+import numpy as np
+
+from ..registry import Guard
+from ..workers.threads import Outcome, Threads
+from .addresses import AMAZON, Client, client_of
+from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
+from .errors import in_plain_words
+from .retrying import trying_again
+
+__all__ = ["is_sent_in_parts", "sending"]
+
+AT_ONCE = 3
+"""How many parts are on their way at a time."""
+
+_AT_A_TIME = 2**20
+"""Bytes that a connection takes at a time, which must be done within its timeout."""
+
+_MOST = 16
+"""How many clients are kept: making one takes long."""
+
+_clients: dict[tuple[Any, ...], Any] = {}
+_making = threading.Lock()
+
+
+def is_sent_in_parts(url: str, options: Mapping[str, Any]) -> bool:
+    """Say whether the file at a URL can be sent by `sending`, with options of s3fs."""
+    of_amazon = url.partition("://")[0] in AMAZON and client_of(url, options) is Client.OBSTORE
+    return of_amazon and options.keys() <= {*OPTIONS_OF_AMAZON}
+
+
+@contextmanager
+def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard | None) -> Iterator[IO[bytes]]:
+    """Open an object for writing, which appears, sent in parts of a size, when all was written; or take it back.
+
+    A request is made up to five more times after what may pass, which `counted_by` counts.
+
+    Not by obstore: it gives an upload up while parts are on their way, which then may stay with the store for ever.
+    """
+    upload = _Upload(url, options, size, Guard(trying_again("raise"), counted_by=counted_by))
+    try:
+        yield upload  # type: ignore[misc]  # as much of a file as is needed to write
+        upload.complete()
+    except BaseException as error:
+        upload.take_back(error)
+        raise
+
+
+class _Part(io.BytesIO):
+    """Bytes to be sent, of which many are read at a time: a connection asks for few."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size if size is None or size < 0 else max(size, _AT_A_TIME))
+
+
+class _Upload(io.RawIOBase):
+    def __init__(self, url: str, options: Mapping[str, Any], size: int, attempts: Guard) -> None:
+        self._url = url
+        _, _, place = url.partition("://")
+        bucket, _, key = place.partition("/")
+        self._place = {"Bucket": bucket, "Key": key}
+        if options.get("requester_pays"):
+            self._place["RequestPayer"] = "requester"
+        self._client = in_plain_words(url, _client_of, options)
+        self._attempts = attempts
+        self._ask: Any = attempts.wrap(lambda request: in_plain_words(url, request))
+        self._size = size
+        self._part = _Part()
+        self._sent = 0
+        self._parts: dict[int, Any] = {}
+        self._arrivals: SimpleQueue[Outcome] = SimpleQueue()
+        self._threads = Threads(lambda: self._send, self._arrivals, AT_ONCE, "penstock-upload")
+        self._id: str | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sent * self._size + self._part.tell()
+
+    def write(self, content: Any) -> int:
+        left = np.frombuffer(content, np.uint8).data
+        while left:
+            if self._part.tell() == self._size:
+                self._submit()
+            taken = left[: self._size - self._part.tell()]
+            self._part.write(taken)
+            left = left[len(taken) :]
+        return len(np.frombuffer(content, np.uint8))
+
+    def complete(self) -> None:
+        """Let the object appear."""
+        if self._id is None:
+            self._call("put_object", Body=self._part)
+            return
+        self._submit()
+        while len(self._parts) < self._sent:
+            self._arrive()
+        self._threads.stop()
+        parts = [self._parts[number] for number in sorted(self._parts)]
+        self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
+
+    def take_back(self, error: BaseException) -> None:
+        """Let the store drop what was sent, and say in an error where it does not."""
+        try:
+            self._attempts.give_up()
+            self._threads.stop()  # a part that arrives later would stay
+            self._attempts.take_up()
+            if self._id is not None:
+                self._call("abort_multipart_upload", UploadId=self._id)
+        except Exception as failure:
+            error.add_note(
+                f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}"
+            )
+
+    def _submit(self) -> None:
+        """Let the part be sent, when there is room for another one."""
+        if self._id is None:
+            self._id = self._call("create_multipart_upload")["UploadId"]
+        while self._sent - len(self._parts) == AT_ONCE:
+            self._arrive()
+        self._sent += 1
+        self._threads.submit(self._sent, (self._sent, self._part))
+        self._part = _Part()
+
+    def _arrive(self) -> None:
+        number, part, error = self._arrivals.get()
+        if error is not None:
+            raise error
+        self._parts[number or 0] = part
+
+    def _send(self, task: tuple[int, _Part]) -> dict[str, Any]:
+        number, part = task
+        answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
+        told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
+        return {"PartNumber": number, "ETag": answer["ETag"], **told}
+
+    def _call(self, method: str, **arguments: Any) -> Any:
+        def request() -> Any:
+            if body is not None:
+                body.seek(0)
+            return getattr(self._client, method)(**self._place, **arguments)
+
+        body = arguments.get("Body")
+        return self._ask(request)
+
+
+def _client_of(options: Mapping[str, Any]) -> Any:
+    """Return a client for uploads, one for each set of options, in each process."""
+    known_as = os.getpid(), repr(sorted(options.items())), environment()
+    with _making:
+        client = _clients.get(known_as)
+        if client is None:
+            client = amazon_client(options, AT_ONCE)
+            while len(_clients) >= _MOST:
+                _clients.pop(next(iter(_clients)))
+            _clients[known_as] = client
+        return client

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import s3fs
+
+from fault_proxy import Fault, FaultProxy
+from penstock.pipes.iter import IterableWrapper
+from penstock.storage.writing import whole_file
+from s3 import S3Server
+
+PART = 2**23
+CONTENT = np.random.default_rng(0).bytes(4 * PART + 1000)
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> Path:
+    """The folder behind the bucket `uploads`, which is empty."""
+    folder = s3_server.root / "uploads"
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    return folder
+
+
+def write(pieces: list[Any], **options: Any) -> None:
+    with whole_file("s3://uploads/a", "wb", options, block_size=PART) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def uploads_under_way() -> list[Any]:
+    try:
+        return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads("uploads")  # type: ignore[no-any-return]
+    except FileNotFoundError:  # as the server has it of a bucket to which nothing was sent in parts yet
+        return []
+
+
+@pytest.mark.parametrize("size", [0, 1, PART - 1, PART, PART + 1, 2 * PART, 4 * PART + 1000])
+@pytest.mark.parametrize("piece", [1_000_000, 3 * PART])
+def test_all_that_is_written_arrives_in_order(bucket: Path, size: int, piece: int) -> None:
+    content = CONTENT[:size]
+    write([content[start : start + piece] for start in range(0, size, piece)])
+    assert (bucket / "a").read_bytes() == content
+    assert uploads_under_way() == []
+
+
+def test_arrays_are_written_as_their_bytes_and_told_by_tell(bucket: Path) -> None:
+    numbers = np.arange(10)
+    with whole_file("s3://uploads/a", "wb", {}) as file:
+        assert file.write(numbers.data.cast("B")) == 80
+        assert file.tell() == 80
+        file.flush()
+        assert not (bucket / "a").exists()
+    assert (bucket / "a").read_bytes() == numbers.tobytes()
+
+
+@pytest.mark.usefixtures("bucket")
+def test_parts_are_sent_while_others_are_on_their_way(fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(*(Fault("stall", f"&partNumber={number}", at=None, seconds=2) for number in (1, 2, 3)))
+    began = time.monotonic()
+    write([CONTENT])
+    assert fault_proxy.played()["stall"] == 3
+    assert 2 < time.monotonic() - began < 4
+
+
+def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: FaultProxy) -> None:
+    requests = ("POST /uploads/a?uploads", "&partNumber=2", "POST /uploads/a?uploadId=")
+    fault_proxy.play(
+        *(Fault("status", request, times=1) for request in requests), Fault("reset", "&partNumber=1", 1, at=None)
+    )
+    item = [("s3://uploads/a", CONTENT), ("s3://uploads/b", b"b")]
+    dp = IterableWrapper(item, deepcopy=False).save_by_fsspec("wb", on_error="skip")
+    assert list(dp) == ["s3://uploads/a", "s3://uploads/b"]
+    assert dp.stats()["save_by_fsspec"]["retried"] == fault_proxy.played().total() == 4
+    assert (bucket / "a").read_bytes() == CONTENT
+    assert uploads_under_way() == []
+
+
+def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("status", "&partNumber=2", status=403), Fault("status", "DELETE ", times=1))
+    with pytest.raises(PermissionError, match="the server refused: 403") as caught:
+        write([CONTENT])
+    assert not hasattr(caught.value, "__notes__")
+    assert not (bucket / "a").exists()
+    assert uploads_under_way() == []
+
+
+def test_what_is_given_up_is_taken_back_when_no_part_is_on_its_way(bucket: Path, fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("stall", "&partNumber=1", at=None, seconds=1))
+    with pytest.raises(TypeError):
+        write([CONTENT, "text"])
+    assert [request.partition(" ")[0] for request in fault_proxy.requests()][-1] == "DELETE"
+    assert list(bucket.iterdir()) == []
+    assert uploads_under_way() == []
+
+
+def test_a_process_that_is_forked_writes_by_connections_of_its_own(bucket: Path) -> None:
+    write([b"one"])
+    process = multiprocessing.get_context("fork").Process(target=write, args=([CONTENT],))
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    assert (bucket / "a").read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("bucket")
+def test_keys_come_from_options_or_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    write([b"one"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(PermissionError):
+        write([b"one"])
+    write([b"one"], key="the-key", secret="the-secret")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(PermissionError, match="no AWS credentials were found"):
+        write([b"one"])
+
+
+def test_shards_go_up_in_parts(bucket: Path, fault_proxy: FaultProxy) -> None:
+    samples = [{"__key__": f"{number:03}", "bin": CONTENT[:1_000_000]} for number in range(40)]
+    dp = IterableWrapper(samples, deepcopy=False).write_tar("s3://uploads/{shard}.tar", samples_per_shard=100)
+    [(url, count)] = dp
+    assert (url, count) == ("s3://uploads/0.tar", 40)
+    assert sum("&partNumber=" in request for request in fault_proxy.requests()) == 3
+    assert len(list(IterableWrapper([str(bucket / "0.tar")]).open_files(mode="rb").load_from_tar())) == 40
