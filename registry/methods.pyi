@@ -228,6 +228,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         a warning. `stats` has, besides what `on_error` counts, the `hits` and `misses`, which add up to the files, and how
         many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
 
+        A missing `directory` is made for this user alone. To share one within a group, make it with `chmod 2770`, and let
+        all its users have a `umask` of 002: in a folder that its group may write to, and others may not, the files of all
+        are trusted. Elsewhere a file that belongs neither to this user nor to root nor to the owner of its folder may have
+        been planted, as may a symbolic link. It is not served: the file is read without the cache, and a warning names path
+        and owner. The same holds for a `directory` of another user's where everybody may make one, as in `/tmp`.
+
         `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
         many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
         arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
@@ -461,14 +467,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
         several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-        they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`. A killed
-        process leaves them behind, and the next that makes the file removes them.
+        they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`, which no
+        step lists. A killed process leaves them behind: the next that makes the file removes the first, and the next that
+        makes one in the folder the other.
+
+        Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
+        one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
+        in `/tmp`. Locks and unfinished files are written by no symbolic link.
 
         `on_error` is what becomes of an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
         between or here. A `Retry` runs the steps between again.
 
-        Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long, and
-        RuntimeError for a content with another digest than expected, or that has none in `hash_dict`.
+        Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,
+        PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content with
+        another digest than expected, or that has none in `hash_dict`.
 
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -778,10 +790,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
         shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
-        Subfolders are entered with `recursive`, those that are symbolic links are not. Paths begin with the root as it was
-        given, or are absolute with `abspath`. With `non_deterministic` the order is the file system's. `length` is what
-        `len` is to say; without it `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed:
-        where it is left out, the files listed before the error are not taken back.
+        Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
+        has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
+        `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
+        `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed: where it is left out, the files
+        listed before the error are not taken back.
 
         Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
         Resuming goes by position, and so needs the sorted order and the same files.

@@ -153,9 +153,9 @@ def _described(item: object) -> str:
         shown = without_secrets(item)
         return repr(shown) if len(shown) <= 300 else _short.repr(shown)
     if isinstance(item, dict):
-        shown = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
-        rest = f", … {len(item)} in all" if len(item) > len(shown) else ""
-        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in shown) + rest + "}"
+        pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
+        rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
+        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in pairs) + rest + "}"
     if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
         values = ", ".join(f"{name}={_described(value)}" for name, value in zip(item._fields, item, strict=True))
         return f"{type(item).__name__}({values})"

@@ -212,7 +212,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         beside = {"path": path} if self.include_paths else {}
         retry = self.on_error if isinstance(self.on_error, Retry) else None
         stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.guard)
-        with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:  # type: ignore[arg-type]
+        with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
             for line in lines:
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
