@@ -424,7 +424,7 @@ def test_no_more_than_some_parts_of_an_object_are_held_besides_it() -> None:
     list(source.save_by_fsspec("wb"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 80_000_000
+    assert peak < 6 * 2**24  # three parts on their way, one that waits, and one that is filled
 
 
 @pytest.mark.parametrize("compression", ["gzip", "xz", "infer"])

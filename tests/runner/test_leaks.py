@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
 import warnings
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -203,13 +205,18 @@ iterator = iter(ps.iter.IterableWrapper(["memory://numbers.csv"]).read_csv())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the fork server's socket lies in a folder")
 @pytest.mark.parametrize("code", KILLED.values(), ids=KILLED)
-def test_kill_9_leaves_no_files(code, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def test_kill_9_leaves_no_files(code, monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="killed", dir="/tmp") as name:  # short, as the paths of sockets must be
+        leave_no_files(code, Path(name), monkeypatch)
+
+
+def leave_no_files(code, folder, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(folder))
     shared_before = {*os.listdir("/dev/shm")}
     program = PROGRAM.replace("{divided}", ".sharding_filter()").replace("{flag}", "")
     ended, errors = run(program + code + "\nnext(iterator)\nos.kill(os.getpid(), 9)")
     assert ended == -9, errors
-    assert [*tmp_path.rglob("*")] == []
+    assert [*folder.rglob("*")] == []
     assert {name for name in os.listdir("/dev/shm") if "torch" in name or "penstock" in name} <= shared_before
 
 
