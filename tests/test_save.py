@@ -358,8 +358,8 @@ def test_a_small_object_is_sent_at_once_and_a_large_one_in_parts(bucket: Path, f
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("status", "&partNumber=2", status=500, code="InternalError"),
-        Fault("reset", "&partNumber=3", at=None),
+        Fault("status", "?partNumber=2", status=500, code="InternalError"),
+        Fault("reset", "?partNumber=3", at=None),
         Fault("status", "POST /saves/a?uploadId=", status=503),
         Fault("status", "POST /saves/a?uploads", status=403, code="AccessDenied"),
     ],
@@ -381,7 +381,7 @@ def test_an_upload_that_fails_leaves_the_earlier_object_and_is_aborted(
 
 def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: FaultProxy) -> None:
     fault_proxy.play(
-        *(Fault("status", request, status=403, code="AccessDenied") for request in ("&partNumber=2", "DELETE "))
+        *(Fault("status", request, status=403, code="AccessDenied") for request in ("?partNumber=2", "DELETE "))
     )
     with pytest.raises(PermissionError, match="takes space until the store drops it"):
         save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb", **SOON)

@@ -559,8 +559,7 @@ def test_what_is_in_memory_does_not_grow_with_the_shard() -> None:
         written("s3://shards", large_samples(samples), samples)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 100_000_000
-    assert peaks[1] < peaks[0] * 1.2
+    assert max(peaks) < 6 * 2**24  # of up to five parts, whatever the shard
 
 
 @pytest.mark.parametrize(
