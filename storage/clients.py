@@ -65,8 +65,9 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 """What botocore calls keys."""
 
 _ALL_THAT_IS_NEEDED = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_ALL_THAT_IS_KNOWN = ("AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_CA_BUNDLE")
 _FILES_OF_BOTOCORE = ("~/.aws/config", "~/.aws/credentials", "~/.boto", "/etc/boto.cfg")
-"""Where botocore finds what it is to do: it needs no more than the first, where there are none of the latter."""
+"""Where botocore finds what it is to do. The first is enough, what is known may be there too, and files must not."""
 
 _ENVIRONMENT = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),
@@ -215,7 +216,11 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
         return S3Store(
             bucket,
             config=_config_of_amazon(endpoint, region),
-            client_options={**_going_nowhere_else(endpoint), **_client(endpoint, options)},
+            client_options={
+                **_going_nowhere_else(endpoint),
+                **_client(endpoint, options),
+                **_trusting(os.environ.get("AWS_CA_BUNDLE")),
+            },
             retry_config=_ONE_ATTEMPT,
             credential_provider=lambda: credentials,
         )
@@ -230,12 +235,8 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     place = _place(placing, bucket, "key").removesuffix("/key")
     by_path = place.endswith(f"/{bucket}")
     endpoint = place.removesuffix(f"/{bucket}") if by_path else place
-    client = {**_going_nowhere_else(endpoint), **_client(endpoint, options)}
     trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
-    if trusted is False:
-        client["allow_invalid_certificates"] = True
-    elif isinstance(trusted, (str, os.PathLike)):
-        client["root_certificate"] = Path(trusted).read_bytes()
+    client = {**_going_nowhere_else(endpoint), **_client(endpoint, options), **_trusting(trusted)}
     return S3Store(
         bucket,
         config={
@@ -249,6 +250,15 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
         # Keys in the configuration would be shown to whoever looks at the store.
         credential_provider=None if anonymous else _provider(session, *keys),
     )
+
+
+def _trusting(certificates: Any) -> ClientConfig:
+    """Return which certificates are trusted: those of a file, all for False, else those that usually are."""
+    if certificates is False:
+        return {"allow_invalid_certificates": True}
+    if isinstance(certificates, (str, os.PathLike)):
+        return {"root_certificate": Path(certificates).read_bytes()}
+    return {}
 
 
 def _config_of_amazon(endpoint: str, region: str) -> dict[str, Any]:
@@ -276,7 +286,7 @@ def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, 
     if (
         not all(told.get(name) for name in _ALL_THAT_IS_NEEDED)
         or not region
-        or told.keys() - {*_ALL_THAT_IS_NEEDED, "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_REGION"}
+        or told.keys() - {*_ALL_THAT_IS_NEEDED, *_ALL_THAT_IS_KNOWN}
         or options.keys() - {*_COMMON_OPTIONS}
         or settings.keys() - {"region_name"}
         or config.keys() - {"connect_timeout", "read_timeout", "retries"}

@@ -7,10 +7,12 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 
 from penstock.storage.clients import for_one_attempt, new_store
 
+CERTIFICATES = certifi.where()
 ENDPOINTS = ["http://127.0.0.1:9000", "https://store.example.com", "http://localhost", "http://store:80/"]
 
 
@@ -33,7 +35,9 @@ def told_by(store: Any) -> Any:
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @pytest.mark.parametrize("bucket", ["abc", "a-bucket-1"])
 @pytest.mark.parametrize("options", [{}, for_one_attempt({}), {"client_kwargs": {"region_name": "us-east-2"}}])
-@pytest.mark.parametrize("more", [{}, {"AWS_SESSION_TOKEN": "token"}, {"AWS_REGION": "us-west-1"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"AWS_SESSION_TOKEN": "token"}, {"AWS_REGION": "us-west-1"}, {"AWS_CA_BUNDLE": CERTIFICATES}]
+)
 def test_without_botocore_a_client_is_the_same(
     told: pytest.MonkeyPatch, tmp_path: Path, endpoint: str, bucket: str, options: Any, more: dict[str, str]
 ) -> None:
@@ -60,7 +64,7 @@ def test_without_botocore_a_client_is_the_same(
         ({}, {"config_kwargs": {"s3": {"addressing_style": "virtual"}}}, ""),
         ({}, {"client_kwargs": {"endpoint_url": "http://c:1"}}, ""),
         ({"AWS_SECRET_ACCESS_KEY": ""}, {"key": "k", "secret": "s"}, ""),
-        ({"AWS_CA_BUNDLE": __file__}, {}, ""),
+        ({"AWS_USE_FIPS_ENDPOINT": "true"}, {}, ""),
     ],
 )
 def test_where_anything_else_counts_botocore_is_asked(
