@@ -187,6 +187,11 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
     config = {"max_pool_connections": connections, "retries": _NO_OTHER_ATTEMPT, **config}
     if anonymous:
         config["signature_version"] = botocore.UNSIGNED
+    client = session.create_client("s3", config=Config(**config), **given, **settings)
+    if anonymous or not client.meta.endpoint_url.startswith("http://"):
+        return client
+    # The signature of a request holds a hash of all that it sends, where that is not encrypted: another takes time.
+    config = {"request_checksum_calculation": "when_required", **config}
     return session.create_client("s3", config=Config(**config), **given, **settings)
 
 
