@@ -17,7 +17,7 @@ from .addresses import AMAZON, GOOGLE, WEB
 from .errors import NO_CREDENTIALS, NO_PROXY
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
 __all__ = [
     "OPTIONS_OF_AMAZON",
@@ -241,7 +241,7 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     by_path = place.endswith(f"/{bucket}")
     endpoint = place.removesuffix(f"/{bucket}") if by_path else place
     trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
-    client = {**_going_nowhere_else(endpoint), **_client(endpoint, options), **_trusting(trusted)}
+    client: ClientConfig = {**_going_nowhere_else(endpoint), **_client(endpoint, options), **_trusting(trusted)}
     return S3Store(
         bucket,
         config={
@@ -266,7 +266,7 @@ def _trusting(certificates: Any) -> ClientConfig:
     return {}
 
 
-def _config_of_amazon(endpoint: str, region: str) -> dict[str, Any]:
+def _config_of_amazon(endpoint: str, region: str) -> S3Config:
     """Return all that obstore would look up in the environment by itself, and otherwise than botocore."""
     return {
         "endpoint": endpoint,

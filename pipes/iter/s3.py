@@ -89,7 +89,7 @@ class S3FileLister(IterDataPipe[str]):
                 pages = self._pages(prefix)
             return pages()
 
-        ask = self.guard.wrap(page_of)
+        ask: Any = self.guard.wrap(page_of)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
