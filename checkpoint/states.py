@@ -7,12 +7,15 @@ import os
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import IO, Any
 
 import torch
 
-from ..storage.errors import Transient
+from ..registry.secrets import without_secrets
+from ..storage.retrying import Transient
 from ..storage.streams import checked_path
+from ..storage.zips import opened_zip, read_verified
 from .files import reading, writing
 
 __all__ = ["load", "save"]
@@ -62,7 +65,8 @@ def load(
     else, as for `torch.load`: `None` is the device that they were saved from. Nothing but tensors and plain data is
     loaded: `weights_only=True`. `storage_options` are as for `save`.
 
-    Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint or was cut, LookupError
+    Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint, was cut or is corrupt,
+    which the checksums in it tell, LookupError
     for a name that it does not have, before anything is put into an object, UnpicklingError for one with more in it
     than tensors and plain data, and what an object raises whose state does not fit.
 
@@ -79,34 +83,37 @@ def load(
                 f"{name!r} has no load_state_dict, as it is of type {type(each).__name__}: take it from what load "
                 f"returns, as in load(url)[{name!r}]"
             )
+    shown = without_secrets(place)
     with reading(place, storage_options or {}) as file:
-        states = _read(file, place, map_location)
+        states = _read(file, shown, map_location)
     missing = [name for name in objects if name not in states]
     if missing:
         raise LookupError(
-            f"the checkpoint {place} has no {', '.join(map(repr, missing))}: it has {', '.join(map(repr, states))}"
+            f"the checkpoint {shown} has no {', '.join(map(repr, missing))}: it has {', '.join(map(repr, states))}"
         )
     for name, each in objects.items():
         try:
             each.load_state_dict(states[name])
         except Exception as error:
-            error.add_note(f"when the state {name!r} of the checkpoint {place} was loaded")
+            error.add_note(f"when the state {name!r} of the checkpoint {shown} was loaded")
             raise
     return states
 
 
-def _read(file: IO[bytes], url: str, map_location: Any) -> dict[str, Any]:
+def _read(file: IO[bytes], shown: str, map_location: Any) -> dict[str, Any]:
     try:
         states = _loaded(file, map_location)
     except Transient:
         raise
     except Exception as error:
         if flaw := _flaw(file):
-            raise ValueError(f"{url} {flaw}") from error
-        error.add_note(f"when the checkpoint {url} was read")
+            raise ValueError(f"{shown} {flaw}") from error
+        if isinstance(error, zipfile.BadZipFile):
+            raise ValueError(f"{shown} is corrupt: {error}") from error
+        error.add_note(f"when the checkpoint {shown} was read")
         raise
     if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
-        raise ValueError(f"{url} is not a checkpoint of states by name: it holds a {type(states).__name__}")
+        raise ValueError(f"{shown} is not a checkpoint of states by name: it holds a {type(states).__name__}")
     return states
 
 
@@ -115,7 +122,7 @@ def _flaw(file: IO[bytes]) -> str:
     file.seek(0)
     begins_as_one = file.read(4) == b"PK\3\4"
     try:
-        with zipfile.ZipFile(file) as archive:
+        with opened_zip(file) as archive:
             if any(name.endswith("/data.pkl") for name in archive.namelist()):
                 return ""
     except zipfile.BadZipFile:
@@ -126,7 +133,7 @@ def _flaw(file: IO[bytes]) -> str:
 
 def _loaded(file: IO[bytes], map_location: Any) -> Any:
     with torch.serialization.safe_globals([bytes]):  # which torch calls for b"", while others need no call
-        return torch.load(file, map_location=map_location, weights_only=True)
+        return read_verified(file, partial(torch.load, map_location=map_location, weights_only=True))
 
 
 def _check_loadable(value: Any, name: str, keys: tuple[Any, ...]) -> None:

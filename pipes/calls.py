@@ -20,6 +20,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
+from ..registry.notes import add_note
 from .processes import context_for, describe_exit, end_with_parent, lock, pickled_error, preparations, start
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
 
@@ -105,7 +106,7 @@ class _Line:
         try:
             return self._outbox.pack(value)
         except Exception as error:
-            error.add_note(_CANNOT_TRAVEL.format(what))
+            add_note(error, _CANNOT_TRAVEL.format(what))
             raise
 
     def send(self, packed: _Packed) -> None:
@@ -273,5 +274,5 @@ def _pickled(value: object, what: str) -> bytes:
     try:
         return bytes(cloudpickle.dumps(value))
     except Exception as error:
-        error.add_note(_CANNOT_TRAVEL.format(what))
+        add_note(error, _CANNOT_TRAVEL.format(what))
         raise

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch.utils.data import default_collate
 
+from ..registry.notes import add_note
+
 __all__ = ["collated_columns", "default_collated"]
 
 _ADVICE = (
@@ -20,7 +22,7 @@ def default_collated(batch: Any) -> Any:
     try:
         return default_collate(batch)
     except Exception as error:
-        error.add_note(_ADVICE)
+        add_note(error, _ADVICE)
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import tempfile
@@ -211,7 +212,7 @@ def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
 
 
 def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
-    """Return what opens a copy of a file, in memory or in a temporary file.
+    """Return what opens a copy of a file, in memory or in a temporary file, which has no name to be left behind.
 
     Arrow reads text ahead in threads of its own. If those called Python, they would abort it where it ends meanwhile.
     """
@@ -220,12 +221,13 @@ def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
     content = file.read(_IN_MEMORY)
     if len(content) < _IN_MEMORY:
         return partial(pa.BufferReader, content)
-    temporary = tempfile.NamedTemporaryFile()  # noqa: SIM115  it is gone when what is returned is
-    temporary.write(content)
-    del content
-    shutil.copyfileobj(file, temporary)
-    temporary.flush()
-    return lambda: pa.OSFile(temporary.name)
+    with tempfile.TemporaryFile() as temporary:
+        temporary.write(content)
+        del content
+        shutil.copyfileobj(file, temporary)
+        temporary.flush()
+        mapped = mmap.mmap(temporary.fileno(), 0, access=mmap.ACCESS_READ)
+    return partial(pa.BufferReader, pa.py_buffer(mapped))
 
 
 def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:

@@ -64,7 +64,12 @@ class ParquetFormat(ColumnFormat):
         stream = self._opened()
         # On disk there is nothing to be gained by joining the ranges of columns into one; elsewhere each is a request.
         is_local = isinstance(stream, pa.OSFile)
-        self._file = pq.ParquetFile(stream, metadata=footer, pre_buffer=not is_local)
+        try:
+            self._file = pq.ParquetFile(
+                stream, metadata=footer, pre_buffer=not is_local, page_checksum_verification=True
+            )
+        except UnicodeDecodeError as error:
+            raise pa.ArrowInvalid(f"the footer is corrupt: the name of a column is no text: {error}") from error
         self.footer = self._file.metadata
         self.schema = self._file.schema_arrow
 

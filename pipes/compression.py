@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import zlib
@@ -10,14 +11,15 @@ from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
 from ..registry.extras import require
-from ..storage.streams import ClosedWhenDropped, can_seek
+from ..storage.growth import TooLarge, expect_honest
+from ..storage.streams import ClosedWhenDropped, can_seek, stream_over
 
-__all__ = ["KINDS", "START", "decompressed", "kind_of"]
+__all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
 
 _CHUNK = 2**17
 """Bytes that are read or decompressed at once."""
 
-START = 263
+_START = 263
 """Bytes of a file that tell what it is: what marks a tar comes last, behind the name of its first file."""
 
 
@@ -32,8 +34,10 @@ class _Kind(NamedTuple):
 class _Decompressed(ClosedWhenDropped):
     """The bytes of a compressed file. Python's own files take what is corrupt between two parts for the end."""
 
-    def __init__(self, file: IO[bytes], name: str, new_decompressor: Callable[[], Any]) -> None:
+    def __init__(self, file: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float) -> None:
         super().__init__(file, name, None)
+        self._max_bytes = max_bytes
+        self._taken = 0
         self._new_decompressor = new_decompressor
         self._start = file.tell() if can_seek(file) else None
         self._decompressor: Any = None
@@ -45,7 +49,16 @@ class _Decompressed(ClosedWhenDropped):
         return len(content)
 
     def readall(self) -> bytes:
-        return b"".join(iter(lambda: self._next(_CHUNK), b""))
+        pieces, size = [], 0
+        while piece := self._next(_CHUNK):
+            pieces.append(piece)
+            size += len(piece)
+            try:
+                expect_honest(size, self._taken, self._max_bytes)
+            except TooLarge as error:
+                error.add_note(f"when {self.name!r} was read")
+                raise
+        return b"".join(pieces)
 
     def _next(self, size: int) -> bytes:
         """Return up to so many bytes, and none at the end."""
@@ -69,19 +82,24 @@ class _Decompressed(ClosedWhenDropped):
         if current is not None and not current.eof:
             if not current.needs_input:
                 return b""
-            if packed := self._file.read(_CHUNK):
+            if packed := self._read_packed():
                 return packed
             raise self._damage("it ends too early")
         # Between parts there may be zeros: an xz fills up with them, and a tape did.
         packed = current.unused_data.lstrip(b"\0") if current is not None else b""
         while not packed:
-            packed = self._file.read(_CHUNK)
+            packed = self._read_packed()
             if not packed and current is None:
                 raise self._damage("it is empty")
             if not packed:
                 return None
             packed = packed.lstrip(b"\0") if current is not None else packed
         self._decompressor = self._new_decompressor()
+        return packed
+
+    def _read_packed(self) -> bytes:
+        packed = self._file.read(_CHUNK)
+        self._taken += len(packed)
         return packed
 
     def _damage(self, reason: object) -> OSError:
@@ -167,16 +185,32 @@ KINDS = {
 """The types of files that are known."""
 
 
-def decompressed(stream: IO[bytes], name: str, new_decompressor: Callable[[], Any]) -> IO[bytes]:
-    """Return the stream of what a stream has compressed; the latter is closed when that is dropped."""
-    return io.BufferedReader(_Decompressed(stream, name, new_decompressor), _CHUNK)
+def decompressed(
+    stream: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float = math.inf
+) -> IO[bytes]:
+    """Return the stream of what a stream has compressed; the latter is closed when that is dropped.
+
+    Reading it at once raises TooLarge where it grows beyond bounds. Who reads it by pieces needs no memory for it.
+    """
+    return io.BufferedReader(_Decompressed(stream, name, new_decompressor, max_bytes), _CHUNK)
+
+
+def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:
+    """Return a stream, or one over it that can do so, of which the first bytes were looked at; and these."""
+    if not hasattr(stream, "peek"):
+        stream = stream_over(stream, name, None)
+    return stream, stream.peek(_START)
+
+
+def known_kind(start: bytes) -> str | None:
+    """Return the type of a file that begins so, or None where its first bytes do not tell."""
+    return next((kind for kind, signs in KINDS.items() if signs.start.match(start)), None)
 
 
 def kind_of(name: str, start: bytes) -> str:
     """Return the type of a file; raise RuntimeError where it cannot be told."""
-    for kind, signs in KINDS.items():
-        if signs.start.match(start):
-            return kind
+    if kind := known_kind(start):
+        return kind
     for kind, signs in KINDS.items():
         if name.lower().endswith(signs.suffixes):
             return kind

@@ -6,11 +6,10 @@ import atexit
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ..registry.iteration import close
-from ..workers.threads import Interrupted, Outcome, Threads
+from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]
 
@@ -52,7 +51,7 @@ class Flows(Generic[K, T]):
         self._outputs_of = outputs_of
         self._at_once = at_once
         self._give_up = give_up
-        self._arrivals: SimpleQueue[Outcome] = SimpleQueue()
+        self._arrivals: Arrivals[Outcome] = Arrivals()
         self._threads = Threads(lambda: self._make, self._arrivals, at_once, name)
         self._under_way: deque[_Flow[K]] = deque()
         self._flows: dict[int, _Flow[K]] = {}

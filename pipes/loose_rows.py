@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from ..registry import IterDataPipe, Provenance, own, provenance_of
+from ..registry.notes import add_note
 from .arrow_columns import rows_in
 from .batch_rows import as_batch
 from .rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
@@ -51,7 +52,7 @@ class RowGatherer(IterDataPipe[Any]):
             return batch
         except (TypeError, ValueError) as error:
             if self.batched:
-                error.add_note(TOLD_BATCHES)
+                add_note(error, TOLD_BATCHES)
             raise
 
     def provenance(self) -> Provenance | None:

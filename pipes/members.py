@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from typing import IO, Any, NamedTuple
 
 from ..registry import close
-from ..storage.streams import can_seek
-from .streams import is_damage
+from ..storage.growth import expect_honest
+from ..storage.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
 
@@ -32,12 +32,20 @@ class Member(NamedTuple):
     size: int
     open: Callable[[], Any]
     seekable: bool = True
+    packed: int | None = None
+    """Its bytes in the archive, where these are compressed one by one."""
+
+    @property
+    def whole(self) -> int:
+        """What to ask for to read all: of a zip no more than it tells, as it may unpack more, but to behind its end."""
+        return -1 if self.packed is None else self.size + 1
 
 
 class OpenArchive:
     """What is open of an archive: closed when neither the loader nor a large file that came out holds it any more."""
 
-    def __init__(self, stream: IO[bytes], damaged: type[Exception]) -> None:
+    def __init__(self, stream: IO[bytes], damaged: type[Exception], max_bytes: float) -> None:
+        self.max_bytes = max_bytes
         self.opened = ExitStack()
         self.opened.callback(close, stream)
         self._damaged = damaged
@@ -47,21 +55,22 @@ class OpenArchive:
         """Return what is raised for the archive where a decompressor raised an error."""
         return self._damaged(f"the archive is cut or corrupt: {error}")
 
-    def read(self, member: Member) -> IO[bytes]:
+    def read(self, member: Member, path: str) -> IO[bytes]:
         """Return the stream of a file: from memory, or of a large one from the archive."""
         file = member.open()
         if member.size > LARGE:
-            return io.BufferedReader(_LargeFile(file, member.seekable, self))
+            return io.BufferedReader(_LargeFile(file, path, member, self))
         with file:
-            return io.BytesIO(file.read())
+            return io.BytesIO(file.read(member.whole))
 
 
 class _LargeFile(io.RawIOBase):
     """A file that is read from its archive, which it holds open."""
 
-    def __init__(self, file: IO[bytes], seekable: bool, archive: OpenArchive) -> None:
+    def __init__(self, file: IO[bytes], path: str, member: Member, archive: OpenArchive) -> None:
+        self.name = path
         self._file = file
-        self._seekable = seekable
+        self._member = member
         self._archive = archive
 
     def readable(self) -> bool:
@@ -77,22 +86,24 @@ class _LargeFile(io.RawIOBase):
 
     def _read(self, size: int) -> bytes:
         try:
-            return self._file.read(size)
+            if size < 0 and self._member.packed is not None:
+                expect_honest(self._member.size, self._member.packed, self._archive.max_bytes)
+            return self._file.read(self._member.whole if size < 0 else size)
         except tarfile.StreamError as error:
             raise tarfile.StreamError(
                 "the archive cannot seek, and has moved on from this file, which is too large for memory: "
                 "read it before the next file is asked for"
             ) from error
         except Exception as error:
-            if is_damage(error):
-                raise self._archive.damage(error) from error
-            raise
+            failure = self._archive.damage(error) if is_damage(error) else error
+            failure.add_note(f"when {self.name!r} was read")
+            raise failure from error.__cause__ if failure is error else error
 
     def seekable(self) -> bool:
-        return self._seekable
+        return self._member.seekable
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if not self._seekable:
+        if not self._member.seekable:
             raise io.UnsupportedOperation("the archive cannot seek")
         return self._file.seek(offset, whence)
 

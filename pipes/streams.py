@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from typing import Any
 
 from ..registry import close
 
-try:
-    from lzma import LZMAError
-except ImportError:  # Python can be built without it
-    LZMAError = EOFError  # type: ignore[misc,assignment]
-
 __all__ = [
     "close_parts",
-    "is_damage",
     "path_and",
     "path_and_stream",
 ]
@@ -41,9 +33,3 @@ def close_parts(item: object) -> None:
     """Close the streams of an item that nobody will read, whatever it is."""
     for part in item if isinstance(item, (tuple, list)) else ():
         close(part)
-
-
-def is_damage(error: Exception) -> bool:
-    """Say whether an error is what a decompressor raises for data that are cut or corrupt."""
-    of_bz2 = type(error) is OSError and error.errno is None  # one from the system has a number
-    return of_bz2 or isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, LZMAError))

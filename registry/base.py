@@ -180,7 +180,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
-        left_behind = {*_OF_THE_BASE, *self.transient, *getattr(type(self), "_own", ()), *_computed_by(type(self))}
+        cls: Any = type(self)
+        left_behind = {*_OF_THE_BASE, *cls.transient, *getattr(cls, "_own", ()), *_computed_by(cls)}
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
     def take(self, n: int) -> list[T_co]:

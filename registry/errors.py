@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from .arguments import expect_whole
-from .notes import describe_item
+from .notes import add_note, describe_item
 from .secrets import without_secrets
 
 __all__ = ["Guard", "OnError", "Retry", "Skip"]
@@ -188,7 +188,9 @@ class Guard:
         if skip is None:
             raise error
         if skip.limit is not None and self.skipped >= skip.limit:
-            error.add_note(f"on_error: {self.skipped} items of this pass were skipped before it, and that is the limit")
+            add_note(
+                error, f"on_error: {self.skipped} items of this pass were skipped before it, and that is the limit"
+            )
             raise error
         if skip.handler is not None:
             skip.handler(error, result.item)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, sources_of, walk
-from .notes import local_of, place_of, say_where, shorten_traceback
+from .notes import describe_item, local_of, place_of, say_where, shorten_traceback
 from .own import Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other
@@ -423,7 +423,7 @@ def _deliver(
             "to read a pipe twice at once, fork it or build the chain twice"
         ) from None
     except Exception as error:
-        current.error = repr(error)
+        current.error = describe_item(error)
         say_where(error, pipe)
         shorten_traceback(error, _deliver.__code__)
         raise
@@ -431,7 +431,7 @@ def _deliver(
         current.freeze()
         raise
     except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
-        current.error = repr(error)
+        current.error = describe_item(error)
         if isinstance(error, SystemExit):  # it comes from a function of the user's, and ends a worker
             say_where(error, pipe)
         raise

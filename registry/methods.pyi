@@ -228,6 +228,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         a warning. `stats` has, besides what `on_error` counts, the `hits` and `misses`, which add up to the files, and how
         many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
 
+        A missing `directory` is made for this user alone. To share one within a group, make it with `chmod 2770`, and let
+        all its users have a `umask` of 002: in a folder that its group may write to, and others may not, the files of all
+        are trusted. Elsewhere a file that belongs neither to this user nor to root nor to the owner of its folder may have
+        been planted, as may a symbolic link. It is not served: the file is read without the cache, and a warning names path
+        and owner. The same holds for a `directory` of another user's where everybody may make one, as in `/tmp`.
+
         `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
         many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
         arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
@@ -367,6 +373,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[tuple[str, typing.IO[bytes]]],
         file_type: str | penstock.pipes.iter.decompress.CompressionType | None = None,
         *,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decompress.Decompressor:
         """Yield the path and the decompressed stream of each compressed stream.
@@ -377,7 +384,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
         read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
         `load_from_tar` and `load_from_zip` give the files in them. A stream can seek where the compressed one can: back by
-        decompressing again. It is closed when it is dropped, and the compressed one with it.
+        decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
+        to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError.
 
         `on_error` is what becomes of a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
         shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
@@ -459,14 +467,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
         several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-        they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`. A killed
-        process leaves them behind, and the next that makes the file removes them.
+        they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`, which no
+        step lists. A killed process leaves them behind: the next that makes the file removes the first, and the next that
+        makes one in the folder the other.
+
+        Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
+        one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
+        in `/tmp`. Locks and unfinished files are written by no symbolic link.
 
         `on_error` is what becomes of an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
         between or here. A `Retry` runs the steps between again.
 
-        Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long, and
-        RuntimeError for a content with another digest than expected, or that has none in `hash_dict`.
+        Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,
+        PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content with
+        another digest than expected, or that has none in `hash_dict`.
 
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -491,6 +505,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[tuple[str, typing.IO[bytes]]],
         file_type: str | penstock.pipes.iter.decompress.CompressionType | None = None,
         *,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decompress.Extractor:
         """Yield the path and the decompressed stream of each compressed stream: another name of `decompress`; prefer that.
@@ -775,10 +790,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
         shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
-        Subfolders are entered with `recursive`, those that are symbolic links are not. Paths begin with the root as it was
-        given, or are absolute with `abspath`. With `non_deterministic` the order is the file system's. `length` is what
-        `len` is to say; without it `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed:
-        where it is left out, the files listed before the error are not taken back.
+        Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
+        has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
+        `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
+        `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed: where it is left out, the files
+        listed before the error are not taken back.
 
         Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
         Resuming goes by position, and so needs the sorted order and the same files.
@@ -1051,6 +1067,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[tuple[str, typing.IO[bytes]]],
         length: int = -1,
         *,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decompress.Bz2FileLoader:
         """Yield the path without `.bz2` and the decompressed stream of each stream: `decompress("bz2")` with shorter paths.
@@ -1069,6 +1086,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[tuple[str, typing.IO[bytes]]],
         *,
         length: int = -1,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.rar.RarArchiveLoader:
         """Yield the path and the stream of each file in RAR archives.
@@ -1077,6 +1095,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
         its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
         raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+        Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
         Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
         7-Zip or bsdtar.
 
@@ -1103,6 +1122,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         mode: str = 'r:*',
         length: int = -1,
         *,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.archive.TarArchiveLoader:
         """Yield the path and the stream of each file in tar archives.
@@ -1117,11 +1137,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         to 16 MiB are in memory. Of an archive that cannot seek, a larger one must be read before the next file is asked
         for; later its stream raises tarfile.StreamError.
 
+        The checksums of what is compressed are verified, that at its end when the last file was read. The header of a file
+        may have `max_bytes`; in it are its name and what else is said of it.
+
         `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
         Raises tarfile.ReadError for an archive that is corrupt or cut, as is one without an end mark, ValueError for a file
-        whose name is absolute or leads out of the archive by `..`, and TypeError for a stream of text.
+        whose name is absolute or leads out of the archive by `..`, or whose header has more than `max_bytes`, and TypeError
+        for a stream of text.
 
         >>> import io, tarfile
         >>> buffer = io.BytesIO()
@@ -1177,6 +1201,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[tuple[str, typing.IO[bytes]]],
         length: int = -1,
         *,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decompress.XzFileLoader:
         """Yield the path without `.xz` and the decompressed stream of each stream: `decompress("lzma")` with shorter paths.
@@ -1195,6 +1220,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[tuple[str, typing.IO[bytes]]],
         length: int = -1,
         *,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.archive.ZipArchiveLoader:
         """Yield the path and the stream of each file in zip archives.
@@ -1203,12 +1229,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
         its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
         raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+        Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
         `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
         Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,
-        ValueError for one whose name is absolute or leads out of the archive by `..`, and TypeError for a stream of text.
+        ValueError for one whose name is absolute or leads out of the archive by `..`, or that grows beyond `max_bytes`, and
+        TypeError for a stream of text.
 
         >>> import io, zipfile
         >>> buffer = io.BytesIO()
@@ -2045,6 +2073,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         include_paths: bool = False,
         *,
         max_workers: int = 8,
+        max_bytes: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_files.NumpyReader:
@@ -2052,13 +2081,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
         column of more than one dimension has Arrow's type of fixed-shape tensors, which `to_tensors` makes tensors without
-        a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks.
+        a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks. The
+        arrays of a `.npz` file may have `max_bytes`, or a hundred times the bytes of the file where that is more.
 
         Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
-        Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's or is cut, for
-        arrays of objects, which are pickles and could run any code, and for an array without a dimension; TypeError for
-        arrays of complex numbers, which Arrow does not have.
+        Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's, or is cut,
+        corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
+        array without a dimension; TypeError for arrays of complex numbers, which Arrow does not have.
 
         >>> import os, tempfile
         >>> import numpy as np
@@ -2125,7 +2155,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, ValueError
         for a file with other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file,
-        or for values that do not fit a type, and OSError for a damaged one.
+        or for values that do not fit a type, and OSError for a damaged one: where pages have checksums, they are verified.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -2245,6 +2275,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         *handlers: penstock.pipes.iter.decode.Handler | str,
         key_fn: collections.abc.Callable[[str], str] = ...,
+        max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decode.RoutedDecoder:
         """Yield each file with what its bytes stand for, chosen by its extension.
@@ -2259,12 +2290,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         A string among the handlers stands for all of these, with images as that spec of `ImageDecoder` says, such as
         `"torchrgb8"`. Pickles are not among them: reading one runs whatever code its author put in.
 
+        The arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of
+        the file where that is more.
+
         `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
         `"__key__"` with the entry's key. `on_error` is what becomes of a file or dict that cannot be read or decoded; it
         cannot be a `Retry`.
 
-        Raises what the handler raises, such as OSError for an image that is cut or UnicodeDecodeError for text that is
-        none, and ImportError for an image where Pillow is not installed.
+        Raises what the handler raises, such as OSError for an image that is cut, Pillow's DecompressionBombError for one of
+        too many pixels, UnicodeDecodeError for text that is none, or ValueError for arrays and tensors that are cut,
+        corrupt or larger than `max_bytes`, and ImportError for an image where Pillow is not installed.
 
         >>> dp = IterableWrapper([("a/1.txt", b"one"), ("a/1.json", b"[1, 2]"), ("a/1.raw", b"xyz")]).routed_decode()
         >>> list(dp)
@@ -2966,7 +3001,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         file, from 0. On a local disk and in object stores a file appears, in the place of an earlier one, when it is
         whole. It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held
         in memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have some 64 MiB in memory.
-        `compression` is what `pyarrow.parquet.ParquetWriter` takes.
+        `compression` is what `pyarrow.parquet.ParquetWriter` takes. Pages have checksums, which `read_parquet` verifies.
 
         A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
         `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -14,7 +15,7 @@ from .graph import DataPipe, descend, sources_of
 from .provenance import Provenance, asked_once, provenance_of
 from .secrets import Short, hide_secrets, without_secrets
 
-__all__ = ["describe_item", "local_of", "notes_of", "place_of", "say_where"]
+__all__ = ["add_note", "describe_item", "local_of", "notes_of", "place_of", "say_where"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
@@ -24,9 +25,15 @@ _short.maxstring = _short.maxother = 80
 _short.maxlist = _short.maxtuple = _short.maxdict = 4
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error, by no method of its own: one that raises would take the error's place."""
+    with suppress(Exception):
+        BaseException.add_note(error, note)
+
+
 def notes_of(error: BaseException) -> list[str]:
     """Return the notes that were added to an error here."""
-    return [note for note in getattr(error, "__notes__", ()) if note.startswith(_PREFIX)]
+    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note.startswith(_PREFIX)]
 
 
 def say_where(
@@ -41,9 +48,9 @@ def say_where(
         return
     hide_secrets(error)
     try:
-        error.add_note(_where(error, pipe, item, provenance))
+        add_note(error, _where(error, pipe, item, provenance))
     except Exception:  # a user's item or argument that cannot be shown must not take the error's place
-        error.add_note(f"{_PREFIX}raised in {type(pipe).__name__}")
+        add_note(error, f"{_PREFIX}raised in {type(pipe).__name__}")
 
 
 def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Provenance | None) -> str:
@@ -146,9 +153,9 @@ def _described(item: object) -> str:
         shown = without_secrets(item)
         return repr(shown) if len(shown) <= 300 else _short.repr(shown)
     if isinstance(item, dict):
-        shown = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
-        rest = f", … {len(item)} in all" if len(item) > len(shown) else ""
-        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in shown) + rest + "}"
+        pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
+        rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
+        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in pairs) + rest + "}"
     if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
         values = ", ".join(f"{name}={_described(value)}" for name, value in zip(item._fields, item, strict=True))
         return f"{type(item).__name__}({values})"

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ..pipes.processes import pickled_error
 from ..pipes.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from ..registry import capture, flatten, say_where
+from ..registry.notes import add_note
 from .shards import Epoch, Place, Report, ShardPass
 
 __all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Sender"]
@@ -202,14 +203,14 @@ class Sender:
         try:
             parcel, descriptor = self._outbox.pack(item)
         except Exception as error:
-            error.add_note("the item could not be pickled, and so not be sent to the process that reads it")
+            add_note(error, "the item could not be pickled, and so not be sent to the process that reads it")
             say_where(error, reading.chain, item)
             self._send_error(shard, error)
             return
         try:
             report = reading.if_due(report_on)
         except Exception as error:
-            error.add_note("the state of the chain could not be taken")
+            add_note(error, "the state of the chain could not be taken")
             self._send_error(shard, error)
             return
         send_parcel(self._connection, Arrival(self._reading, shard, parcel, report).to_bytes(), descriptor)
@@ -220,5 +221,5 @@ class Sender:
         self._connection.send_bytes(arrival.to_bytes())
 
     def _send_error(self, shard: int, error: Exception) -> None:
-        error.add_note(f"penstock: in {self._whose(shard)} (process {os.getpid()})")
+        add_note(error, f"penstock: in {self._whose(shard)} (process {os.getpid()})")
         self._send(Arrival(self._reading, shard, error=pickled_error(error)))

@@ -21,6 +21,7 @@ from ..pipes.transport import blocks_for_each
 from ..registry import IterDataPipe, Path, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
+from ..registry.notes import add_note
 from .child import Child, end_all
 from .dispatch import STREAM_READER, divided, run_dispatch
 from .line import BEGUN, HUNG_UP, Arrival, Receiver
@@ -250,9 +251,9 @@ class WorkerPool:
             raise
         except BaseException as error:  # a worker is gone, or half a message was read
             self.broken = True
-            error.add_note(f"penstock: waiting for the next item of shard {shard} of {self._num_shards}")
+            add_note(error, f"penstock: waiting for the next item of shard {shard} of {self._num_shards}")
             if self._dispatcher is not None and (seen := self._dispatcher.seen()):
-                error.add_note(f"penstock: {self._dispatcher}{seen}")
+                add_note(error, f"penstock: {self._dispatcher}{seen}")
             raise
         if arrival.parcel is None:
             self._under_way.discard(shard)
@@ -261,7 +262,7 @@ class WorkerPool:
             # It may be a moment until it is known that a process is gone.
             if self._dispatcher is not None and (how := self._dispatcher.end(patience=0.2)) is not None:
                 self.broken = True
-                theirs.add_note(f"penstock: {self._dispatcher} {how}")
+                add_note(theirs, f"penstock: {self._dispatcher} {how}")
             raise theirs from cause
         if arrival.report is not None:
             self._reports[shard] = arrival.report
@@ -311,7 +312,7 @@ def _pickled(chain: IterDataPipe[Any] | list[Any]) -> bytes:
         return bytes(cloudpickle.dumps(chain))
     except Exception as error:
         for culprit in (each for part in pipes_in(chain) for each in _not_picklable(part)):
-            error.add_note(f"penstock: {culprit} cannot be pickled, and so not be sent to worker processes")
+            add_note(error, f"penstock: {culprit} cannot be pickled, and so not be sent to worker processes")
             break
         raise
 

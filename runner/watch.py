@@ -19,7 +19,7 @@ from types import FrameType
 
 from ..pipes.transport import anonymous_file
 from ..registry.iteration import running_step
-from ..registry.notes import notes_of
+from ..registry.notes import add_note, notes_of
 
 __all__ = ["Sighting", "Watch"]
 
@@ -56,7 +56,7 @@ class Watch:
         try:
             yield
         except BaseException as error:  # SystemExit, which ends the worker, leaves it written
-            error.add_note(f"penstock: raised in {what}")
+            add_note(error, f"penstock: raised in {what}")
             if isinstance(error, Exception):
                 self._write("")
             raise

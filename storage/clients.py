@@ -221,11 +221,7 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
         return S3Store(
             bucket,
             config=_config_of_amazon(endpoint, region),
-            client_options={
-                **_going_nowhere_else(endpoint),
-                **_client(endpoint, options),
-                **_trusting(os.environ.get("AWS_CA_BUNDLE")),
-            },
+            client_options=_client_of_amazon(endpoint, options, os.environ.get("AWS_CA_BUNDLE")),
             retry_config=_ONE_ATTEMPT,
             credential_provider=lambda: credentials,
         )
@@ -241,7 +237,6 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     by_path = place.endswith(f"/{bucket}")
     endpoint = place.removesuffix(f"/{bucket}") if by_path else place
     trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
-    client: ClientConfig = {**_going_nowhere_else(endpoint), **_client(endpoint, options), **_trusting(trusted)}
     return S3Store(
         bucket,
         config={
@@ -250,20 +245,23 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
             "skip_signature": anonymous,
             "request_payer": bool(options.get("requester_pays")),
         },
-        client_options=client,
+        client_options=_client_of_amazon(endpoint, options, trusted),
         retry_config=_ONE_ATTEMPT,
         # Keys in the configuration would be shown to whoever looks at the store.
         credential_provider=None if anonymous else _provider(session, *keys),
     )
 
 
-def _trusting(certificates: Any) -> ClientConfig:
-    """Return which certificates are trusted: those of a file, all for False, else those that usually are."""
-    if certificates is False:
-        return {"allow_invalid_certificates": True}
-    if isinstance(certificates, (str, os.PathLike)):
-        return {"root_certificate": Path(certificates).read_bytes()}
-    return {}
+def _client_of_amazon(endpoint: str, options: Mapping[str, Any], trusted: Any) -> ClientConfig:
+    """Return how S3 is to be talked to, with the certificates of a file, all for False, or those that usually are."""
+    client = _client(endpoint, options)
+    if "proxy_url" not in client:
+        client.update(_going_nowhere_else(endpoint))
+    if trusted is False:
+        client["allow_invalid_certificates"] = True
+    elif isinstance(trusted, (str, os.PathLike)):
+        client["root_certificate"] = Path(trusted).read_bytes()
+    return client
 
 
 def _config_of_amazon(endpoint: str, region: str) -> S3Config:

@@ -13,10 +13,7 @@ from ..registry.secrets import hide_secrets, without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["NO_CREDENTIALS", "NO_PROXY", "ExpiredCredentials", "Transient", "Untold", "in_plain_words"]
-
-Transient = (ConnectionError, TimeoutError)
-"""The errors after which another attempt may go well: no connection, a cut answer, silence, a server in trouble."""
+__all__ = ["NO_CREDENTIALS", "NO_PROXY", "ExpiredCredentials", "Untold", "in_plain_words"]
 
 
 class ExpiredCredentials(PermissionError):
@@ -31,7 +28,7 @@ NO_CREDENTIALS = (
     "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or pass key= and "
     "secret=; for a bucket that anybody may read, pass anon=True"
 )
-NO_PROXY = "http://127.0.0.1:1"
+NO_PROXY = "http://127.0.0.1:2"
 """Where nobody listens."""
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _PASSING = (408, 429, 500, 502, 503, 504)

@@ -8,6 +8,7 @@ import io
 import math
 import os
 import re
+import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from threading import Event, Lock
 from typing import IO
 
 from .locks import FileLock
+from .owners import Untrusted, expect_own_folder, expect_trusted_folder, open_trusted
 
 __all__ = ["KeptFiles", "NotKept"]
 
@@ -64,19 +66,24 @@ class KeptFiles:
 
     def begin(self) -> None:
         """Remove what ended processes left, and what is more than the bound."""
-        with suppress(NotKept), self._noticing_a_full_disk():
-            os.makedirs(self._fetching, exist_ok=True)
+        with suppress(NotKept), self._giving_reasons():
+            self._make(self._fetching)
             self._remove_leftovers()
             self._add(0)
 
     def find(self, url: str, claimed: bool = False) -> io.FileIO | None:
-        """Return a file, open, if it is there and is whole; one that is not is removed by who has claimed it."""
+        """Return a file, open, if it is there and is whole; one that is not is removed by who has claimed it.
+
+        Raises NotKept where somebody else may have planted it.
+        """
         folder, key = self._place(url)
-        with ExitStack() as closing:
+        with self._giving_reasons(), ExitStack() as closing:
             try:
+                expect_trusted_folder(self._path)
+                expect_own_folder(folder)
                 name = next(name for name in os.listdir(folder) if name.startswith(key))
                 path = os.path.join(folder, name)
-                file = closing.enter_context(open(path, "rb", buffering=0))
+                file = closing.enter_context(open(path, "rb", buffering=0, opener=open_trusted))
             except (FileNotFoundError, StopIteration):  # it was never there, or has been evicted
                 return None
             if key + _mark_of(self._pieces_of(file)) == name:
@@ -94,8 +101,8 @@ class KeptFiles:
         """Let no other process or thread fetch the file of a URL meanwhile."""
         if time.monotonic() < self._full_until:
             raise NotKept("the disk was full a moment ago")
-        with self._noticing_a_full_disk():
-            os.makedirs(self._fetching, exist_ok=True)
+        with self._giving_reasons():
+            self._make(self._fetching)
             with self._lock(self._part_of(url)):
                 yield
 
@@ -104,14 +111,16 @@ class KeptFiles:
         folder, key = self._place(url)
         part = self._part_of(url)
         try:
-            with open(part, "wb") as file:
+            with suppress(FileNotFoundError):
+                os.unlink(part)  # its writer ended, or it was planted
+            with open(part, "wb", opener=_made) as file:
                 if size is not None:  # what has no room is not even begun
                     self._grow(file, 0, size)
                 mark = _mark_of(self._copying(stream, file, size))
-            os.makedirs(folder, exist_ok=True)
+            self._make(folder)
             with ExitStack() as closing:
                 # Before it has its name: then it may be evicted at once.
-                kept = closing.enter_context(open(part, "rb", buffering=0))
+                kept = closing.enter_context(open(part, "rb", buffering=0, opener=open_trusted))
                 _note_use(kept)
                 os.replace(part, os.path.join(folder, key + mark))
                 closing.pop_all()
@@ -164,7 +173,9 @@ class KeptFiles:
         if in_hand > self._max_bytes:
             raise NotKept(f"with those that are being fetched it comes to {in_hand} bytes of {self._max_bytes}")
         with os.scandir(self._path) as entries:
-            folders = [entry.path for entry in entries if _FOLDER.fullmatch(entry.name)]
+            folders = [
+                entry.path for entry in entries if _FOLDER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
         kept = sorted(entry for folder in folders for entry in self._files_in(folder, _FILE))
         there = in_hand + sum(size for _, size, _ in kept)
         least = len(kept) // _SHARE if there > self._max_bytes else 0
@@ -183,7 +194,7 @@ class KeptFiles:
             for entry in entries:
                 with suppress(FileNotFoundError):  # it may go at any time
                     if names.fullmatch(entry.name):
-                        status = entry.stat()
+                        status = entry.stat(follow_symlinks=False)
                         yield status.st_mtime_ns, status.st_size, entry.path
 
     def _remove_leftovers(self) -> None:
@@ -191,7 +202,7 @@ class KeptFiles:
         names = os.listdir(self._fetching)
         for part in {os.path.join(self._fetching, name.removesuffix(".lock")) for name in names}:
             with (
-                suppress(TimeoutError, FileNotFoundError),
+                suppress(TimeoutError, FileNotFoundError, Untrusted),
                 FileLock(f"{part}.lock", 0, self._given_up),  # which another has who is alive
             ):
                 os.unlink(part)
@@ -205,10 +216,21 @@ class KeptFiles:
                 raise NotKept(str(error)) from None
             yield
 
+    def _make(self, folder: str) -> None:
+        """Make a folder for those who may use the cache: where nobody has made its directory, that is this user."""
+        os.makedirs(self._path, 0o700, exist_ok=True)
+        mode = stat.S_IMODE(expect_trusted_folder(self._path).st_mode)
+        with suppress(FileExistsError):
+            os.mkdir(folder, mode)
+        expect_own_folder(folder)
+
     @contextmanager
-    def _noticing_a_full_disk(self) -> Iterator[None]:
+    def _giving_reasons(self) -> Iterator[None]:
+        """Raise NotKept where the disk is full, or somebody may have planted what lies there."""
         try:
             yield
+        except Untrusted as error:
+            raise NotKept(str(error)) from None
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
@@ -239,9 +261,17 @@ def _mark_of(pieces: Iterator[bytes]) -> str:
 
 
 def _opened_or_made(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o666)
+    return open_trusted(path, flags | os.O_CREAT)
+
+
+def _made(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_EXCL, 0o666)
 
 
 def _note_use(file: io.FileIO) -> None:
     now = time.time_ns()  # the system's own idea of now may be some milliseconds old
-    os.utime(file.fileno(), ns=(now, now))
+    try:
+        os.utime(file.fileno(), ns=(now, now))
+    except PermissionError:  # of one that another user has kept, it may be set to no other time than the system's
+        with suppress(PermissionError):  # nor that, where its group may only read it
+            os.utime(file.fileno())

@@ -10,6 +10,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from .owners import open_trusted
+
 __all__ = ["FileLock"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
@@ -21,7 +23,8 @@ class FileLock:
 
     The system gives a lock back when its owner ends, be it by `kill -9`; then the file stays behind, and `left_behind`
     tells the next owner. Raises TimeoutError, which names the owner, where another one holds it for longer than
-    `timeout` seconds, and InterruptedError once `given_up` is set.
+    `timeout` seconds, InterruptedError once `given_up` is set, and PermissionError where what lies there is a link, or
+    may have been planted by another user.
     """
 
     def __init__(self, path: str, timeout: float, given_up: threading.Event) -> None:
@@ -53,7 +56,7 @@ class FileLock:
     def _taken(self) -> bool:
         import fcntl  # here, since Windows has none, and the rest of the package can be imported there
 
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = open_trusted(self.path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = self._is_named(file)  # not so where its owner removed it between the two lines above
@@ -74,13 +77,13 @@ class FileLock:
 
     def _is_named(self, file: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(file), os.stat(self.path))
+            return os.path.samestat(os.fstat(file), os.lstat(self.path))
         except FileNotFoundError:
             return False
 
     def _owner(self) -> str:
         try:
-            with open(self.path, encoding="utf-8") as file:
+            with open(self.path, encoding="utf-8", opener=open_trusted) as file:
                 return file.read() or "another process"
         except FileNotFoundError:
             return "another process"

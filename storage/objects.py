@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 from ..registry import Guard, Retry
 from .file_systems import locate_for_one_attempt
 from .ranged import PART, Ranged
-from .stores import asked, store_of, trying_again
+from .retrying import trying_again
+from .stores import asked, store_of
 from .streams import Loaded
 
 if TYPE_CHECKING:

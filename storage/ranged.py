@@ -9,10 +9,9 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from queue import SimpleQueue
 from typing import Any, Protocol
 
-from ..workers.threads import Interrupted, Outcome, Threads
+from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Fetch", "Ranged"]
 
@@ -76,7 +75,7 @@ class Ranged(io.RawIOBase):
         self._next = 0
         self._pending: dict[int, _Range] = {}
         self._numbers = count()
-        self._arrivals: SimpleQueue[Outcome] = SimpleQueue()
+        self._arrivals: Arrivals[Outcome] = Arrivals()
         work = partial(_fetched, fetch)  # which knows nothing of this, or this could not be dropped
         # One more than ahead, so that after a seek there is one for what is wanted now.
         self._threads = Threads(lambda: work, self._arrivals, ahead + 1, "penstock-ranged")

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from ..registry import Guard, OnError, Retry
 from .addresses import WEB
 from .clients import environment, new_store
-from .errors import ExpiredCredentials, Transient, in_plain_words
+from .errors import ExpiredCredentials, in_plain_words
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -19,10 +18,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["asked", "check_process", "is_lost", "store_of", "trying_again"]
-
-_ATTEMPTS = 5
-"""How often what failed is tried again, where nothing else is said."""
+__all__ = ["asked", "check_process", "is_lost", "store_of"]
 
 _MOST = 256
 """How many clients are kept."""
@@ -30,14 +26,6 @@ _MOST = 256
 _stores: dict[tuple[Any, ...], ObjectStore] = {}
 _making = threading.Lock()
 _used = _forked = False
-
-
-def trying_again(on_error: OnError) -> Retry:
-    """Return an `on_error` by which what may pass is tried again; one that is a `Retry` says itself what that is."""
-    if isinstance(on_error, Retry):
-        return on_error
-    Guard(on_error)  # says what is wrong with it under the name that the user knows
-    return Retry(_ATTEMPTS, errors=Transient, then=on_error)
 
 
 def store_of(

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import weakref
+import zlib
 from collections.abc import Mapping
 from typing import IO, Any
 
 from .errors import in_plain_words
 
-__all__ = ["ClosedWhenDropped", "Loaded", "can_seek", "checked_path", "expect_bytes", "is_binary", "stream_over"]
+try:
+    from lzma import LZMAError
+except ImportError:  # Python can be built without it
+    LZMAError = EOFError  # type: ignore[misc,assignment]
+
+__all__ = [
+    "ClosedWhenDropped",
+    "Loaded",
+    "can_seek",
+    "checked_path",
+    "expect_bytes",
+    "is_binary",
+    "is_damage",
+    "stream_over",
+]
 
 
 class ClosedWhenDropped(io.RawIOBase):
@@ -99,3 +115,9 @@ def expect_bytes(stream: IO[Any]) -> None:
 def can_seek(stream: IO[Any]) -> bool:
     """Say whether a stream can go back to what was read."""
     return hasattr(stream, "seekable") and stream.seekable()
+
+
+def is_damage(error: Exception) -> bool:
+    """Say whether an error is what a decompressor raises for data that are cut or corrupt."""
+    of_bz2 = type(error) is OSError and error.errno is None  # one from the system has a number
+    return of_bz2 or isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, LZMAError))

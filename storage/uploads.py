@@ -7,17 +7,16 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import IO, Any
 
 import numpy as np
 
 from ..registry import Guard
-from ..workers.threads import Outcome, Threads
+from ..workers.threads import Arrivals, Outcome, Threads
 from .addresses import AMAZON, Client, client_of
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
 from .errors import in_plain_words
-from .stores import trying_again
+from .retrying import trying_again
 
 __all__ = ["is_sent_in_parts", "sending"]
 
@@ -79,7 +78,7 @@ class _Upload(io.RawIOBase):
         self._part = _Part()
         self._sent = 0
         self._parts: dict[int, Any] = {}
-        self._arrivals: SimpleQueue[Outcome] = SimpleQueue()
+        self._arrivals: Arrivals[Outcome] = Arrivals()
         self._threads = Threads(lambda: self._send, self._arrivals, AT_ONCE, "penstock-upload")
         self._id: str | None = None
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
 
 from ..registry import Guard, close
+from ..registry.notes import add_note
+from ..registry.secrets import without_secrets
 from .digest import check_digest
 from .file_systems import locate
+from .parts import beside
 from .uploads import is_sent_in_parts, sending
 
-__all__ = ["appearing_whole", "open_in_folder", "save", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
-
-_LONGEST_NAME = 50
-"""Characters of a file's name that the name of its unfinished part ends in; file systems take some 255 bytes."""
-
+__all__ = ["naming", "open_in_folder", "save", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
 
 _PART = 2**24
 """Bytes that are sent at a time. S3 takes up to 10,000 parts of an object."""
@@ -54,7 +53,8 @@ def whole_file(
         if isinstance(file_system, LocalFileSystem):
             opened = _whole_local_file(place, mode, open_file)
         else:
-            opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs))
+            with naming(url):
+                opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs), url)
     compression = get_compression(place, compression)
     # Not by fsspec: it leaves the file open below the one that compresses, to be sent when somebody collects it.
     with opened as file, compr[compression](file, mode=mode[0]) if compression else nullcontext(file) as outer:
@@ -75,7 +75,7 @@ def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, st
 
 
 @contextmanager
-def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[Any]]) -> Iterator[IO[Any]]:
+def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[Any]]) -> Iterator[Any]:
     try:
         kind = os.lstat(path).st_mode
         if stat.S_ISLNK(kind):
@@ -85,13 +85,11 @@ def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[A
     except FileNotFoundError:
         is_no_file = False
     if "a" in mode or is_no_file:
-        with open_in_folder(path, mode, open_file, os.makedirs) as file:
+        with closing(_Named(open_in_folder(path, mode, open_file, os.makedirs), path)) as file:
             yield file
         return
-    folder, name = os.path.split(path)
-    # It ends as the name does, since opening may look at that to tell how to compress.
-    part = os.path.join(folder, f".{secrets.token_hex(8)}-{name[-_LONGEST_NAME:]}")
-    with appearing_whole(path, part), open_in_folder(part, mode, open_file, os.makedirs) as file:
+    # Beside it, since what is renamed must be on the same disk.
+    with beside(path) as part, closing(_Named(open_file(part, mode), path)) as file:
         yield file
 
 
@@ -106,64 +104,87 @@ def open_in_folder(
         return open_file(path, mode)
 
 
+@contextmanager
+def naming(url: str) -> Iterator[None]:
+    """Let an error say which file could not be written: of a full disk, the system does not."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, OSError) or error.errno is None:
+            add_note(error, f"while writing {without_secrets(url)}")
+        elif error.filename is None:
+            error.filename = without_secrets(url)
+        raise
+
+
+class _Named:
+    """A file that is written, whose errors name it, but not those of what is read meanwhile."""
+
+    def __init__(self, file: IO[Any], url: str) -> None:
+        self._file = file
+        self._url = url
+
+    def write(self, content: Any) -> int:
+        with naming(self._url):
+            return self._file.write(content)
+
+    def flush(self) -> None:
+        with naming(self._url):
+            self._file.flush()
+
+    def close(self) -> None:
+        with naming(self._url):
+            self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 _CHUNK = 2**20
 
 
 def save(
     content: Any,
     path: str,
-    suffix: str,
     text: bool = False,
     hash_dict: Mapping[str, str] | None = None,
     hash_type: str = "sha256",
 ) -> None:
     """Write a content to a file: a stream, which is read in pieces and closed, bytes or text, or an iterable of these.
 
-    The file is written beside `path`, under its name with the suffix, and gets its own name when it is whole. Where
-    there is a `hash_dict`, it must have, for the path, the digest that the file has. Nothing stays of one that fails.
+    The file is written beside `path`, and gets its own name when it is whole. Where there is a `hash_dict`, it must
+    have, for the path, the digest that the file has. Nothing stays of one that fails.
 
     Raises TypeError where the content is text and should be bytes or the other way round, RuntimeError where the digest
     is another or is not given, and OSError where the file cannot be written.
     """
-    part = path + suffix
+    open_file = partial(open, mode="w", encoding="utf-8") if text else partial(open, mode="wb")
     try:
         if hash_dict is not None and path not in hash_dict:
             raise RuntimeError(f"hash_dict has no digest for {path!r}, only for {len(hash_dict)} other paths")
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with appearing_whole(path, part):
-            with open(part, "w" if text else "wb", encoding="utf-8" if text else None) as file:
+        with beside(path) as part:
+            with closing(_Named(open_file(part), path)) as file:
                 _write(content, file)
             if hash_dict is not None:
-                with open(part, "rb") as file:
-                    check_digest(path, file, hash_dict[path], hash_type)
+                with open(part, "rb") as written:
+                    check_digest(path, written, hash_dict[path], hash_type)
     except TypeError as error:
-        error.add_note(f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
+        add_note(error, f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
         raise
     finally:
         close(content)
 
 
 @contextmanager
-def appearing_whole(path: str, part: str) -> Iterator[None]:
-    """Give a file that is written under another name, `part`, its own name afterwards; remove it where that fails."""
-    try:
-        yield
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
-
-
-@contextmanager
-def sent_whole(file: IO[bytes]) -> Iterator[IO[bytes]]:
+def sent_whole(file: IO[bytes], url: str) -> Iterator[Any]:
     """Close a file that is sent to an object store, which makes it appear, when all was written; or take it back.
 
     As it is, fsspec would also send what there is of it when writing fails, or when the file is collected.
     """
     try:
-        yield file
-        file.close()
+        yield _Named(file, url)
+        with naming(url):
+            file.close()
     except BaseException as error:
         _take_back(file, error)
         raise
@@ -177,8 +198,9 @@ def _take_back(file: Any, error: BaseException) -> None:
     try:
         file.discard()
     except Exception as failure:
-        error.add_note(
-            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}"
+        add_note(
+            error,
+            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
         )
     with suppress(AttributeError):  # in memory, a file is not sent
         file.closed = True

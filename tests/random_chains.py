@@ -157,8 +157,11 @@ class Case:
     def drawn(cls, seed: int) -> Case:
         generator = random.Random(seed)
         shards = generator.choice([1, 1, 2, 3])
+        spec = chain_of(generator)
+        if repr(spec).count("sharding_") > 1:  # which would lose items, and is refused
+            shards = 1
         return cls(
-            spec=chain_of(generator),
+            spec=spec,
             epoch=generator.randint(0, 2),
             first=_stop(generator),
             second=_stop(generator),

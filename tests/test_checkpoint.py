@@ -22,7 +22,7 @@ import torch.distributed.checkpoint as dcp
 from botocore.client import BaseClient  # type: ignore[import-untyped]
 
 from penstock import checkpoint
-from penstock.checkpoint import StorageReader, StorageWriter, files
+from penstock.checkpoint import StorageReader, StorageWriter, files, states
 from ranks import run_ranks
 from s3 import S3Server
 
@@ -261,6 +261,29 @@ def test_a_checkpoint_that_was_cut_is_an_error_that_names_it(tmp_path: Path) -> 
         (tmp_path / "cut.pt").write_bytes(content[:length])
         with pytest.raises(ValueError, match=f"{tmp_path}/cut.pt was cut"):
             checkpoint.load(tmp_path / "cut.pt")
+
+
+def test_a_checkpoint_is_verified_while_it_is_read_and_not_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counting(io.BytesIO):
+        read_in_all = 0
+
+        def readinto(self, buffer: Any) -> int:
+            count = super().readinto(buffer)
+            Counting.read_in_all += count
+            return count
+
+        def read(self, size: int | None = -1) -> bytes:
+            content = super().read(size)
+            Counting.read_in_all += len(content)
+            return content
+
+    content = bytearray(saved({"weight": torch.zeros(2 * MIB)}))
+    monkeypatch.setattr(states, "reading", lambda url, options: Counting(content))
+    assert same(checkpoint.load("anywhere.pt"), {"weight": torch.zeros(2 * MIB)})
+    assert Counting.read_in_all < 1.1 * len(content)
+    content[len(content) // 2] ^= 1
+    with pytest.raises(ValueError, match="anywhere.pt is corrupt: .*/data/0'"):
+        checkpoint.load("anywhere.pt")
 
 
 class Harmful:

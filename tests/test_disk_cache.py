@@ -19,7 +19,7 @@ import pytest
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
-from penstock.storage import saving
+from penstock.storage import writing
 from penstock.storage.locks import FileLock
 from resuming import assert_resumes_everywhere, passed_on
 
@@ -398,7 +398,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(saving, "_write", fill)
+    monkeypatch.setattr(writing, "_write", fill)
     dp = cached(tmp_path, "ab")
     with pytest.raises(OSError, match="No space left"):
         list(dp)

@@ -22,9 +22,10 @@ import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage import clients, stores
 from penstock.storage.addresses import Client, client_of
-from penstock.storage.errors import Transient, in_plain_words
+from penstock.storage.errors import in_plain_words
 from penstock.storage.file_systems import locate
 from penstock.storage.reading import read_whole
+from penstock.storage.retrying import Transient
 from penstock.storage.stores import store_of
 
 TOKEN = "a-session-token"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from ..registry.notes import describe_item
 
-__all__ = ["PATIENCE", "Interrupted", "Outcome", "Threads", "join"]
+__all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Threads", "join"]
+
+T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds that what a thread has in hand may take when its results are no longer wanted."""
@@ -23,6 +26,41 @@ Outcome = tuple[int | None, Any, BaseException | None]
 
 class Interrupted(BaseException):
     """Another thread said that the pass is given up."""
+
+
+_get: Any = SimpleQueue.get
+
+_process = os.getpid()
+"""This process: asking the system each time would cost more than a queue."""
+
+
+def _know_process() -> None:
+    global _process
+    _process = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_know_process)
+
+
+class Arrivals(SimpleQueue[T]):
+    """A queue that threads of this process fill; in a process that is forked off, which has no such threads, no wait.
+
+    Raises RuntimeError there when something is taken.
+    """
+
+    def __init__(self) -> None:
+        self._process = _process
+
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
+        """Return what arrived first, when there is something."""
+        if self._process is not _process:
+            raise RuntimeError(
+                f"the threads that work for this pass are those of process {self._process}, from which this one, "
+                f"process {_process}, was forked off: begin a new pass here"
+            )
+        item: T = _get(self, block, timeout)
+        return item
 
 
 def join(threads: Iterable[threading.Thread], patience: float) -> bool:
@@ -49,7 +87,7 @@ class Threads:
     def __init__(
         self,
         function_of_thread: Callable[[], Callable[[Any], Any]],
-        arrivals: SimpleQueue[Outcome],
+        arrivals: Arrivals[Outcome],
         most: int,
         name: str,
         patience: float = PATIENCE,

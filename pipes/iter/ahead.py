@@ -6,12 +6,11 @@ import atexit
 import sys
 import threading
 from collections.abc import Iterator
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, MapDataPipe, expect_whole, functional_datapipe, walk
 from ...registry.graph import is_one_of_several
-from ...workers.threads import PATIENCE, join
+from ...workers.threads import PATIENCE, Arrivals, join
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ class ReadingThread:
         self._items = items
         self._source = source
         self._room = threading.Semaphore(room)
-        self._buffer: SimpleQueue[Any] = SimpleQueue()
+        self._buffer: Arrivals[Any] = Arrivals()
         self._stopped = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)

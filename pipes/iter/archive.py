@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from tarfile import EOFHeaderError  # type: ignore[attr-defined]
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
-from ...storage.streams import can_seek, checked_path, expect_bytes
+from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...storage.growth import MAX_BYTES
+from ...storage.streams import checked_path, expect_bytes, is_damage
+from ...storage.zips import opened_part, opened_zip
 from ..members import Member, OpenArchive, inner_path, seekable
-from ..streams import close_parts, is_damage, path_and_stream
+from ..streams import close_parts, path_and_stream
+from ..tars import HEADER_BYTES, MODES, opened_tar
 from .files import check_length, promised
 
 __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
@@ -56,9 +58,13 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     damaged: type[Exception]
     """What is raised for an archive that is cut or corrupt."""
 
-    def __init__(self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int, on_error: OnError) -> None:
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int, max_bytes: int, on_error: OnError
+    ) -> None:
+        expect_whole("max_bytes", max_bytes)
         self.source = source
         self.length = check_length(length)
+        self.max_bytes = max_bytes
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
@@ -73,12 +79,12 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
 
     def _unpack(self, item: tuple[str | os.PathLike[str], IO[Any]]) -> Iterator[tuple[str, IO[bytes]]]:
         path, stream = path_and_stream(item)
-        archive = OpenArchive(stream, self.damaged)
+        archive = OpenArchive(stream, self.damaged, self.max_bytes)
         try:
             expect_bytes(stream)
             for member in islice(self._members(stream, archive.opened), self.given, None):
                 name = f"{checked_path(path)}/{inner_path(member.name)}"
-                file = archive.read(member)
+                file = archive.read(member, name)
                 self.given += 1
                 yield name, file
         except Exception as error:
@@ -105,11 +111,15 @@ class TarArchiveLoader(ArchiveLoader):
     to 16 MiB are in memory. Of an archive that cannot seek, a larger one must be read before the next file is asked
     for; later its stream raises tarfile.StreamError.
 
+    The checksums of what is compressed are verified, that at its end when the last file was read. The header of a file
+    may have `max_bytes`; in it are its name and what else is said of it.
+
     `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
     Raises tarfile.ReadError for an archive that is corrupt or cut, as is one without an end mark, ValueError for a file
-    whose name is absolute or leads out of the archive by `..`, and TypeError for a stream of text.
+    whose name is absolute or leads out of the archive by `..`, or whose header has more than `max_bytes`, and TypeError
+    for a stream of text.
 
     >>> import io, tarfile
     >>> buffer = io.BytesIO()
@@ -131,36 +141,33 @@ class TarArchiveLoader(ArchiveLoader):
         mode: str = "r:*",
         length: int = -1,
         *,
+        max_bytes: int = HEADER_BYTES,
         on_error: OnError = "raise",
     ) -> None:
-        if mode != "r" and (mode[:2] not in ("r:", "r|") or mode[2:] not in ("", "*", *tarfile.TarFile.OPEN_METH)):
+        if mode not in MODES:
             raise ValueError(f"mode must be 'r:' or 'r|' and a compression, such as 'r:*' or 'r|gz', and is {mode!r}")
-        super().__init__(source, length, on_error)
+        super().__init__(source, length, max_bytes, on_error)
         self.mode = mode
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
-        can_go_back = "|" not in self.mode and can_seek(stream)
-        mode: Any = self.mode if can_go_back else "r|" + (self.mode[2:] if self.mode != "r" else "*")
-        try:
-            tar = opened.enter_context(tarfile.TarFile.open(fileobj=stream, mode=mode, tarinfo=_Header))
-        except TypeError as error:  # what tarfile raises for a compressed stream that is cut in its first bytes
-            raise tarfile.ReadError(f"the archive is cut: {error}") from error
+        tar = opened.enter_context(opened_tar(stream, self.mode, self.max_bytes))
         files: dict[str, tarfile.TarInfo] = {}
-        for header in tar:
+        while (header := tar.next()) is not None:
+            tar.members.clear()  # which tarfile keeps, and their names may be long
             if header.isreg():
                 files[header.name] = header
             elif header.islnk():
-                if not can_go_back or header.linkname not in files:
-                    reason = "no such file comes before it" if can_go_back else "the archive cannot seek back to that"
+                if not tar.can_go_back or header.linkname not in files:
+                    reason = (
+                        "no such file comes before it" if tar.can_go_back else "the archive cannot seek back to that"
+                    )
                     raise tarfile.ReadError(f"{header.name!r} is a hard link to {header.linkname!r}, and {reason}")
                 files[header.name] = files[header.linkname]
             else:
                 continue
             content = files[header.name]
-            yield Member(header.name, content.size, partial(tar.extractfile, content), can_go_back)
-        rest: Any = tar.fileobj
-        while rest.read(2**16):
-            pass  # to the end of what may be compressed, here or by a step before, and has its checksum there
+            yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back)
+        tar.read_to_end()
 
 
 @functional_datapipe("load_from_zip")
@@ -171,12 +178,14 @@ class ZipArchiveLoader(ArchiveLoader):
     is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
     its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
     raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+    Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
     `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
     Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,
-    ValueError for one whose name is absolute or leads out of the archive by `..`, and TypeError for a stream of text.
+    ValueError for one whose name is absolute or leads out of the archive by `..`, or that grows beyond `max_bytes`, and
+    TypeError for a stream of text.
 
     >>> import io, zipfile
     >>> buffer = io.BytesIO()
@@ -191,36 +200,21 @@ class ZipArchiveLoader(ArchiveLoader):
     damaged = zipfile.BadZipFile
 
     def __init__(
-        self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int = -1, *, on_error: OnError = "raise"
+        self,
+        source: IterDataPipe[tuple[str, IO[bytes]]],
+        length: int = -1,
+        *,
+        max_bytes: int = MAX_BYTES,
+        on_error: OnError = "raise",
     ) -> None:
-        super().__init__(source, length, on_error)
+        super().__init__(source, length, max_bytes, on_error)
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
-        archive = opened.enter_context(_opened_zip(seekable(stream, opened)))
+        archive = opened.enter_context(opened_zip(seekable(stream, opened)))
         for entry in archive.infolist():
             if entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16):
                 continue
             if entry.flag_bits & _ENCRYPTED:
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
-            yield Member(entry.filename, entry.file_size, partial(archive.open, entry))
-
-
-def _opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(stream)
-    except zipfile.BadZipFile as error:
-        failure = error.__context__ if isinstance(error.__context__, OSError) else error
-    raise failure  # zipfile takes a connection that fails for a file that is none
-
-
-class _Header(tarfile.TarInfo):
-    """A header that, when it is cut or corrupt, is an error wherever it stands: tarfile takes it for the end."""
-
-    @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
-        try:
-            return super().fromtarfile(archive)
-        except EOFHeaderError:
-            raise
-        except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"the archive is cut or corrupt: {error} at byte {archive.offset}") from error
+            opening = partial(opened_part, archive, entry)
+            yield Member(entry.filename, entry.file_size, opening, packed=entry.compress_size)

@@ -10,14 +10,13 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, M
 from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
-from queue import SimpleQueue
 from typing import Any, Literal
 
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
-from ...registry.notes import describe_item
-from ...workers.threads import PATIENCE, Outcome, join
+from ...registry.notes import add_note, describe_item
+from ...workers.threads import PATIENCE, Arrivals, Outcome, join
 from ..columns import Columns, check_function, replacing_columns, taking_columns
 from ..striding import in_runs
 from .parallel import WorksAhead
@@ -166,7 +165,7 @@ class _Loop:
     """An event loop in a thread of its own that awaits a function of items, so many at a time."""
 
     def __init__(
-        self, function: Callable[[Any], Awaitable[Any]], guard: Guard, arrivals: SimpleQueue[Outcome], most: int
+        self, function: Callable[[Any], Awaitable[Any]], guard: Guard, arrivals: Arrivals[Outcome], most: int
     ) -> None:
         self._function = function
         self._guarded_function = function if guard.raises else self._guarded
@@ -302,7 +301,7 @@ class Vectorizer(OneToOne[Any]):
             try:
                 return vectorized(*columns)
             except Exception as error:
-                error.add_note(_ADVICE)
+                add_note(error, _ADVICE)
                 raise
 
         return replacing_columns(of_batch, self.input_col, self.output_col)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry.notes import add_note
+from ...storage.growth import MAX_BYTES
+from ...storage.zips import read_verified
 from ..columns import check_function
+from ..numpy_files import arrays_in, is_npy
 from .transform import OneToOne
 
 __all__ = [
@@ -76,24 +82,40 @@ def decode_number(extension: str, data: bytes) -> int | None:
 
 def decode_json(extension: str, data: bytes) -> Any:
     """Return the value of `json` and `jsn` files. The value null is None, and so leaves the bytes as they are."""
-    return json.loads(data) if extension in {"json", "jsn"} else None
+    if extension not in {"json", "jsn"}:
+        return None
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("the lists and dicts of the document are nested too deeply") from error
 
 
-def decode_numpy(extension: str, data: bytes) -> Any:
-    """Return the array of `npy` files and the dict of arrays of `npz` files; ValueError for pickled objects."""
-    if extension == "npy":
-        return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    if extension == "npz":
-        with np.lib.npyio.NpzFile(io.BytesIO(data), allow_pickle=False) as arrays:
-            return dict(arrays)
-    return None
+def decode_numpy(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any:
+    """Return the array of `npy` files and the dict of arrays of `npz` files.
+
+    Raises ValueError for one that is cut or corrupt, for pickled objects, and for more than `max_bytes`, where that is
+    a hundred times the size of the file.
+    """
+    if extension not in {"npy", "npz"}:
+        return None
+    if extension == "npy" and not is_npy(data):
+        raise ValueError(f"this is no array of NumPy's: it begins with {data[:6]!r}")
+    return arrays_in(data, max_bytes)
 
 
-def decode_torch(extension: str, data: bytes) -> Any:
-    """Return what is in `pt` and `pth` files, on the CPU; UnpicklingError for more than tensors and plain data."""
+def decode_torch(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any:
+    """Return what is in `pt` and `pth` files, on the CPU.
+
+    Raises ValueError for one that is cut or corrupt, or grows beyond `max_bytes`, as `decode_numpy` does, and
+    UnpicklingError for more than tensors and plain data.
+    """
     if extension not in {"pt", "pth"}:
         return None
-    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    load = partial(torch.load, map_location="cpu", weights_only=True)
+    try:
+        return read_verified(io.BytesIO(data), load, max_bytes)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"the file is cut or corrupt: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -133,9 +155,10 @@ class ImageDecoder:
         return torch.from_numpy(pixels) if container == "torch" else pixels
 
 
-def default_handlers(image_spec: str = "torch") -> tuple[Handler, ...]:
+def default_handlers(image_spec: str = "torch", max_bytes: int = MAX_BYTES) -> tuple[Handler, ...]:
     """Return the handlers that `routed_decode` uses: for images of a spec, text, numbers, JSON, NumPy and torch."""
-    return (ImageDecoder(image_spec), decode_text, decode_number, decode_json, decode_numpy, decode_torch)
+    bounded = (partial(decode_numpy, max_bytes=max_bytes), partial(decode_torch, max_bytes=max_bytes))
+    return (ImageDecoder(image_spec), decode_text, decode_number, decode_json, *bounded)
 
 
 @functional_datapipe("routed_decode")
@@ -152,12 +175,16 @@ class RoutedDecoder(OneToOne[Any]):
     A string among the handlers stands for all of these, with images as that spec of `ImageDecoder` says, such as
     `"torchrgb8"`. Pickles are not among them: reading one runs whatever code its author put in.
 
+    The arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of
+    the file where that is more.
+
     `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
     `"__key__"` with the entry's key. `on_error` is what becomes of a file or dict that cannot be read or decoded; it
     cannot be a `Retry`.
 
-    Raises what the handler raises, such as OSError for an image that is cut or UnicodeDecodeError for text that is
-    none, and ImportError for an image where Pillow is not installed.
+    Raises what the handler raises, such as OSError for an image that is cut, Pillow's DecompressionBombError for one of
+    too many pixels, UnicodeDecodeError for text that is none, or ValueError for arrays and tensors that are cut,
+    corrupt or larger than `max_bytes`, and ImportError for an image where Pillow is not installed.
 
     >>> dp = IterableWrapper([("a/1.txt", b"one"), ("a/1.json", b"[1, 2]"), ("a/1.raw", b"xyz")]).routed_decode()
     >>> list(dp)
@@ -173,18 +200,21 @@ class RoutedDecoder(OneToOne[Any]):
         source: IterDataPipe[Any],
         *handlers: Handler | str,
         key_fn: Callable[[str], str] = extension_extract_fn,
+        max_bytes: int = MAX_BYTES,
         on_error: OnError = "raise",
     ) -> None:
         check_function("key_fn", key_fn, None)
+        expect_whole("max_bytes", max_bytes)
         self.source = source
         self.handlers = handlers
         self.key_fn = key_fn
+        self.max_bytes = max_bytes
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
         self._handlers: list[Handler] = []
         for handler in handlers or ("torch",):
             if isinstance(handler, str):
-                self._handlers += default_handlers(handler)
+                self._handlers += default_handlers(handler, max_bytes)
             else:
                 check_function("a handler", handler, ("extension", "data"))
                 self._handlers.append(handler)
@@ -207,7 +237,7 @@ class RoutedDecoder(OneToOne[Any]):
             try:
                 decoded[name] = data if name.startswith("__") else self._decode_file(f"{stem}.{name.lstrip('.')}", data)
             except Exception as error:
-                error.add_note(f"while decoding {name!r} of the sample {stem!r}")
+                add_note(error, f"while decoding {name!r} of the sample {stem!r}")
                 for unread in sample.values():
                     close(unread)
                 raise

@@ -5,14 +5,16 @@ from __future__ import annotations
 import enum
 import os
 import tarfile
-import zipfile
 from collections.abc import Callable
 from typing import IO, Any, ClassVar
 
-from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
-from ..compression import KINDS, START, decompressed, kind_of
+from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...storage.growth import MAX_BYTES
+from ...storage.streams import checked_path, expect_bytes
+from ...storage.zips import opened_zip
+from ..compression import KINDS, decompressed, kind_of, with_start
 from ..streams import path_and_stream
+from ..tars import opened_tar
 from .files import check_length
 from .transform import OneToOne
 
@@ -31,10 +33,10 @@ class CompressionType(enum.StrEnum):
 
 
 def _open_tar(stream: IO[bytes]) -> tarfile.TarFile:
-    return tarfile.open(fileobj=stream, mode="r:*") if can_seek(stream) else tarfile.open(fileobj=stream, mode="r|*")
+    return opened_tar(stream, "r:*")
 
 
-_ARCHIVES: dict[str | None, Callable[[IO[bytes]], Any]] = {"tar": _open_tar, "zip": zipfile.ZipFile}
+_ARCHIVES: dict[str | None, Callable[[IO[bytes]], Any]] = {"tar": _open_tar, "zip": opened_zip}
 
 
 @functional_datapipe("decompress")
@@ -47,7 +49,8 @@ class Decompressor(OneToOne[tuple[str, Any]]):
     and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
     read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
     `load_from_tar` and `load_from_zip` give the files in them. A stream can seek where the compressed one can: back by
-    decompressing again. It is closed when it is dropped, and the compressed one with it.
+    decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
+    to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError.
 
     `on_error` is what becomes of a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
     shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
@@ -68,8 +71,10 @@ class Decompressor(OneToOne[tuple[str, Any]]):
         source: IterDataPipe[tuple[str, IO[bytes]]],
         file_type: str | CompressionType | None = None,
         *,
+        max_bytes: int = MAX_BYTES,
         on_error: OnError = "raise",
     ) -> None:
+        expect_whole("max_bytes", max_bytes)
         if file_type is not None:
             if not isinstance(file_type, str) or file_type.lower() not in KINDS:
                 raise ValueError(f"file_type must be one of {', '.join(KINDS)}, or None, and is {file_type!r:.100}")
@@ -78,6 +83,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
                 new_decompressor()  # which says what to install where something is missing
         self.source = source
         self.file_type = file_type
+        self.max_bytes = max_bytes
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
@@ -91,10 +97,14 @@ class Decompressor(OneToOne[tuple[str, Any]]):
             expect_bytes(stream)
             if self.file_type in _ARCHIVES:
                 return name, _ARCHIVES[self.file_type](stream)
-            if self.file_type is None and not hasattr(stream, "peek"):
-                stream = stream_over(stream, name, None)
-            new_decompressor = KINDS[self.file_type or kind_of(name, stream.peek(START))].new_decompressor
-            return name, decompressed(stream, name, new_decompressor) if new_decompressor else stream
+            kind = self.file_type
+            if kind is None:
+                stream, start = with_start(stream, name)
+                kind = kind_of(name, start)
+            new_decompressor = KINDS[kind].new_decompressor
+            if new_decompressor is None:
+                return name, stream
+            return name, decompressed(stream, name, new_decompressor, self.max_bytes)
         except Exception:
             close(stream)
             raise
@@ -118,9 +128,14 @@ class _SuffixLoader(Decompressor):
     suffix: ClassVar[str]
 
     def __init__(
-        self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int = -1, *, on_error: OnError = "raise"
+        self,
+        source: IterDataPipe[tuple[str, IO[bytes]]],
+        length: int = -1,
+        *,
+        max_bytes: int = MAX_BYTES,
+        on_error: OnError = "raise",
     ) -> None:
-        super().__init__(source, self.kind, on_error=on_error)
+        super().__init__(source, self.kind, max_bytes=max_bytes, on_error=on_error)
         self.length = check_length(length)
 
     def _open(self, item: tuple[str | os.PathLike[str], IO[bytes]]) -> tuple[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ...registry.iteration import Pass
 from ...storage.digest import check_hash_type, digest_of
 from ...storage.locks import FileLock
+from ...storage.owners import expect_trusted
 from ...storage.streams import checked_path
 from ...storage.writing import save
 
@@ -103,6 +103,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     def _is_there(self, path: str) -> bool:
         if not os.path.exists(path):
             return False
+        expect_trusted(path, os.lstat(path))
         if self.hash_dict is not None:
             if path not in self.hash_dict:
                 return False
@@ -127,14 +128,20 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
 
     A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
     several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-    they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`. A killed
-    process leaves them behind, and the next that makes the file removes them.
+    they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`, which no
+    step lists. A killed process leaves them behind: the next that makes the file removes the first, and the next that
+    makes one in the folder the other.
+
+    Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
+    one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
+    in `/tmp`. Locks and unfinished files are written by no symbolic link.
 
     `on_error` is what becomes of an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
     between or here. A `Retry` runs the steps between again.
 
-    Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long, and
-    RuntimeError for a content with another digest than expected, or that has none in `hash_dict`.
+    Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,
+    PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content with
+    another digest than expected, or that has none in `hash_dict`.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -215,7 +222,6 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         """Run the steps between for an item, whose files have these paths, and return the paths of its files."""
         made: dict[str, None] = {}
         cache = self._cache
-        suffix = f".{zlib.crc32(paths[0].encode()):08x}.partial"  # the lock's owner is the only one to write it
         cache._fed = (item,)
         results = iter(self.source)
         try:
@@ -223,7 +229,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
                 if not isinstance(result, (tuple, list)) or len(result) != 2:
                     raise TypeError(f"end_caching needs pairs of a path and a content, and got {result!r:.100}")
                 path = self._path_of(result[0])
-                save(result[1], path, suffix, "b" not in self.mode, cache.hash_dict, cache.hash_type)
+                save(result[1], path, "b" not in self.mode, cache.hash_dict, cache.hash_type)
                 made[path] = None
         finally:
             close(results)
@@ -233,7 +239,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         others = [path for path in made if path not in expected]
         files = [path for path in paths if path in made or path in there] + others
         if others:
-            save("".join(f"{path}\n" for path in files), paths[0] + _LIST, suffix, text=True)
+            save("".join(f"{path}\n" for path in files), paths[0] + _LIST, text=True)
         elif os.path.exists(paths[0] + _LIST):
             os.unlink(paths[0] + _LIST)
         return files
@@ -251,6 +257,7 @@ def _listed(path: str) -> list[str] | None:
     """The files that were made in the place of a path, if others were."""
     try:
         with open(path + _LIST, encoding="utf-8") as file:
+            expect_trusted(file.name, os.lstat(file.name))
             return [path for path in file.read().split("\n") if path]
     except FileNotFoundError:
         return None

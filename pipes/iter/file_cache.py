@@ -15,7 +15,7 @@ from ...registry.secrets import Options, without_secrets
 from ...storage.file_systems import size_of
 from ...storage.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
-from ...storage.stores import trying_again
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
 from .parallel import WorksAhead
@@ -74,6 +74,12 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     or a file is larger than there is room for, it is read without the cache, and the first time in a pass is logged as
     a warning. `stats` has, besides what `on_error` counts, the `hits` and `misses`, which add up to the files, and how
     many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
+
+    A missing `directory` is made for this user alone. To share one within a group, make it with `chmod 2770`, and let
+    all its users have a `umask` of 002: in a folder that its group may write to, and others may not, the files of all
+    are trusted. Elsewhere a file that belongs neither to this user nor to root nor to the owner of its folder may have
+    been planted, as may a symbolic link. It is not served: the file is read without the cache, and a warning names path
+    and owner. The same holds for a `directory` of another user's where everybody may make one, as in `/tmp`.
 
     `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
     many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
@@ -151,11 +157,11 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
                 "opens, and where that does not open by fsspec, give its way to open as open="
             )
         url = checked_path(item)
-        file = folder.find(url)
-        if file is not None:
-            self.guard.count("hits")
-            return url, stream_over(file, url, None)
         try:
+            file = folder.find(url)
+            if file is not None:
+                self.guard.count("hits")
+                return url, stream_over(file, url, None)
             return url, stream_over(self._fetched(folder, url), url, None)
         except NotKept as error:
             reason = str(error)

@@ -11,6 +11,7 @@ from typing import IO, Any, NoReturn
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.torch_pipes import TorchIterDataPipe
+from ...storage.parts import is_part
 from ...storage.streams import checked_path, is_binary, stream_over
 from ..streams import path_and_stream
 from .transform import OneToOne
@@ -62,10 +63,11 @@ class FileLister(Lister):
 
     `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
     shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
-    Subfolders are entered with `recursive`, those that are symbolic links are not. Paths begin with the root as it was
-    given, or are absolute with `abspath`. With `non_deterministic` the order is the file system's. `length` is what
-    `len` is to say; without it `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed:
-    where it is left out, the files listed before the error are not taken back.
+    Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
+    has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
+    `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
+    `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed: where it is left out, the files
+    listed before the error are not taken back.
 
     Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
     Resuming goes by position, and so needs the sorted order and the same files.
@@ -214,16 +216,21 @@ def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, i
             names.sort()
         start = os.path.join(place, "")
         paths: Iterator[str] = (start + name for name in names)
-        yield from (path for path in paths if matches(path, masks)) if masks else paths
+        yield from (path for path in paths if matches(path, masks))
         if not recursive:
             return
 
 
 def matches(path: str, masks: str | Sequence[str]) -> bool:
-    """Say whether a file's name matches one of the masks, or its path one that has a slash; no masks let all pass."""
+    """Say whether a file's name matches one of the masks, or its path one that has a slash; no masks let all pass.
+
+    What is not whole yet matches none.
+    """
+    path = path.replace(os.sep, "/")
+    if is_part(path):
+        return False
     if not masks:
         return True
-    path = path.replace(os.sep, "/")
     name = path.rpartition("/")[2]
     patterns = [masks] if isinstance(masks, str) else masks
     return any(fnmatch.fnmatch(path if "/" in pattern else name, pattern) for pattern in patterns)

@@ -121,7 +121,7 @@ class TableFileLister(Lister):
             names = [name for name, entry in file_system.glob(path, detail=True).items() if entry["type"] == "file"]
             if not names:
                 raise FileNotFoundError(errno.ENOENT, "no file matches", root)
-            return iter(_urls_of(root, path, names))
+            return (url for url in _urls_of(root, path, names) if matches(url, ""))
         return self._wanted(root, _urls_of(root, path, file_system.find(path)))
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:

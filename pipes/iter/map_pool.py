@@ -6,13 +6,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 import torch
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...workers.threads import Outcome, Threads
+from ...workers.threads import Arrivals, Outcome, Threads
 from ..loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -112,7 +111,7 @@ class ModelPoolMapper(ProcessPoolMapper):
                 made.append(caller)
             return self.guard.wrap(caller)
 
-        def threads(arrivals: SimpleQueue[Outcome]) -> Threads:
+        def threads(arrivals: Arrivals[Outcome]) -> Threads:
             return Threads(in_thread, arrivals, self.workers, "penstock-map-pool")
 
         return self._results(threads, self.scheduled_tasks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from queue import SimpleQueue
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from ...registry import (
@@ -21,7 +20,8 @@ from ...registry import (
     say_where,
 )
 from ...registry.display import step
-from ...workers.threads import Interrupted, Outcome, Threads
+from ...registry.notes import add_note
+from ...workers.threads import Arrivals, Interrupted, Outcome, Threads
 from ..calls import Processes, is_made_once
 from ..columns import Columns, check_function, replacing_columns
 from .transform import one_output_col
@@ -56,7 +56,7 @@ class WorksAhead(IterDataPipe[R]):
     """All items before this number are done with."""
     done_beyond: set[int] = own(set, save=sorted)
     """The numbers of the items after it that are done with."""
-    _arrivals: SimpleQueue[Outcome] = own(SimpleQueue, saved=False)
+    _arrivals: Arrivals[Outcome] = own(Arrivals, saved=False)
     _provenance: Provenance | None = own(None, saved=False)
 
     def provenance(self) -> Provenance | None:
@@ -71,7 +71,7 @@ class WorksAhead(IterDataPipe[R]):
             raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is not known")
         return len(self.source)
 
-    def _results(self, workers_for: Callable[[SimpleQueue[Outcome]], Workers], room: int) -> Iterator[R]:
+    def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
         """Yield what becomes of the items, of which the workers have no more at a time than there is room for."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
@@ -102,7 +102,7 @@ class WorksAhead(IterDataPipe[R]):
             number, result, error = self._arrivals.get()
             if number is None:
                 if isinstance(error, Exception):
-                    error.add_note(f"penstock: raised in {step(self)}, before it was ready for items")
+                    add_note(error, f"penstock: raised in {step(self)}, before it was ready for items")
                 raise error or Interrupted
             if not self.ordered:
                 yield number, result, error
@@ -283,7 +283,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
         def in_thread() -> Callable[[Any], Any]:
             return self.guard.wrap(replacing_columns(processes.take().call, self.input_col, self.output_col))
 
-        def threads(arrivals: SimpleQueue[Outcome]) -> Threads:
+        def threads(arrivals: Arrivals[Outcome]) -> Threads:
             name = "penstock-processpool"
             return Threads(in_thread, arrivals, most, name, _PATIENCE_WITH_PROCESSES, processes.kill_busy)
 

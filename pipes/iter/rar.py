@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
+from ...storage.growth import MAX_BYTES
 from ..members import Member, seekable
 from .archive import ArchiveLoader
 
@@ -24,6 +25,7 @@ class RarArchiveLoader(ArchiveLoader):
     is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
     its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
     raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+    Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
     Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
     7-Zip or bsdtar.
 
@@ -45,10 +47,15 @@ class RarArchiveLoader(ArchiveLoader):
     """
 
     def __init__(
-        self, source: IterDataPipe[tuple[str, IO[bytes]]], *, length: int = -1, on_error: OnError = "raise"
+        self,
+        source: IterDataPipe[tuple[str, IO[bytes]]],
+        *,
+        length: int = -1,
+        max_bytes: int = MAX_BYTES,
+        on_error: OnError = "raise",
     ) -> None:
         self.damaged = require("rarfile", "rar").BadRarFile
-        super().__init__(source, length, on_error)
+        super().__init__(source, length, max_bytes, on_error)
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         rarfile = require("rarfile", "rar")
@@ -72,7 +79,8 @@ class RarArchiveLoader(ArchiveLoader):
             if entry.needs_password():
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
             if entry.is_file():
-                yield Member(entry.filename, entry.file_size, partial(_open, rarfile, archive, entry))
+                opening = partial(_open, rarfile, archive, entry)
+                yield Member(entry.filename, entry.file_size, opening, packed=entry.compress_size)
 
 
 def _is_part(rarfile: Any, header: Any) -> bool:

@@ -35,7 +35,7 @@ class ParquetReader(ColumnReader):
 
     Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, ValueError
     for a file with other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file,
-    or for values that do not fit a type, and OSError for a damaged one.
+    or for values that do not fit a type, and OSError for a damaged one: where pages have checksums, they are verified.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import zipfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -12,11 +11,13 @@ import numpy as np
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
 from ...registry.secrets import Options
+from ...storage.growth import MAX_BYTES
 from ...storage.reading import open_file, read_whole
-from ...storage.stores import trying_again
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
 from ..arrow_columns import batch_of
+from ..numpy_files import arrays_in
 from .decode import ImageDecoder
 from .parallel import WorksAhead
 
@@ -116,13 +117,14 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
 
     A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
     column of more than one dimension has Arrow's type of fixed-shape tensors, which `to_tensors` makes tensors without
-    a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks.
+    a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks. The
+    arrays of a `.npz` file may have `max_bytes`, or a hundred times the bytes of the file where that is more.
 
     Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
-    Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's or is cut, for
-    arrays of objects, which are pickles and could run any code, and for an array without a dimension; TypeError for
-    arrays of complex numbers, which Arrow does not have.
+    Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's, or is cut,
+    corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
+    array without a dimension; TypeError for arrays of complex numbers, which Arrow does not have.
 
     >>> import os, tempfile
     >>> import numpy as np
@@ -141,19 +143,19 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
         include_paths: bool = False,
         *,
         max_workers: int = 8,
+        max_bytes: int = MAX_BYTES,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
+        expect_whole("max_bytes", max_bytes)
         self._set_up(source, include_paths, max_workers, storage_options, on_error)
+        self.max_bytes = max_bytes
 
     def _decoded(self, path: str, content: bytes) -> pa.RecordBatch:
         if not content.startswith((b"\x93NUMPY", b"PK")):  # which NumPy would take for a pickle
             raise ValueError(f"this is no file of NumPy's: it begins with {content[:6]!r}")
-        try:
-            loaded: Any = np.load(io.BytesIO(content), allow_pickle=False)
-            columns = {"data": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"the file is cut or damaged: {error}") from error
+        loaded = arrays_in(content, self.max_bytes)
+        columns = {"data": loaded} if isinstance(loaded, np.ndarray) else loaded
         if self.include_paths and "path" in columns:
             raise ValueError("the file has an array 'path', which include_paths would replace")
         batch = batch_of(columns)
@@ -210,7 +212,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
         beside = {"path": path} if self.include_paths else {}
         retry = self.on_error if isinstance(self.on_error, Retry) else None
         stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.guard)
-        with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:  # type: ignore[arg-type]
+        with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
             for line in lines:
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}

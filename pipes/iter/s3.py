@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from queue import SimpleQueue
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
@@ -16,10 +15,11 @@ from ...storage.errors import Untold, in_plain_words
 from ...storage.file_systems import locate_for_one_attempt, opened
 from ...storage.listing import Pages
 from ...storage.objects import LARGE, open_ranged
+from ...storage.retrying import trying_again
 from ...storage.room import Room
-from ...storage.stores import asked, check_process, is_lost, store_of, trying_again
+from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
-from ...workers.threads import PATIENCE, Outcome, Threads
+from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from .files import check_length, matches, promised
 from .parallel import WorksAhead
 
@@ -89,7 +89,7 @@ class S3FileLister(IterDataPipe[str]):
                 pages = self._pages(prefix)
             return pages()
 
-        ask: Any = self.guard.wrap(page_of)
+        ask: Callable[[Any], Any] = self.guard.wrap(page_of)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
@@ -245,7 +245,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 class _Loads:
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, room: Room, arrivals: SimpleQueue[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, room: Room, arrivals: Arrivals[Outcome]) -> None:
         self._pipe = pipe
         self._room = room
         patience = sum(timeouts(pipe.options)) + PATIENCE  # nobody can end a read from a server that is silent

@@ -45,7 +45,7 @@ class ParquetWriter(TableWriter):
     file, from 0. On a local disk and in object stores a file appears, in the place of an earlier one, when it is
     whole. It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held
     in memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have some 64 MiB in memory.
-    `compression` is what `pyarrow.parquet.ParquetWriter` takes.
+    `compression` is what `pyarrow.parquet.ParquetWriter` takes. Pages have checksums, which `read_parquet` verifies.
 
     A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
     `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,
@@ -108,7 +108,9 @@ class ParquetWriter(TableWriter):
 
         rows = 0
         repeating = [path for field in self.known for path in repeating_in(field.name, field.type)]
-        with pq.ParquetWriter(file, self.known, compression=self.compression, use_dictionary=repeating) as writer:
+        with pq.ParquetWriter(
+            file, self.known, compression=self.compression, use_dictionary=repeating, write_page_checksum=True
+        ) as writer:
             for table, rows_of_each in _row_groups(content, self.rows_per_group):
                 writer.write_table(table, rows_of_each)
                 rows += table.num_rows

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own, say_where
+from ...registry.notes import add_note
 from ...registry.secrets import Options
 from ...storage.streams import checked_path
 from ..arrow_columns import rows_in
@@ -125,7 +126,7 @@ class RowWriter(ShardWriter, Generic[P]):
             return self._accepted(self._fitted(batch, of_rows=False), of_rows=False)
         except Exception as error:
             if self._dicts_are_batches and isinstance(item, Mapping):
-                error.add_note(TOLD_BATCHES)
+                add_note(error, TOLD_BATCHES)
             self._refuse(error, number, item)
             return None
 
@@ -136,7 +137,7 @@ class RowWriter(ShardWriter, Generic[P]):
                 return self._accepted(self._together(rows), of_rows=True)
             except Exception as failure:
                 wrong, error = self._first_failing(rows, failure)
-            error.add_note(f"what it calls row {wrong} is that item: {len(rows)} are looked at together")
+            add_note(error, f"what it calls row {wrong} is that item: {len(rows)} are looked at together")
             self._refuse(error, *rows.pop(wrong))
         return None
 
@@ -161,7 +162,7 @@ class RowWriter(ShardWriter, Generic[P]):
         return piece
 
     def _refuse(self, error: Exception, number: int, item: Any) -> None:
-        error.add_note(f"item {number} of the stream, counted from 0, cannot be written")
+        add_note(error, f"item {number} of the stream, counted from 0, cannot be written")
         say_where(error, self, item)
         self.guard.refuse(error, item)
 

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from typing import IO, Any, ClassVar
 
 from ...registry import IterDataPipe, own
+from ...registry.notes import add_note
 from ...registry.secrets import Options
 from ...registry.sharding import sharding_points
 from ...storage.streams import checked_path
@@ -77,7 +78,7 @@ def _naming(url: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        error.add_note(f"while writing {url}")
+        add_note(error, f"while writing {url}")
         raise
 
 

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry.notes import add_note
 from ...registry.secrets import Options
 from ...storage.streams import checked_path
 from ..encoding import encoded
@@ -152,7 +153,7 @@ def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:
                 raise ValueError("the sample has this twice, with a dot before and without")
             files[path] = encoded(extension_extract_fn(path), value)
         except Exception as error:
-            error.add_note(f"while writing {name!r} of the sample {key!r}")
+            add_note(error, f"while writing {name!r} of the sample {key!r}")
             for unread in sample.values():
                 close(unread)
             raise

@@ -5,16 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import cached_property
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.secrets import Options
 from ...storage.clients import timeouts
 from ...storage.reading import read_whole
-from ...storage.stores import trying_again
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
-from ...workers.threads import PATIENCE, Outcome, Threads
+from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from ..fetching import Fetching
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class ObjectReader(Fetching[bytes]):
     def _fetch(self, indices: list[Any]) -> list[bytes]:
         urls = [*map(self._url, indices)]
         contents = [b""] * len(urls)
-        arrivals: SimpleQueue[Outcome] = SimpleQueue()
+        arrivals: Arrivals[Outcome] = Arrivals()
         # Of its own: where one object fails, no other attempt is made at the others, but at those of later calls.
         guard = Guard(trying_again(self.on_error), can_skip=False, counted_by=self.guard)
         read = guard.wrap(self._attempt)

@@ -190,6 +190,29 @@ def test_a_program_ends_with_all_its_processes(divided, code, exit_code, said, t
         assert (errors.splitlines() or [""])[-1] == said
 
 
+KILLED = {
+    "a loader with workers": "iterator = iter(loader_over())",
+    "a pool of processes": "iterator = iter(ps.iter.IterableWrapper(range(100)).processpool_map(abs, max_workers=2))",
+    "a large file of columns": """
+import fsspec
+fsspec.filesystem("memory").pipe("/numbers.csv", b"a\\n" + b"1\\n" * 2**25)
+iterator = iter(ps.iter.IterableWrapper(["memory://numbers.csv"]).read_csv())
+""",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the fork server's socket lies in a folder")
+@pytest.mark.parametrize("code", KILLED.values(), ids=KILLED)
+def test_kill_9_leaves_no_files(code, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    shared_before = {*os.listdir("/dev/shm")}
+    program = PROGRAM.replace("{divided}", ".sharding_filter()").replace("{flag}", "")
+    ended, errors = run(program + code + "\nnext(iterator)\nos.kill(os.getpid(), 9)")
+    assert ended == -9, errors
+    assert [*tmp_path.rglob("*")] == []
+    assert {name for name in os.listdir("/dev/shm") if "torch" in name or "penstock" in name} <= shared_before
+
+
 def test_a_script_ends_with_all_its_processes(tmp_path):
     code, exit_code, _ = ENDS["in a loop"]
     assert run(PROGRAM.replace("{divided}", ".sharding_filter()") + code, tmp_path / "train.py") == (exit_code, "")

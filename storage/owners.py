@@ -1,0 +1,91 @@
+"""Whose files are trusted: those that others may have planted in a folder are neither read nor written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+__all__ = ["Untrusted", "expect_own_folder", "expect_trusted", "expect_trusted_folder", "open_trusted"]
+
+
+class Untrusted(PermissionError):
+    """A file that somebody else may have planted."""
+
+
+def open_trusted(path: str, flags: int) -> int:
+    """Open a file that programs share, by no link, and return its descriptor; raise Untrusted where it is another's."""
+    try:
+        # Nor is a pipe waited for.
+        file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK):  # which of them, the system says
+            raise
+        raise Untrusted(errno.ELOOP, "a symbolic link is where a file belongs, and is not followed", path) from None
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise Untrusted(errno.EACCES, "what is there is no file", path)
+        if flags & os.O_RDWR and status.st_nlink > 1:
+            raise Untrusted(errno.EMLINK, "the file has another name, too, and is not written to", path)
+        expect_trusted(path, status)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def expect_trusted(path: str, status: os.stat_result) -> None:
+    """Raise Untrusted for an entry of a folder that belongs neither to this user or root, nor to the folder's owner.
+
+    In a folder that its group may write to, and others may not, all are trusted: somebody shares it on purpose.
+    """
+    if _is_own(status):
+        return
+    folder = os.stat(os.path.dirname(path) or ".")
+    if status.st_uid != folder.st_uid and not _is_shared(folder):
+        raise Untrusted(
+            errno.EACCES,
+            f"it belongs to {_name_of(status.st_uid)}, who may have planted it: remove it, or, to share its folder "
+            "with a group, chmod the folder to 2770",
+            path,
+        )
+
+
+def expect_trusted_folder(path: str) -> os.stat_result:
+    """Raise Untrusted for a folder of another user's, in one where everybody may make some, as in /tmp."""
+    status = os.stat(path)
+    above = os.stat(os.path.join(path, os.pardir))
+    if not _is_own(status) and above.st_mode & stat.S_IWOTH and not _is_shared(status):
+        raise Untrusted(
+            errno.EACCES,
+            f"the folder belongs to {_name_of(status.st_uid)}, and everybody may make folders there: use another, or, "
+            "to share it with a group, have it chmoded to 2770",
+            path,
+        )
+    return status
+
+
+def expect_own_folder(path: str) -> None:
+    """Raise Untrusted where a folder of a folder that programs share is a link or no folder, or is another's."""
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
+        raise Untrusted(errno.ENOTDIR, "a folder belongs there, and what is there is none, or a symbolic link", path)
+    expect_trusted(path, status)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return status.st_uid in (os.geteuid(), 0)
+
+
+def _is_shared(folder: os.stat_result) -> bool:
+    return bool(folder.st_mode & stat.S_IWGRP) and not folder.st_mode & stat.S_IWOTH
+
+
+def _name_of(user: int) -> str:
+    import pwd  # here, since Windows has none
+
+    try:
+        return f"{pwd.getpwuid(user).pw_name} (user {user})"
+    except KeyError:
+        return f"user {user}"

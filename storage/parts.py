@@ -1,0 +1,126 @@
+"""Files that are not whole yet: under names that nobody asks for, each with a lock that ends with its writer."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+__all__ = ["beside", "is_part"]
+
+_BEGINNING, _END = ".penstock-", ".partial"
+
+_WEEK = 7 * 24 * 3600.0
+"""Seconds after which a file is left that nobody wrote to, where another machine's locks may not be seen."""
+
+_SHARE = 100
+"""Looking for what is left takes no more than one part in so many of a writer's time, however large the folder."""
+
+_look_again: dict[str, float] = {}
+"""When a folder is worth another look."""
+
+_MOST_FOLDERS = 1000
+
+
+def is_part(path: str) -> bool:
+    """Say whether a file is one of ours that is not whole."""
+    name = path.rpartition("/")[2]
+    return name.startswith(_BEGINNING) and name.endswith(_END)
+
+
+@contextmanager
+def beside(path: str) -> Iterator[str]:
+    """Yield the path of a new file in the folder of `path`, and give it that name afterwards; remove it on failure.
+
+    What killed writers left in the folder is removed first. Missing folders are made.
+    """
+    folder = os.path.dirname(path)
+    _remove_what_is_left(folder)
+    try:
+        part, lock = _begun(path)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)
+        part, lock = _begun(path)
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(part)
+        if isinstance(error, OSError) and error.filename == part and error.filename2 is None:
+            error.filename = path
+        raise
+    finally:
+        os.close(lock)
+
+
+def _begun(path: str) -> tuple[str, int]:
+    """Return the path of a new file beside another, and its descriptor, which holds the lock."""
+    while True:
+        part = os.path.join(os.path.dirname(path), f"{_BEGINNING}{_system()}-{secrets.token_hex(8)}{_END}")
+        try:
+            lock = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except OSError as error:
+            error.filename = path
+            raise
+        if _locked(lock) is not False and os.fstat(lock).st_nlink:
+            return part, lock
+        os.close(lock)  # between the two lines, another writer took it for left
+
+
+def _locked(file: int) -> bool | None:
+    """Lock a file, and say whether that went well; None where the file system has no locks."""
+    import fcntl  # here, since Windows has none, and the rest of the package can be imported there
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _remove_what_is_left(folder: str) -> None:
+    began = time.monotonic()
+    if began < _look_again.get(folder, began):
+        return
+    with suppress(OSError), os.scandir(folder or ".") as entries:  # the folder may be missing, or not be readable
+        for entry in entries:
+            if is_part(entry.name):
+                with suppress(OSError):  # its writer was done with it, or it is a link, or another user's
+                    _remove_if_left(entry.path)
+    ended = time.monotonic()
+    if len(_look_again) >= _MOST_FOLDERS:
+        _look_again.clear()
+    _look_again[folder] = ended + _SHARE * (ended - began)
+
+
+def _remove_if_left(part: str) -> None:
+    file = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        locked = _locked(file)
+        if locked is False:  # its writer lives
+            return
+        # Some network disks show each machine its own locks only.
+        is_sure = locked and os.path.basename(part).startswith(f"{_BEGINNING}{_system()}-")
+        if is_sure or time.time() - os.fstat(file).st_mtime > _WEEK:
+            os.unlink(part)
+    finally:
+        os.close(file)
+
+
+@functools.cache
+def _system() -> str:
+    """Return a name for the system that runs here, since it was started: what has the same one sees the same locks."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            told = file.read()
+    except OSError:
+        told = socket.gethostname()
+    return hashlib.sha256(told.encode()).hexdigest()[:8]

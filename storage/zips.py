@@ -1,0 +1,189 @@
+"""Zip files: what is damaged is one kind of error, and what is read of them is verified, whoever reads it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import math
+import os
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, TypeVar
+from zlib import crc32
+
+from .growth import TooLarge, expect_honest
+from .retrying import Transient
+from .streams import is_damage
+
+__all__ = ["opened_part", "opened_zip", "read_verified", "told_as_damage"]
+
+R = TypeVar("R")
+
+_HEADER = 30
+"""Bytes before the name of a file, which stands a second time before its content."""
+
+_END = 22
+"""Bytes of the end of a zip, before its comment."""
+
+_IN_ZIP64 = 2**16 - 1
+"""What stands for a number of files that is told elsewhere."""
+
+_BEGINNING = b"PK\3\4"
+
+_PIECE = 2**20
+
+_OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.error)
+"""What zipfile raises, beside its own error, where a zip is corrupt."""
+
+
+def opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
+    """Return the zip in a stream; raise zipfile.BadZipFile for one that is cut or corrupt."""
+    try:
+        with told_as_damage():
+            archive = zipfile.ZipFile(stream)
+            _expect_all(archive, stream)
+            return archive
+    except zipfile.BadZipFile as error:
+        failure = error.__context__ if isinstance(error.__context__, OSError) else error
+    raise failure  # zipfile takes a connection that fails for a file that is none
+
+
+def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
+    """Raise zipfile.BadZipFile where the end tells another number of files: zipfile takes one for a comment, say."""
+    stream.seek(-_END - len(archive.comment), os.SEEK_END)
+    end = stream.read(_END)
+    told, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
+    if end.startswith(b"PK\5\6") and told not in (found % 2**16, _IN_ZIP64):
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of {told} files, and there are {found}")
+
+
+def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:
+    """Return the stream of a file in a zip; raise zipfile.BadZipFile where the zip is corrupt."""
+    with told_as_damage():
+        return archive.open(part)
+
+
+def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: float = math.inf) -> R:
+    """Return what torch loads from a file: where that is a zip, each part is verified while it is read.
+
+    Torch itself looks at no checksum. Raises zipfile.BadZipFile for a zip that is cut or corrupt, and TooLarge for one
+    that grows beyond bounds.
+    """
+    file.seek(0)
+    begins_as_zip = file.read(4) == _BEGINNING
+    if not begins_as_zip and not zipfile.is_zipfile(file):
+        return _read_old(file, load)
+    if not begins_as_zip:
+        raise zipfile.BadZipFile("the archive is corrupt: its first bytes are not those of a zip")
+    archive = opened_zip(file)
+    expect_honest(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
+    parts = _Parts(file, archive)
+    try:
+        value = load(parts)  # type: ignore[arg-type]  # as much of a file as torch.load needs
+    except (*Transient, zipfile.BadZipFile):
+        raise
+    except Exception as error:
+        parts.verify_rest()
+        parts.verify_names()
+        if isinstance(error, RuntimeError) and "PytorchStreamReader" in str(error):
+            raise zipfile.BadZipFile(str(error).partition("\n")[0]) from error
+        raise
+    parts.verify_rest()
+    return value
+
+
+def _read_old(file: IO[bytes], load: Callable[[IO[bytes]], R]) -> R:
+    """Return what torch loads from a file as it wrote them before 1.6, which has no checksums."""
+    file.seek(0)
+    try:
+        return load(file)
+    except (OSError, MemoryError, pickle.UnpicklingError):
+        raise
+    except Exception as error:
+        raise zipfile.BadZipFile(f"this is not what torch.save writes: {error!r:.200}") from error
+
+
+class _Parts(io.RawIOBase):
+    """A zip that is read by one who reads the header of a part, and then its content, and does not verify it."""
+
+    def __init__(self, file: IO[bytes], archive: zipfile.ZipFile) -> None:
+        self._file = file
+        self._archive = archive
+        self._headers = {part.header_offset: part for part in archive.infolist()}
+        self._contents: dict[int, zipfile.ZipInfo] = {}
+        self._unverified: dict[str, zipfile.ZipInfo] = {}
+        self._in: zipfile.ZipInfo | None = None
+        self._next = 0
+        self._left = 0
+        self._sum = 0
+        file.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        at = self._file.tell()
+        count: int = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        self._look_at(at, memoryview(buffer)[:count])
+        return count
+
+    def _look_at(self, at: int, read: memoryview) -> None:
+        if at in self._headers and len(read) == _HEADER:
+            part = self._headers[at]
+            self._contents[at + _HEADER + sum(struct.unpack("<HH", read[26:]))] = part
+            self._unverified[part.filename] = part
+            return
+        if at in self._contents:
+            self._in, self._next, self._sum = self._contents[at], at, 0
+            self._left = self._in.file_size
+        if self._in is None or at != self._next:
+            return
+        content = read[: self._left]
+        self._sum = crc32(content, self._sum)
+        self._next += len(content)
+        self._left -= len(content)
+        if not self._left and self._in.compress_type == zipfile.ZIP_STORED:
+            if self._sum != self._in.CRC:
+                raise zipfile.BadZipFile(f"the checksum of {self._in.filename!r} is wrong")
+            self._unverified.pop(self._in.filename, None)
+            self._in = None
+
+    def verify_rest(self) -> None:
+        """Read the parts that were begun, and not read from their beginning to their end."""
+        for part in self._unverified.values():
+            with opened_part(self._archive, part) as content, told_as_damage():
+                while content.read(_PIECE):
+                    pass
+
+    def verify_names(self) -> None:
+        """Look at the names before the contents: torch knows those at the end alone, and finds none of a wrong one."""
+        for part in self._archive.infolist():
+            opened_part(self._archive, part).close()
+
+
+@contextmanager
+def told_as_damage() -> Iterator[None]:
+    """Raise zipfile.BadZipFile for whatever zipfile raises for a zip that is cut or corrupt."""
+    try:
+        yield
+    except (zipfile.BadZipFile, TooLarge):
+        raise
+    except Exception as error:
+        before_its_start = isinstance(error, OSError) and error.errno == errno.EINVAL  # where a file was to seek
+        if not (isinstance(error, _OF_ZIPFILE) or before_its_start or is_damage(error)):
+            raise
+        raise zipfile.BadZipFile(
+            f"the archive is cut or corrupt, or of a kind that Python's zipfile does not read: {error}"
+        ) from error

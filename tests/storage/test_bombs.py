@@ -1,0 +1,253 @@
+"""Small files that would grow to fill the memory are errors that name the file, its bound, and how to raise it."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from penstock.pipes.iter import IterableWrapper
+
+MIB = 2**20
+
+
+@contextmanager
+def little_memory(most: int = 16 * MIB) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+@contextmanager
+def refused(text: str, name: str) -> Iterator[None]:
+    with little_memory(), pytest.raises(ValueError, match=text) as caught:
+        yield
+    assert name in "\n".join([str(caught.value), *caught.value.__notes__])
+
+
+class Forwards(io.RawIOBase):
+    """A stream of bytes that cannot seek, as that of a pipe."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(buffer)
+
+
+def source(path: str, stream: Any) -> Any:
+    return IterableWrapper([(path, stream)], deepcopy=False)
+
+
+def with_name_of(size: int, kind: bytes) -> bytes:
+    """A tar of a file whose name has so many bytes, after what stands for it in one of the formats."""
+    name = b"n" * size
+    if kind != tarfile.GNUTYPE_LONGNAME:
+        length = size + len(b" path=\n")
+        name = b"%d path=%s\n" % (length + len(str(length + len(str(length)))), name)
+    before = tarfile.TarInfo("before")
+    before.type, before.size = kind, len(name)
+    file = tarfile.TarInfo("file")
+    file.size = 3
+    blocks = [(before, name), (file, b"one"), *([(file, b"two")] if kind == tarfile.XGLTYPE else [])]
+    return b"".join(
+        [
+            *(header.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512) for header, content in blocks),
+            bytes(1024),
+        ]
+    )
+
+
+def many_names(size: int, count: int) -> bytes:
+    """A tar with many names of a file, one after another."""
+    one = with_name_of(size, tarfile.GNUTYPE_LONGNAME)[: 512 + size + -size % 512]
+    return one * count + with_name_of(1, tarfile.GNUTYPE_LONGNAME)
+
+
+kinds = pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
+
+
+@kinds
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, bz2.compress])
+@ways
+def test_a_long_name_in_a_tar(kind: bytes, packed: Callable[[bytes], bytes], way: Any) -> None:
+    content = packed(with_name_of(50 * MIB, kind))
+    with refused("more than 1,048,576 bytes: .* give load_from_tar a larger max_bytes", "'at/0.tar'"):
+        list(source("at/0.tar", way(content)).load_from_tar())
+
+
+@ways
+def test_many_names_of_one_file_in_a_tar(way: Any) -> None:
+    content = gzip.compress(many_names(MIB // 2, 100))
+    with refused("more than 1,048,576 bytes: .* give load_from_tar a larger max_bytes", "'at/0.tar'"):
+        list(source("at/0.tar", way(content)).load_from_tar())
+
+
+def test_so_many_names_that_python_cannot_nest_them() -> None:
+    with pytest.raises(tarfile.ReadError, match="cut or corrupt: maximum recursion depth"):
+        list(source("at/0.tar", io.BytesIO(many_names(1, 1000))).load_from_tar(max_bytes=10 * MIB))
+
+
+@kinds
+@ways
+def test_a_long_name_that_is_right(kind: bytes, way: Any) -> None:
+    content = with_name_of(2 * MIB, kind)
+    found = [(path, stream.read()) for path, stream in source("0", way(content)).load_from_tar(max_bytes=4 * MIB)]
+    assert found[0] == ("0/" + "n" * 2 * MIB, b"one")
+
+
+# Arrays and tensors
+
+
+def grown_npz(size: int = 32 * MIB) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, zeros=np.zeros(size, np.uint8))
+    return buffer.getvalue()
+
+
+def told_to_have(content: bytes, size: int) -> bytes:
+    """A zip of one file that is said to have so many bytes."""
+    changed, at = bytearray(content), content.index(b"PK\1\2")
+    changed[at + 24 : at + 28] = struct.pack("<I", size)
+    return bytes(changed)
+
+
+def read_numpy(path: Path, content: bytes, **arguments: Any) -> Any:
+    path.write_bytes(content)
+    chain: Any = IterableWrapper([str(path)])
+    return chain.read_numpy(max_workers=1, **arguments)
+
+
+@pytest.mark.parametrize(("content", "arguments"), [
+    (grown_npz(), {"max_bytes": MIB}),
+    (told_to_have(grown_npz(1000), 2**30 + 1), {}),
+], ids=["given", "default"])  # fmt: skip
+def test_an_npz_that_grows_a_thousandfold(tmp_path: Path, content: bytes, arguments: Any) -> None:
+    text = r"bytes grow to [\d,]+ or more, and max_bytes is [\d,]+: .* give a larger max_bytes"
+    with refused(text, "at/0.npz"):
+        list(source("at/0.npz", content).routed_decode(**arguments))
+    with refused(text, str(tmp_path / "0.npz")):
+        list(read_numpy(tmp_path / "0.npz", content, **arguments))
+
+
+def test_an_npz_that_grows_within_its_bound(tmp_path: Path) -> None:
+    content = grown_npz(MIB)
+    [(_, arrays)] = source("0.npz", content).routed_decode(max_bytes=2 * MIB)
+    assert arrays["zeros"].size == MIB
+    assert [batch.num_rows for batch in read_numpy(tmp_path / "0.npz", content, max_bytes=2 * MIB)] == [MIB]
+
+
+def test_an_npz_of_which_much_is_on_disk_has_no_bound() -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, numbers=np.arange(10_000))
+    [(_, arrays)] = source("0.npz", buffer.getvalue()).routed_decode(max_bytes=1)
+    assert arrays["numbers"].size == 10_000
+
+
+def test_an_npz_that_is_packed_as_numpy_packs_none() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("zeros.npy", bytes(32 * MIB))
+    with refused("'zeros.npy' is packed in a way that NumPy does not write", "at/0.npz"):
+        list(source("at/0.npz", told_to_have(buffer.getvalue(), 10)).routed_decode())
+
+
+@pytest.mark.parametrize("shape", [(10**13,), (2**40, 2**40), (-1,), (3,)])
+def test_an_npy_that_tells_another_size_than_it_has(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"shape": shape, "fortran_order": False, "descr": "<f8"})
+    content = buffer.getvalue() + bytes(16)
+    with refused("the file is cut or corrupt: float64 of shape .* and it has 16 for them", "at/0.npy"):
+        list(source("at/0.npy", content).routed_decode())
+    with refused("the file is cut or corrupt", str(tmp_path / "0.npy")):
+        list(read_numpy(tmp_path / "0.npy", content))
+
+
+def test_a_pt_that_grows_a_thousandfold() -> None:
+    buffer, again = io.BytesIO(), io.BytesIO()
+    torch.save({"weight": torch.zeros(8 * MIB)}, buffer)
+    with zipfile.ZipFile(buffer) as archive, zipfile.ZipFile(again, "w", zipfile.ZIP_DEFLATED) as other:
+        for part in archive.infolist():
+            other.writestr(part.filename, archive.read(part))
+    with refused("give a larger max_bytes", "at/0.pt"):
+        list(source("at/0.pt", again.getvalue()).routed_decode(max_bytes=MIB))
+    [(_, loaded)] = source("at/0.pt", again.getvalue()).routed_decode()
+    assert loaded["weight"].numel() == 8 * MIB
+
+
+# Compressed files that are read at once
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+def test_a_compressed_file(compress: Any) -> None:
+    content = compress(bytes(32 * MIB))
+    [(_, stream)] = source("at/0.txt", io.BytesIO(content)).decompress(max_bytes=MIB)
+    with refused("give a larger max_bytes", "'at/0.txt'"):
+        stream.read()
+    with refused("give a larger max_bytes", "'at/0.txt'"):
+        list(source("at/0.txt", io.BytesIO(content)).decompress(max_bytes=MIB).routed_decode())
+    [(_, stream)] = source("at/0.txt", io.BytesIO(content)).decompress(max_bytes=MIB)
+    with little_memory():
+        assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == 32 * MIB
+    [(_, stream)] = source("at/0.txt", io.BytesIO(content)).decompress()
+    assert len(stream.read()) == 32 * MIB
+
+
+def zipped(size: int) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.txt", bytes(size))
+    return buffer.getvalue()
+
+
+def test_a_large_file_in_a_zip() -> None:
+    content = zipped(32 * MIB)
+    [(_, stream)] = source("at/0.zip", io.BytesIO(content)).load_from_zip(max_bytes=MIB)
+    with refused("give a larger max_bytes", "'at/0.zip/a.txt'"):
+        stream.read()
+    with little_memory():
+        assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == 32 * MIB
+    [(_, stream)] = source("at/0.zip", io.BytesIO(content)).load_from_zip()
+    assert len(stream.read()) == 32 * MIB
+
+
+def test_a_file_in_a_zip_that_is_larger_than_it_tells() -> None:
+    content = told_to_have(zipped(64 * MIB), 10)
+    with little_memory(), pytest.raises(zipfile.BadZipFile, match="Bad CRC-32"):
+        list(source("at/0.zip", io.BytesIO(content)).load_from_zip())
+
+
+# What others bound
+
+
+def test_an_image_of_more_pixels_than_pillow_takes() -> None:
+    buffer = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(buffer, "png")
+    with pytest.raises(Image.DecompressionBombError, match="exceeds limit") as caught:
+        list(source("at/0.png", buffer.getvalue()).routed_decode())
+    assert "'at/0.png'" in "\n".join(caught.value.__notes__)
+
+
+def test_a_document_that_is_nested_too_deeply() -> None:
+    with refused("nested too deeply", "'at/0.json'"):
+        list(source("at/0.json", b"[" * 100_000).routed_decode())

@@ -1,0 +1,270 @@
+"""In a folder that programs share, no link is followed, and nothing is served that somebody else may have planted."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.pipes.iter import IterableWrapper
+from penstock.storage.locks import FileLock
+
+pytestmark = pytest.mark.timeout(60)
+
+ANOTHER = 12345
+A_GROUP = 54321
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+
+
+class Server:
+    """What opens URLs, and how often it did."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    def __call__(self, url: str) -> Any:
+        import io
+
+        self.opened += 1
+        return io.BytesIO(url.encode())
+
+
+def cached(folder: Path, server: Server) -> Any:
+    return IterableWrapper(["a"]).cache_files(folder, 10**6, server, concurrency=1)
+
+
+def read(dp: Any) -> list[bytes]:
+    return [stream.read() for _, stream in dp]
+
+
+def counts(dp: Any) -> dict[str, int]:
+    counted = dp.stats()["cache_files"]
+    return {name: counted[name] for name in ("hits", "misses", "uncached")}
+
+
+def kept(folder: Path) -> Path:
+    [path] = (path for path in folder.glob("???/*"))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A cache with one file, and its folders."""
+    folder = tmp_path / "cache"
+    assert read(cached(folder, Server())) == [b"a"]
+    return folder
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A file to which somebody would like to have something done."""
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    return mine
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that a group shares; those above pytest's own are for nobody else."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, 0, A_GROUP)
+        os.chmod(folder, 0o2770)
+        yield Path(folder)
+
+
+def in_the_way(folder: Path) -> dict[str, Path]:
+    """Where something is written: the lock and the part of a file, the number of bytes, and its lock."""
+    path = kept(folder)
+    part = folder / "fetching" / (path.parent.name + path.name.partition("-")[0])
+    return {
+        "lock": part.with_name(part.name + ".lock"),
+        "part": part,
+        "total": folder / "total",
+        "total's lock": folder / "total.lock",
+    }
+
+
+@pytest.mark.parametrize("what", ["lock", "part", "total", "total's lock"])
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link"])
+def test_a_planted_link_is_not_written_through(
+    folder: Path, mine: Path, what: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = in_the_way(folder)[what]
+    kept(folder).unlink()
+    place.unlink(missing_ok=True)
+    place.symlink_to(mine) if kind == "symbolic link" else place.hardlink_to(mine)
+    dp = cached(folder, Server())
+    with caplog.at_level(logging.WARNING, "penstock"):
+        assert read(dp) == [b"a"]
+    assert mine.read_text() == "mine"
+    if what == "part":  # which is made anew
+        assert counts(dp) == {"hits": 0, "misses": 1, "uncached": 0}
+    else:
+        assert counts(dp) == {"hits": 0, "misses": 1, "uncached": 1}
+        [record] = caplog.records
+        assert str(place) in record.getMessage()
+
+
+def test_a_planted_link_is_not_served(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = kept(folder)
+    os.replace(path, tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    dp = cached(folder, Server())
+    assert read(dp) == [b"a"]
+    assert counts(dp) == {"hits": 0, "misses": 1, "uncached": 1}
+    assert f"is not followed: '{path}'" in caplog.text
+
+
+@pytest.mark.parametrize("which", ["fetching", "of files"])
+def test_a_folder_that_is_a_link_is_not_used(folder: Path, tmp_path: Path, which: str) -> None:
+    of_files = kept(folder).parent
+    place = folder / "fetching" if which == "fetching" else of_files
+    kept(folder).unlink()
+    place.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    place.symlink_to(tmp_path / "elsewhere")
+    dp = cached(folder, Server())
+    assert read(dp) == [b"a"]
+    assert counts(dp)["uncached"] == 1
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+@as_root
+def test_a_file_of_another_user_is_not_served_and_the_warning_names_both(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.chown(kept(folder), ANOTHER, ANOTHER)
+    server = Server()
+    dp = cached(folder, server)
+    assert read(dp) == [b"a"]
+    assert counts(dp) == {"hits": 0, "misses": 1, "uncached": 1}
+    assert server.opened == 1
+    [record] = caplog.records
+    assert f"user {ANOTHER}" in record.getMessage()
+    assert str(kept(folder)) in record.getMessage()
+
+
+@as_root
+@pytest.mark.parametrize("what", ["lock", "total", "total's lock", "fetching", "of files"])
+def test_whatever_another_user_planted_is_left_alone(folder: Path, what: str) -> None:
+    places = {**in_the_way(folder), "fetching": folder / "fetching", "of files": kept(folder).parent}
+    kept(folder).unlink()
+    place = places[what]
+    if not place.exists():
+        place.write_text("process 1 on nowhere")
+    before = place.stat().st_size
+    os.chown(place, ANOTHER, ANOTHER)
+    dp = cached(folder, Server())
+    assert read(dp) == [b"a"]
+    assert counts(dp)["uncached"] == 1
+    assert place.stat().st_size == before
+
+
+@as_root
+def test_a_folder_of_another_users_where_everybody_can_make_one_is_not_used(folder: Path, tmp_path: Path) -> None:
+    os.chown(folder, ANOTHER, ANOTHER)
+    tmp_path.chmod(0o1777)
+    dp = cached(folder, Server())
+    assert read(dp) == [b"a"]
+    assert counts(dp)["uncached"] == 1
+
+
+@as_root
+def test_a_folder_of_another_users_elsewhere_is_used(folder: Path) -> None:
+    """As in a container, whose root is given the cache of the user who started it."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, ANOTHER, ANOTHER)
+    dp = cached(folder, Server())
+    assert read(dp) == [b"a"]
+    # What is below the folder of files is that of its owner, and so on up to the directory.
+    assert counts(dp) == {"hits": 1, "misses": 0, "uncached": 0}
+
+
+@as_root
+def test_a_folder_that_a_group_shares_serves_the_files_of_all_of_it(shared: Path) -> None:
+    code = """
+        import io, os, sys, tempfile
+        import penstock as ps
+
+        def read(folder, urls):
+            dp = ps.iter.IterableWrapper(urls).cache_files(folder, 10**6, lambda url: io.BytesIO(url.encode()))
+            assert [stream.read().decode() for _, stream in dp] == urls
+            return {name: count for name, count in dp.stats()["cache_files"].items() if count}
+
+        with tempfile.TemporaryDirectory() as elsewhere:
+            read(elsewhere, ["a"])  # so that all is imported: another user may not be able to read it
+        os.setgroups([int(sys.argv[2])])
+        os.setgid(int(sys.argv[1]))
+        os.setuid(int(sys.argv[1]))
+        os.umask(0o002)
+        print(read(sys.argv[3], sys.argv[4:]))
+    """
+
+    def told(user: int, *urls: str) -> str:
+        program = [sys.executable, "-c", textwrap.dedent(code), str(user), str(A_GROUP), str(shared), *urls]
+        return subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout.strip()
+
+    assert told(1001, "a", "b") == "{'misses': 2}"
+    assert told(1002, "a", "b", "c") == "{'hits': 2, 'misses': 1}"
+    assert told(1001, "a", "b", "c") == "{'hits': 3}"
+    assert {path.stat().st_uid for path in shared.glob("???/*")} == {1001, 1002}
+
+
+def test_a_directory_that_there_was_not_is_made_for_this_user_alone(folder: Path) -> None:
+    for path in (folder, folder / "fetching", kept(folder).parent):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def made(path: Path) -> list[str]:
+    missing = IterableWrapper([str(path)]).on_disk_cache()
+    return [*missing.map(lambda name: (name, b"new")).end_caching()]
+
+
+def test_the_lock_of_a_disk_cache_follows_no_link(tmp_path: Path, mine: Path) -> None:
+    (tmp_path / "a.lock").symlink_to(mine)
+    with pytest.raises(PermissionError, match=r"a symbolic link .* is not followed: '.*/a\.lock'"):
+        made(tmp_path / "a")
+    assert mine.read_text() == "mine"
+
+
+def test_a_lock_is_no_pipe_that_would_be_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.lock")
+    with pytest.raises(PermissionError, match="no file"), FileLock(f"{tmp_path}/a.lock", 1, threading.Event()):
+        pass
+
+
+@as_root
+@pytest.mark.parametrize("what", ["a", "a.torchdata_list", "a.lock"])
+def test_a_disk_cache_serves_no_file_of_another_user(tmp_path: Path, what: str) -> None:
+    (tmp_path / what).write_text("planted\n")
+    os.chown(tmp_path / what, ANOTHER, ANOTHER)
+    with pytest.raises(PermissionError, match=rf"user {ANOTHER}.*/{what}'"):
+        made(tmp_path / "a")
+    assert (tmp_path / what).read_text() == "planted\n"
+
+
+@as_root
+def test_a_disk_cache_serves_what_the_owner_of_the_folder_prepared(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_text("prepared")
+    for path in (tmp_path / "data", tmp_path / "data" / "a"):
+        os.chown(path, ANOTHER, ANOTHER)
+    assert made(tmp_path / "data" / "a") == [str(tmp_path / "data" / "a")]
+    assert (tmp_path / "data" / "a").read_text() == "prepared"
+
+
+def test_a_disk_cache_serves_what_ones_own_links_lead_to(tmp_path: Path, mine: Path) -> None:
+    (tmp_path / "a").symlink_to(mine)
+    assert made(tmp_path / "a") == [str(tmp_path / "a")]
+    assert mine.read_text() == "mine"

@@ -1,0 +1,258 @@
+"""Files that are not whole yet: nobody is shown one, and what a killed writer left goes with the next."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import penstock as ps
+from penstock import checkpoint
+from penstock.storage import parts
+
+pytestmark = pytest.mark.timeout(90)
+
+PROGRAM = """
+import os, sys, time
+import torch
+import penstock as ps
+from penstock import checkpoint
+
+def stop(*_):
+    print("written", flush=True)
+    time.sleep(100)
+
+os.replace = stop
+folder = sys.argv[1]
+items = ps.iter.IterableWrapper
+"""
+
+WRITERS = {
+    "save_to_disk": 'list(items([(f"{folder}/new.csv", "a\\n1\\n")]).save_to_disk())',
+    "save_by_fsspec": 'list(items([(f"{folder}/new.csv", "a\\n1\\n")]).save_by_fsspec())',
+    "compressed": """
+        compressed = {"compression": "infer"}
+        list(items([(f"{folder}/new.csv.gz", "a\\n1\\n")]).save_by_fsspec(kwargs_for_open=compressed))
+    """,
+    "save_by_iopath": """
+        import pytest
+        pytest.importorskip("iopath")
+        list(items([(f"{folder}/new.csv", "a\\n1\\n")]).save_by_iopath())
+    """,
+    "write_csv": 'list(items([{"a": 1}]).write_csv(folder + "/{shard}.csv", rows_per_file=1))',
+    "write_json": 'list(items([{"a": 1}]).write_json(folder + "/{shard}.jsonl", rows_per_file=1))',
+    "on_disk_cache": """
+        missing = items([f"{folder}/new.csv"]).on_disk_cache()
+        list(missing.map(lambda path: (path, b"a\\n1\\n")).end_caching())
+    """,
+    "checkpoint": 'checkpoint.save(f"{folder}/new.csv", weight=torch.ones(1000))',
+}
+
+
+@contextmanager
+def hanging(writer: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has written a file, and not given it its name."""
+    code = PROGRAM + textwrap.dedent(WRITERS[writer])
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "written\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def unfinished(folder: Path) -> list[str]:
+    return [name for name in os.listdir(folder) if name.endswith(".partial")]
+
+
+LISTERS: dict[str, Callable[..., Any]] = {
+    "list_files": lambda folder, masks: ps.iter.FileLister(folder, masks, recursive=True),
+    "list_files_by_fsspec": ps.iter.FSSpecFileLister,
+    "list_files_by_fsspec, a URL": lambda folder, masks: ps.iter.FSSpecFileLister(f"file://{folder}", masks),
+    "list_files_by_iopath": lambda folder, masks: ps.iter.IoPathFileLister(folder, masks),
+    "list_table_files": lambda folder, masks: ps.iter.TableFileLister(f"{folder}/*", "csv"),
+}
+
+
+@pytest.mark.parametrize("masks", ["", "*", "*.csv", ".*", "*.partial", ["*.csv", "*.gz"]], ids=str)
+@pytest.mark.parametrize("lister", LISTERS)
+def test_no_lister_shows_one_whatever_the_mask(tmp_path: Path, lister: str, masks: Any) -> None:
+    if "iopath" in lister:
+        pytest.importorskip("iopath")
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with parts.beside(str(tmp_path / "b.csv")) as part:
+        Path(part).write_text("a\n2\n")
+        assert unfinished(tmp_path) == [os.path.basename(part)]
+        names = [os.path.basename(str(each)) for each in LISTERS[lister](str(tmp_path), masks)]
+    matching = lister == "list_table_files" or masks not in (".*", "*.partial")
+    assert names == (["a.csv"] if matching else [])
+    assert sorted(os.listdir(tmp_path)) == ["a.csv", "b.csv"]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_a_killed_writer_left_is_not_listed_and_goes_with_the_next_writer(tmp_path: Path, writer: str) -> None:
+    if "iopath" in writer:
+        pytest.importorskip("iopath")
+    with hanging(writer, tmp_path) as process:
+        [part] = unfinished(tmp_path)
+        assert (tmp_path / part).stat().st_size > 0
+        list(ps.iter.IterableWrapper([(tmp_path / "1.csv", "")]).save_to_disk())
+        assert unfinished(tmp_path) == [part], "as long as its writer lives, it stays"
+        process.kill()
+        process.wait(20)
+    assert unfinished(tmp_path) == [part]
+    found = [*ps.iter.FileLister(str(tmp_path), ["*.csv", "*.csv.gz", "*.json*"], recursive=True)]
+    assert found == [str(tmp_path / "1.csv")]
+    list(ps.iter.IterableWrapper([(tmp_path / "2.csv", "")]).save_to_disk())
+    assert unfinished(tmp_path) == []
+
+
+def test_a_file_that_is_written_where_another_writer_looks_is_never_taken_for_left(tmp_path: Path) -> None:
+    """Writers that begin while others look for what is left, in one process and in several."""
+    code = """
+        import sys
+        import penstock as ps
+        from penstock.storage import parts
+        parts._SHARE = 0  # look each time
+        print("ready", flush=True)
+        input()
+        items = [(f"{sys.argv[1]}/{sys.argv[2]}-{n}.txt", b"x" * n) for n in range(300)]
+        assert len(list(ps.iter.IterableWrapper(items).save_to_disk("wb"))) == 300
+    """
+    begin = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    writers = [subprocess.Popen([*begin, str(number)], text=True, **ends) for number in range(3)]
+    assert [writer.stdout.readline() for writer in writers if writer.stdout] == ["ready\n"] * 3
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=60)
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert len(os.listdir(tmp_path)) == 900
+    assert all(path.stat().st_size == int(path.stem.partition("-")[2]) for path in tmp_path.iterdir())
+
+
+def left_by(system: str, folder: Path, age: float) -> Path:
+    part = folder / f".penstock-{system}-0123456789abcdef.partial"
+    part.write_text("half")
+    os.utime(part, (time.time() - age,) * 2)
+    return part
+
+
+def test_what_another_machine_writes_is_left_alone_until_nobody_can_be_writing_it(tmp_path: Path) -> None:
+    """A network disk may not show the locks of others."""
+    recent, old = left_by("00000000", tmp_path, 3600), left_by("00000001", tmp_path, 8 * 24 * 3600)
+    with parts.beside(str(tmp_path / "a")) as part:
+        Path(part).touch()
+    assert recent.exists()
+    assert not old.exists()
+
+
+def test_on_a_disk_without_locks_files_are_written_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    recent, old = left_by(parts._system(), tmp_path, 3600), left_by("00000001", tmp_path, 8 * 24 * 3600)
+    list(ps.iter.IterableWrapper([(tmp_path / "a", "one")]).save_to_disk())
+    assert (tmp_path / "a").read_text() == "one"
+    assert recent.exists()
+    assert not old.exists()
+
+
+def test_looking_takes_no_more_than_a_part_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a folder of a million files on a network disk: not for each file that is written."""
+    looked, scandir = list[str](), os.scandir
+
+    def slow(folder: str) -> Any:
+        looked.append(folder)
+        time.sleep(0.1)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", slow)
+    list(ps.iter.IterableWrapper([(tmp_path / f"{n}", "") for n in range(50)]).save_to_disk())
+    assert looked == [str(tmp_path)]
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe", "folder"])
+def test_what_only_looks_like_one_neither_stops_nor_misleads_a_writer(tmp_path: Path, planted: str) -> None:
+    part, mine = left_by(parts._system(), tmp_path, 0), tmp_path / "mine"
+    part.unlink()
+    mine.write_text("mine")
+    if planted == "link":
+        part.symlink_to(mine)
+    elif planted == "pipe":
+        os.mkfifo(part)
+    else:
+        part.mkdir()
+    list(ps.iter.IterableWrapper([(tmp_path / "a", "one")]).save_to_disk())
+    assert (tmp_path / "a").read_text() == "one"
+    assert mine.read_text() == "mine"
+
+
+FULL = {
+    "checkpoint": lambda path: checkpoint.save(path, weight=torch.ones(100_000)),
+    "save_to_disk": lambda path: list(ps.iter.IterableWrapper([(path, b"x" * 100_000)]).save_to_disk("wb")),
+    "save_to_disk, appending": lambda path: list(ps.iter.IterableWrapper([(path, b"x" * 100_000)]).save_to_disk("ab")),
+    "save_by_fsspec": lambda path: list(ps.iter.IterableWrapper([(path, b"x" * 100_000)]).save_by_fsspec("wb")),
+    "on_disk_cache": lambda path: list(
+        ps.iter.IterableWrapper([path]).on_disk_cache().map(lambda name: (name, b"x" * 100_000)).end_caching()
+    ),
+    "write_json": lambda path: list(
+        ps.iter.IterableWrapper([{"a": "x" * 100_000}]).write_json(path.replace("0.", "{shard}."), rows_per_file=1)
+    ),
+}
+
+
+@pytest.mark.parametrize("write", FULL.values(), ids=FULL)
+def test_an_error_of_a_disk_with_no_room_names_the_file(tmp_path: Path, write: Callable[[str], Any]) -> None:
+    import resource
+    import signal
+
+    path = str(tmp_path / "0.json")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            write(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert raised.value.errno == errno.EFBIG
+    assert raised.value.filename == path
+    assert repr(path) in str(raised.value)
+    assert unfinished(tmp_path) == []
+
+
+def test_an_error_of_what_is_read_is_not_taken_for_one_of_what_is_written(tmp_path: Path) -> None:
+    def cut(number: int) -> dict[str, int]:
+        raise ConnectionError(errno.ECONNRESET, "the answer was cut")
+
+    dp = ps.iter.IterableWrapper(range(3)).map(cut)
+    with pytest.raises(ConnectionError) as raised:
+        list(dp.write_json(str(tmp_path / "{shard}.json"), rows_per_file=1))
+    assert raised.value.filename is None
+
+
+def test_an_error_before_anything_is_written_names_the_file_and_not_its_part(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    path = tmp_path / "a" / "b.csv"
+    with pytest.raises(OSError, match="Not a directory") as raised:
+        list(ps.iter.IterableWrapper([(path, "")]).save_to_disk())
+    assert raised.value.filename == str(path)
