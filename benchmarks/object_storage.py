@@ -5,7 +5,9 @@ It does not hash what it sends, since a store knows the hashes of its objects. W
 whole, which obstore refuses, so that of this server's tars we read one answer on and on; as most stores answer a range,
 `rclone serve http` does, from which the tars are read as well. Each contestant runs in a process of its own, once a
 round: an epoch that makes all warm, and three that count. Memory is sampled in one round more, whose times
-do not count. CPU is that of the contestant, in all its processes; the server has the same processors.
+do not count. Listing, writing, and reading in a process that has just begun have tables of their own: of the last, the
+first epoch counts, and what is imported besides torch. CPU is that of the contestant, in all its processes; the server
+has the same processors.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tests.s3 import serving_http, serving_s3
 
 from .harness import environment, measured_apart, rounds_of, share, table, verdict
 from .object_storage_peers import BEST_RAW, CONNECTOR, OURS, OURS_OF_TAR, RANGED, S3FS, TAR, WHOLE, measure
+from .object_storage_tasks import TASKS, measure_task
 
 WEB_SERVER = "PENSTOCK_BENCHMARKS_WEB_SERVER"
 """The variable of the environment that has the web server's URL."""
@@ -101,6 +104,38 @@ def compare(root: Path, kind: str, rounds: int) -> list[str]:
     return verdicts_on(kind, seconds, raw)
 
 
+def compare_at(root: Path, kind: str, rounds: int) -> list[str]:
+    """Measure all contestants at a task, print the table and return the verdicts."""
+    task = TASKS[kind]
+    results = rounds_of({peer: partial(run, root, kind, peer) for peer in task.peers}, rounds)
+    failed = {peer: each["error"] for peer in task.peers for each in results[peer] if "error" in each}
+    able = [peer for peer in task.peers if peer not in failed]
+    seconds = {peer: [result["seconds"] for result in results[peer]] for peer in able}
+    if len({result["bytes"] for peer in able for result in results[peer]}) != 1:
+        raise AssertionError(f"not all did the same at {kind}")
+    amount = results[able[0]][0]["bytes"]
+    raw = min((peer for peer in task.raw if peer in able), key=lambda peer: median(seconds[peer]))
+    rows = [
+        [
+            peer,
+            f"{median(seconds[peer]):.3f}",
+            f"{amount / median(seconds[peer]):,.0f}",
+            f"{share(seconds[raw], seconds[peer]):.2f}",
+            f"{median(result['cpu'] for result in results[peer]):.2f}",
+        ]
+        for peer in able
+    ]
+    print(f"\n{kind}: {amount:,.0f} {task.unit}, {rounds} rounds\n")
+    print(table(["", "s", f"{task.unit}/s", "share of raw", "CPU s"], rows))
+    for peer, error in failed.items():
+        print(f"{peer}: not measured: {error}")
+    reached = {peer: share(seconds[raw], seconds[peer]) for peer in task.ours}
+    return [
+        verdict(f"{kind}: {peer}: at least {task.goal} of {raw}: {share:.2f}", share >= task.goal)
+        for peer, share in reached.items()
+    ]
+
+
 def verdicts_on(kind: str, seconds: dict[str, list[float]], raw: str) -> list[str]:
     def at_least(goal: float, ours: str, peer: str, unit: str) -> str:
         reached = share(seconds[peer], seconds[ours])
@@ -119,18 +154,20 @@ def verdicts_on(kind: str, seconds: dict[str, list[float]], raw: str) -> list[st
 
 
 def main() -> None:
+    kinds = [*KINDS, *TASKS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.object_storage", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--small", type=int, default=2000, help="how many objects of 110 KB")
     parser.add_argument("--large", type=int, default=8, help="how many tars of 64 MB")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=kinds, default=kinds, metavar="KIND", help=", ".join(kinds))
     parser.add_argument(
         "--measure", nargs=3, metavar=("ROOT", "KIND", "PEER"), help="measure this only, here; print JSON"
     )
     options = parser.parse_args()
     if options.measure:
         root, kind, peer = options.measure
-        print(json.dumps(measure(KINDS[kind][peer], urls_of(Path(root), kind))))
+        measured = measure_task(kind, peer) if kind in TASKS else measure(KINDS[kind][peer], urls_of(Path(root), kind))
+        print(json.dumps(measured))
         return
     print(environment("penstock", "obstore", "s3torchconnector", "s3fs", "boto3", "torch"))
     os.environ["RCLONE_ETAG_HASH"] = ""
@@ -142,7 +179,11 @@ def main() -> None:
         os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = server.key, server.secret
         os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
         with serving_http(server.root) as os.environ[WEB_SERVER]:
-            verdicts = [each for kind in options.kinds for each in compare(server.root, kind, options.rounds)]
+            verdicts = [
+                each
+                for kind in options.kinds
+                for each in (compare_at if kind in TASKS else compare)(server.root, kind, options.rounds)
+            ]
     print("\n" + "\n".join(verdicts))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from .addresses import AMAZON, GOOGLE, WEB
 from .errors import NO_CREDENTIALS, NO_PROXY
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
 __all__ = [
     "OPTIONS_OF_AMAZON",
@@ -62,6 +63,11 @@ _NO_OTHER_ATTEMPT = {"mode": "standard", "total_max_attempts": 1}
 
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 """What botocore calls keys."""
+
+_ALL_THAT_IS_NEEDED = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_ALL_THAT_IS_KNOWN = ("AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_CA_BUNDLE")
+_FILES_OF_BOTOCORE = ("~/.aws/config", "~/.aws/credentials", "~/.boto", "/etc/boto.cfg")
+"""Where botocore finds what it is to do. The first is enough, what is known may be there too, and files must not."""
 
 _ENVIRONMENT = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),
@@ -181,6 +187,11 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
     config = {"max_pool_connections": connections, "retries": _NO_OTHER_ATTEMPT, **config}
     if anonymous:
         config["signature_version"] = botocore.UNSIGNED
+    client = session.create_client("s3", config=Config(**config), **given, **settings)
+    if anonymous or not client.meta.endpoint_url.startswith("http://"):
+        return client
+    # The signature of a request holds a hash of all that it sends, where that is not encrypted: another takes time.
+    config = {"request_checksum_calculation": "when_required", **config}
     return session.create_client("s3", config=Config(**config), **given, **settings)
 
 
@@ -203,9 +214,19 @@ def _of_botocore(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dic
 
 def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     """Return a client that asks what botocore, and with it s3fs, would ask: where, with which keys, in which way."""
+    from obstore.store import S3Store
+
+    if told := _told_by_environment(bucket, options):
+        endpoint, region, credentials = told
+        return S3Store(
+            bucket,
+            config=_config_of_amazon(endpoint, region),
+            client_options=_client_of_amazon(endpoint, options, os.environ.get("AWS_CA_BUNDLE")),
+            retry_config=_ONE_ATTEMPT,
+            credential_provider=lambda: credentials,
+        )
     import botocore
     from botocore.config import Config
-    from obstore.store import S3Store
 
     session, keys, settings, config, anonymous = _of_botocore(options)
     # It is asked for the place of an object only, for which it needs no keys.
@@ -215,31 +236,72 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     place = _place(placing, bucket, "key").removesuffix("/key")
     by_path = place.endswith(f"/{bucket}")
     endpoint = place.removesuffix(f"/{bucket}") if by_path else place
-    client = _client(endpoint, options)
-    if "proxy_url" not in client:
-        client.update(_going_nowhere_else(endpoint))
     trusted = settings.get("verify", session.get_config_variable("ca_bundle"))
-    if trusted is False:
-        client["allow_invalid_certificates"] = True
-    elif isinstance(trusted, (str, os.PathLike)):
-        client["root_certificate"] = Path(trusted).read_bytes()
     return S3Store(
         bucket,
-        # All that obstore would look up in the environment by itself, and otherwise than botocore.
         config={
-            "endpoint": endpoint,
-            "aws_endpoint_url_s3": endpoint,
-            "region": placing.meta.region_name,
+            **_config_of_amazon(endpoint, placing.meta.region_name),
             "virtual_hosted_style_request": not by_path,
             "skip_signature": anonymous,
             "request_payer": bool(options.get("requester_pays")),
-            "s3_express": False,
         },
-        client_options=client,
+        client_options=_client_of_amazon(endpoint, options, trusted),
         retry_config=_ONE_ATTEMPT,
         # Keys in the configuration would be shown to whoever looks at the store.
         credential_provider=None if anonymous else _provider(session, *keys),
     )
+
+
+def _client_of_amazon(endpoint: str, options: Mapping[str, Any], trusted: Any) -> ClientConfig:
+    """Return how S3 is to be talked to, with the certificates of a file, all for False, or those that usually are."""
+    client = _client(endpoint, options)
+    if "proxy_url" not in client:
+        client.update(_going_nowhere_else(endpoint))
+    if trusted is False:
+        client["allow_invalid_certificates"] = True
+    elif isinstance(trusted, (str, os.PathLike)):
+        client["root_certificate"] = Path(trusted).read_bytes()
+    return client
+
+
+def _config_of_amazon(endpoint: str, region: str) -> S3Config:
+    """Return all that obstore would look up in the environment by itself, and otherwise than botocore."""
+    return {
+        "endpoint": endpoint,
+        "aws_endpoint_url_s3": endpoint,
+        "region": region,
+        "virtual_hosted_style_request": False,
+        "skip_signature": False,
+        "request_payer": False,
+        "s3_express": False,
+    }
+
+
+def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, str, Any] | None:
+    """Return endpoint, region and credentials where the environment tells them, so that botocore need not be asked.
+
+    It takes a quarter of a second to start. Where anything else might count, such as a file, there is nothing here.
+    """
+    told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "BOTO"))}
+    settings, config = options.get("client_kwargs") or {}, options.get("config_kwargs") or {}
+    region = settings.get("region_name") or told.get("AWS_DEFAULT_REGION")
+    endpoint = told.get("AWS_ENDPOINT_URL", "").rstrip("/")
+    if (
+        not all(told.get(name) for name in _ALL_THAT_IS_NEEDED)
+        or not region
+        or told.keys() - {*_ALL_THAT_IS_NEEDED, *_ALL_THAT_IS_KNOWN}
+        or options.keys() - {*_COMMON_OPTIONS}
+        or settings.keys() - {"region_name"}
+        or config.keys() - {"connect_timeout", "read_timeout", "retries"}
+        or not re.fullmatch(r"[a-z0-9][a-z0-9-]+[a-z0-9]", bucket)
+        or not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]+)?", endpoint)
+        or "amazon" in endpoint
+        or any(Path(path).expanduser().exists() for path in _FILES_OF_BOTOCORE)
+    ):
+        return None
+    keys = (told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], told.get("AWS_SESSION_TOKEN"))
+    credentials = dict(zip(("access_key_id", "secret_access_key", "token"), keys, strict=True))
+    return endpoint, region, {**credentials, "expires_at": None}
 
 
 def _place(client: Any, bucket: str, key: str) -> str:

@@ -133,7 +133,8 @@ class FSSpecSaver(ItemSaver):
     arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
     environment. Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`; in object
     stores such as S3 an object appears, in the place of an earlier one, when it was sent whole, in parts of 16 MiB
-    where it is larger. An upload that fails is taken back.
+    where it is larger: to S3 several at a time, each up to five more times after what may pass. An upload that fails is
+    taken back.
 
     `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn` raises.
 
