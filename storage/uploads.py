@@ -141,7 +141,10 @@ class _Upload(io.RawIOBase):
 
     def _send(self, task: tuple[int, _Part]) -> dict[str, Any]:
         number, part = task
-        answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
+        try:
+            answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
+        finally:
+            part.close()  # the next is filled before this thread, and the client, have let go of it
         told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
         return {"PartNumber": number, "ETag": answer["ETag"], **told}
 

@@ -420,11 +420,12 @@ def test_what_is_skipped_for_a_fault_leaves_nothing_and_the_others_are_written(
 def test_no_more_than_some_parts_of_an_object_are_held_besides_it() -> None:
     content = bytes(200_000_000)
     source = IterableWrapper([("s3://saves/a", content)], deepcopy=False)
+    save("save_by_fsspec", [("s3://saves/b", b"one")], "wb")  # the first makes a client, which takes memory of its own
     tracemalloc.start()
     list(source.save_by_fsspec("wb"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 6 * 2**24  # three parts on their way, one that waits, and one that is filled
+    assert peak < 80_000_000
 
 
 @pytest.mark.parametrize("compression", ["gzip", "xz", "infer"])
