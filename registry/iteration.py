@@ -61,9 +61,9 @@ class Replaced(BaseException):
 class Link:
     """What a pass tells one of its sources: of which pass the passes over the source are part."""
 
-    __slots__ = ("begun", "depth", "node", "outer", "path", "reader")
+    __slots__ = ("begun", "depth", "goes_on", "node", "outer", "path", "reader")
 
-    def __init__(self, reader: int, path: Path, depth: int, begun: int) -> None:
+    def __init__(self, reader: int, path: Path, depth: int, begun: int, goes_on: bool = False) -> None:
         self.reader = reader
         """The number of the reading pass."""
         self.path = path
@@ -71,6 +71,8 @@ class Link:
         """How many steps the reader is away from the end of the chain."""
         self.begun = begun
         """How many passes over the source have begun."""
+        self.goes_on = goes_on
+        """Whether the next of them is part of what goes on from a state."""
         self.node: Node | None = None
         """From where the next of them is to go on."""
         self.outer: Link | None = None
@@ -96,6 +98,8 @@ class Pass:
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.reader = 0
         """The number of the pass that this is part of; 0 at the end of the chain."""
+        self.goes_on = False
+        """Whether it is part of what goes on from a state, wherever this itself begins."""
         self.path = Path(0)
         self._depth = 0
         self._sources: list[DataPipe] = []
@@ -123,6 +127,7 @@ class Pass:
         self.begun = True
         self._know_place(pipe)
         node = pipe._pop_node()
+        self.goes_on = self.goes_on or bool(node)
         if not pipe.guard.raises:
             pipe.guard.begin(node.get("skipped", 0))
         if node.get("at") == "end":
@@ -150,6 +155,7 @@ class Pass:
         else:
             self.reader, self.path, self._depth = link.reader, link.next_path(), link.depth + 1
             link.begun += 1
+            self.goes_on, link.goes_on = link.goes_on, False
             if self._depth % _STEPS_AT_A_TIME == 0:
                 _let_steps_nest(self._depth)
 
@@ -189,7 +195,7 @@ class Pass:
                 continue
             goes_on = nodes[place] is not None or reads[place] is not None
             begun = passes[place] if passes else int(goes_on)
-            link = self._links[key] = Link(self.number, self.path, self._depth, begun - goes_on)
+            link = self._links[key] = Link(self.number, self.path, self._depth, begun - goes_on, self.goes_on)
             if goes_on:
                 self._to_read[key] = nodes[place], reads[place] or [0, 0]
             give(source, link, nodes[place])
@@ -340,7 +346,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
     seeds = iter((node or {}).get("seeds", ()))
     for part in walk(source, stop=is_ours):
         if is_ours(part):
-            part._begin_part(Link(link.reader, link.path, link.depth, link.begun), None)
+            part._begin_part(Link(link.reader, link.path, link.depth, link.begun, link.goes_on), None)
         elif hasattr(type(part), "set_seed"):
             seed_other(part, link.next_path(), next(seeds, None))
     if node and "state" in node:

@@ -286,31 +286,32 @@ class Splitter(IterDataPipe[Any]):
 
     def begin(self, branch: Branch[Any], node: Node | None) -> tuple[_Generation, Queue]:
         """Let a branch read on from its place, with a node of this pipe from which it can be reached, or afresh."""
+        goes_on = branch._pass is not None and branch._pass.goes_on
         with self._lock:
             generation, queue = branch.generation, branch.queue
             if generation is None or queue is None or generation.over or generation.number != branch.joined:
                 raise self._replaced(branch)
             if generation.items is None:
-                self._begin_source(generation, node)
-                start = generation.dealt
+                self._begin_source(generation, node, goes_on)
+                start, places = generation.dealt, self._places if goes_on else {}
                 for each in generation.readers():
                     if each.number in generation.gone and each.number not in generation.joined:
                         each.give_up()
                     else:
-                        each.since = each.takes_from = max(start, self._places.get(each.number, start))
+                        each.since = each.takes_from = max(start, places.get(each.number, start))
                 self._places.clear()
             if branch.place < queue.since:
                 for each in generation.readers():
                     each.takes_from = max(each.takes_from, generation.dealt)
                 queue.entries.clear()
                 queue.takes_from = branch.place
-                self._begin_source(generation, node)
+                self._begin_source(generation, node, goes_on)
             queue.skip_to(branch.place)
             return generation, queue
 
-    def _begin_source(self, generation: _Generation, node: Node | None) -> None:
+    def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source where a node of this pipe says."""
-        super()._begin_part(Link(0, generation.path, 0, 0), node)
+        super()._begin_part(Link(0, generation.path, 0, 0, goes_on), node)
         generation.gone.update((node or {}).get("own", {}).get("gone", ()))
         reads = (node or {}).get("read")
         generation.items, generation.ended = iter(self), False

@@ -509,7 +509,6 @@ def some_map_steps(drawer: Any) -> list[str]:
     some_map_steps,
     flag,
     grows=2,
-    in_branch=False,
     covers="iter.to_map_datapipe map.to_iter_datapipe map.shuffle "
     "map.map map.batch map.concat map.zip map.unzip map.in_memory_cache",
 )

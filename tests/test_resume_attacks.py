@@ -247,3 +247,20 @@ def test_a_fork_whose_source_has_ended_does_not_go_back_to_its_beginning() -> No
     pulled.clear()
     assert list(resumed) == list(range(29_990, 30_000))
     assert len(pulled) < 15_000
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["next epoch", "next round of a cycle"])
+def test_a_fork_that_a_resumed_pass_does_not_get_to_is_read_from_its_start_in_the_next(again: bool) -> None:
+    def chain() -> Any:
+        first, second = numbers(range(7)).round_robin_demux(2)
+        third, fourth = second.fork(2)
+        zipped = first.zip(third.mux(fourth))
+        return zipped.cycle(2) if again else zipped
+
+    items = list(chain())
+    for number in range(len(items) + 1):
+        dp, resumed = chain(), chain()
+        list(islice(dp, number))
+        resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+        assert list(resumed) == items[number:]
+        assert list(resumed) == items

@@ -86,20 +86,34 @@ def check(case: Case) -> None:
         agree([*first, *read(iterator)], expected, "the pass that the state was taken in", unordered)
         assert as_json(state) == saved, "the state changed when the pass went on"
 
-        dp = resumed(case, saved, 1)
         # At the end of an epoch, one item more is asked for to hear of the end; then the next epoch is resumed.
         ended = len(first) < case.first % (len(expected) + 2)
-        whole, after = (following, None) if ended else (expected, following)
-        begun = [] if ended else first
-        iterator = iter(dp)
-        second = read(iterator, case.second % (len(whole) - len(begun) + 1))
-        saved = as_json(dp.state_dict())
+        try:
+            go_on_twice(case, saved, *(([], following, None) if ended else (first, expected, following)))
+        except RuntimeError as error:
+            in_later_epoch = case.epoch > 0 or ended
+            if not (in_later_epoch and keeps_a_branch(case.spec) and "a pass over another branch" in str(error)):
+                raise
 
-        dp = resumed(case, saved, 2)
-        rest = read(dp)
-        agree([*begun, *second, *rest], whole, f"after {len(first)} items, and {len(second)} more", unordered)
-        if after is not None:
-            agree(read(dp), after, f"the epoch after {len(first)} items, and {len(second)} more", unordered)
+
+def go_on_twice(case: Case, saved: str, begun: list[str], whole: list[str], after: list[str] | None) -> None:
+    """From a state after the items `begun` of an epoch, read on twice, and the epoch after it."""
+    unordered = is_unordered(case.spec)
+    dp = resumed(case, saved, 1)
+    iterator = iter(dp)
+    second = read(iterator, case.second % (len(whole) - len(begun) + 1))
+    saved = as_json(dp.state_dict())
+
+    dp = resumed(case, saved, 2)
+    rest = read(dp)
+    agree([*begun, *second, *rest], whole, f"after {len(begun)} items, and {len(second)} more", unordered)
+    if after is not None:
+        agree(read(dp), after, f"the epoch after {len(begun)} items, and {len(second)} more", unordered)
+
+
+def keeps_a_branch(spec: Spec) -> bool:
+    """Say whether one branch may be kept while another goes by: that is refused in later epochs (docs/loading.md)."""
+    return any(part[0] in ("fork", "demux", "round_robin_demux") and "by_index" in repr(part) for part in spec)
 
 
 def fails(case: Case) -> bool:
