@@ -7,9 +7,6 @@ and fetch from clouds. What is tested against it is our use of the package, over
 from __future__ import annotations
 
 import json
-import select
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,10 +14,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-__all__ = ["OBJECTS", "serving_ais"]
+from serving import serving
 
-PATIENCE = 30.0
-"""Seconds that the server may take to begin, and to end."""
+__all__ = ["OBJECTS", "serving_ais"]
 
 PAGE = 2
 """Objects in a page of a listing."""
@@ -39,15 +35,8 @@ OBJECTS = {
 @contextmanager
 def serving_ais() -> Iterator[str]:
     """Run the server, and give its URL."""
-    with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-            assert ready, f"the server did not begin within {PATIENCE} s"
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
-            process.wait(PATIENCE)
+    with serving(__file__) as url:
+        yield url
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -7,14 +7,14 @@ import json
 import select
 import socket
 import struct
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+from serving import serving
 
 __all__ = ["CONTENT", "LARGE", "serving_http"]
 
@@ -38,15 +38,8 @@ DRIVE_PAGES = {
 @contextmanager
 def serving_http() -> Iterator[str]:
     """Run the server, and give its URL, without a slash at the end."""
-    with subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-            assert ready, f"the server did not begin within {PATIENCE} s"
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
-            process.wait(PATIENCE)
+    with serving(__file__) as url:
+        yield url
 
 
 class Server(ThreadingHTTPServer):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
-import subprocess
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +10,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, quote, urlsplit
 
-__all__ = ["serving_lists"]
+from serving import serving
 
-PATIENCE = 30.0
-"""Seconds that the server may take to begin."""
+__all__ = ["serving_lists"]
 
 PAGE = 1000
 """Keys in an answer."""
@@ -33,20 +30,8 @@ ANSWER = (
 @contextmanager
 def serving_lists(buckets: Mapping[str, Mapping[str, int] | int]) -> Iterator[str]:
     """Run the server, and give its endpoint; a bucket has the sizes of its objects by their keys, or is so many."""
-    with subprocess.Popen(
-        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps(buckets) + "\n")
-            process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-            assert ready, f"the server did not begin within {PATIENCE} s"
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
-            process.wait(PATIENCE)
+    with serving(__file__, json.dumps(buckets) + "\n") as url:
+        yield url
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -16,6 +16,7 @@ from torch.utils.data.datapipes.iter import FileOpener as TorchFileOpener
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from forwards import Forwards
 from penstock.pipes import members
 from penstock.pipes.iter import FileLister, IterableWrapper
 from penstock.registry import Pace
@@ -24,19 +25,6 @@ from resuming import NEVER, assert_resumes_everywhere
 LONG = "folder/" + "n" * 120 + ".bin"
 FILES = {"a.txt": b"first", LONG: random.Random(0).randbytes(700), "empty": b"", "z.txt": b"last" * 128}
 PATHS = [("pack/" + name, content) for name, content in FILES.items()]
-
-
-class Forwards(io.RawIOBase):
-    """A stream of bytes that cannot seek, as that of a pipe."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = io.BytesIO(content)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._content.readinto(buffer)
 
 
 def tar(files: dict[str, bytes] = FILES, compression: str = "", **arguments: Any) -> bytes:

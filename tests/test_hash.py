@@ -10,22 +10,10 @@ from typing import Any
 
 import pytest
 
+from forwards import Forwards
 from penstock.pipes.iter import FileLister, IterableWrapper
 from penstock.storage import digest
 from resuming import assert_resumes_everywhere
-
-
-class Forwards(io.RawIOBase):
-    """A stream of bytes that cannot seek, as that of a pipe."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = io.BytesIO(content)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._content.readinto(buffer)
 
 
 def sha256(content: bytes) -> str:

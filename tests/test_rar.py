@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from forwards import Forwards
 from penstock.pipes import members
 from penstock.pipes.iter import FileLister, IterableWrapper
 from resuming import assert_resumes_everywhere
@@ -23,19 +24,6 @@ PATHS = [("pack/" + name, content) for name, content in FILES.items()]
 
 STORED, PACKED = 0x30, 0x33
 ENCRYPTED, SPLIT_BEFORE, SPLIT_AFTER = 0x04, 0x01, 0x02
-
-
-class Forwards(io.RawIOBase):
-    """A stream of bytes that cannot seek, as that of a pipe."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = io.BytesIO(content)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._content.readinto(buffer)
 
 
 # Archives, laid out by hand: files that are only stored need no program

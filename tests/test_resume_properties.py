@@ -16,7 +16,7 @@ import pytest
 
 from chain_rules import ROOTS, STEPS
 from penstock.registry import apply_sharding, operators, seed_graph, walk
-from random_chains import EXCEPTIONS, Case, Drawer, build, chain_of, is_unordered, shorter, text
+from random_chains import EXCEPTIONS, Case, Drawer, Spec, build, chain_of, is_unordered, shorter, text
 from resuming import as_json, from_json, snapshots
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "150"))

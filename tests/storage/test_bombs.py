@@ -21,6 +21,7 @@ import pytest
 import torch
 from PIL import Image
 
+from forwards import Forwards
 from penstock.pipes.iter import IterableWrapper
 
 MIB = 2**20
@@ -41,19 +42,6 @@ def refused(text: str, name: str) -> Iterator[None]:
     with little_memory(), pytest.raises(ValueError, match=text) as caught:
         yield
     assert name in "\n".join([str(caught.value), *caught.value.__notes__])
-
-
-class Forwards(io.RawIOBase):
-    """A stream of bytes that cannot seek, as that of a pipe."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = io.BytesIO(content)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._content.readinto(buffer)
 
 
 def source(path: str, stream: Any) -> Any:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from forwards import Forwards
 from penstock import checkpoint
 from penstock.pipes import members
 from penstock.pipes.iter import IterableWrapper
@@ -75,19 +76,6 @@ def check(
             assert failure is not None or len(seen) == len(expected), f"byte {at}: {len(seen)} of {len(expected)}"
             assert all(map(same, seen, expected)), f"byte {at}: wrong items and no error"
     return raised
-
-
-class Forwards(io.RawIOBase):
-    """A stream of bytes that cannot seek, as that of a pipe."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = io.BytesIO(content)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._content.readinto(buffer)
 
 
 ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
