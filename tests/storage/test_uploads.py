@@ -62,7 +62,7 @@ def test_arrays_are_written_as_their_bytes_and_told_by_tell(bucket: Path) -> Non
 
 @pytest.mark.usefixtures("bucket")
 def test_parts_are_sent_while_others_are_on_their_way(fault_proxy: FaultProxy) -> None:
-    fault_proxy.play(*(Fault("stall", f"&partNumber={number}", at=None, seconds=2) for number in (1, 2, 3)))
+    fault_proxy.play(*(Fault("stall", f"?partNumber={number}", at=None, seconds=2) for number in (1, 2, 3)))
     began = time.monotonic()
     write([CONTENT])
     assert fault_proxy.played()["stall"] == 3
@@ -70,9 +70,9 @@ def test_parts_are_sent_while_others_are_on_their_way(fault_proxy: FaultProxy) -
 
 
 def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: FaultProxy) -> None:
-    requests = ("POST /uploads/a?uploads", "&partNumber=2", "POST /uploads/a?uploadId=")
+    requests = ("POST /uploads/a?uploads", "?partNumber=2", "POST /uploads/a?uploadId=")
     fault_proxy.play(
-        *(Fault("status", request, times=1) for request in requests), Fault("reset", "&partNumber=1", 1, at=None)
+        *(Fault("status", request, times=1) for request in requests), Fault("reset", "?partNumber=1", 1, at=None)
     )
     item = [("s3://uploads/a", CONTENT), ("s3://uploads/b", b"b")]
     dp = IterableWrapper(item, deepcopy=False).save_by_fsspec("wb", on_error="skip")
@@ -83,7 +83,7 @@ def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: Fau
 
 
 def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: FaultProxy) -> None:
-    fault_proxy.play(Fault("status", "&partNumber=2", status=403), Fault("status", "DELETE ", times=1))
+    fault_proxy.play(Fault("status", "?partNumber=2", status=403), Fault("status", "DELETE ", times=1))
     with pytest.raises(PermissionError, match="the server refused: 403") as caught:
         write([CONTENT])
     assert not hasattr(caught.value, "__notes__")
@@ -92,7 +92,7 @@ def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: 
 
 
 def test_what_is_given_up_is_taken_back_when_no_part_is_on_its_way(bucket: Path, fault_proxy: FaultProxy) -> None:
-    fault_proxy.play(Fault("stall", "&partNumber=1", at=None, seconds=1))
+    fault_proxy.play(Fault("stall", "?partNumber=1", at=None, seconds=1))
     with pytest.raises(TypeError):
         write([CONTENT, "text"])
     assert [request.partition(" ")[0] for request in fault_proxy.requests()][-1] == "DELETE"
@@ -128,5 +128,5 @@ def test_shards_go_up_in_parts(bucket: Path, fault_proxy: FaultProxy) -> None:
     dp = IterableWrapper(samples, deepcopy=False).write_tar("s3://uploads/{shard}.tar", samples_per_shard=100)
     [(url, count)] = dp
     assert (url, count) == ("s3://uploads/0.tar", 40)
-    assert sum("&partNumber=" in request for request in fault_proxy.requests()) == 3
+    assert sum("?partNumber=" in request for request in fault_proxy.requests()) == 3
     assert len(list(IterableWrapper([str(bucket / "0.tar")]).open_files(mode="rb").load_from_tar())) == 40
