@@ -58,8 +58,9 @@ def test_over_200_epochs_nothing_grows(divide):
     assert len(after) == len(before) >= 3
     for (bytes_before, *counts_before), (bytes_after, *counts_after) in zip(before, after, strict=True):
         assert bytes_after - bytes_before < 5 * 2**20
-        # A descriptor for each block, of which there are as many as items in flight: those given up, and the next.
-        assert all(now <= then + 10 for now, then in zip(counts_after, counts_before, strict=True))
+        # A descriptor for each block. A worker makes one more while all it has are in use: at most two items each that
+        # were given up, that are on their way, and that wait here, and some in hands; so ten of each of two workers.
+        assert all(now <= then + 20 for now, then in zip(counts_after, counts_before, strict=True))
 
 
 def test_giving_up_epochs_of_large_items_with_full_queues_leaves_nothing():
