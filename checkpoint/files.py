@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from ..storage.reading import open_to_seek
-from ..storage.writing import whole_file
+from ..storage.writing import naming, whole_file
 
 __all__ = ["reading", "writing"]
 
@@ -36,7 +36,8 @@ def writing(url: str, options: Mapping[str, Any]) -> Iterator[IO[bytes]]:
             if pieces.error is not None:
                 raise pieces.error from None  # torch goes on to write an end, and complains that it does not fit
             raise
-        pieces.sync()
+        with naming(url):
+            pieces.sync()
 
 
 class _Pieces(io.RawIOBase):

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import torch
 
+from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
 from ..storage.retrying import Transient
 from ..storage.streams import checked_path
@@ -95,7 +96,7 @@ def load(
         try:
             each.load_state_dict(states[name])
         except Exception as error:
-            error.add_note(f"when the state {name!r} of the checkpoint {shown} was loaded")
+            add_note(error, f"when the state {name!r} of the checkpoint {shown} was loaded")
             raise
     return states
 
@@ -110,7 +111,7 @@ def _read(file: IO[bytes], shown: str, map_location: Any) -> dict[str, Any]:
             raise ValueError(f"{shown} {flaw}") from error
         if isinstance(error, zipfile.BadZipFile):
             raise ValueError(f"{shown} is corrupt: {error}") from error
-        error.add_note(f"when the checkpoint {shown} was read")
+        add_note(error, f"when the checkpoint {shown} was read")
         raise
     if not isinstance(states, dict) or not all(isinstance(name, str) for name in states):
         raise ValueError(f"{shown} is not a checkpoint of states by name: it holds a {type(states).__name__}")

@@ -11,6 +11,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ..registry import Guard, Retry
+from ..registry.notes import add_note
 from ..storage.addresses import is_local_path
 from ..storage.ranged import Ranged
 from ..storage.reading import open_to_seek
@@ -120,7 +121,7 @@ class ColumnFile:
             table = self.content.read(number, self._to_read)
             return None if table is None else self._finished(table)
         except Exception as error:
-            error.add_note(f"in {PARTS[self._kind]} {number} of the file")
+            add_note(error, f"in {PARTS[self._kind]} {number} of the file")
             raise
 
     def close(self) -> None:
@@ -207,7 +208,7 @@ def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
                 low = middle
             except pa.ArrowException:
                 high = middle
-        error.add_note(f"column {name!r} is {column.type}, and is to be {wanted}: that fails for row {low}")
+        add_note(error, f"column {name!r} is {column.type}, and is to be {wanted}: that fails for row {low}")
         raise
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..registry.notes import add_note
+
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
@@ -94,7 +96,7 @@ class ParquetFormat(ColumnFormat):
             return self._file.read_row_group(number, columns=columns)
         except Exception as error:
             if (place := self._damage(number, columns)) is not None:
-                error.add_note("column {!r} cannot be read, from row {} of the row group on".format(*place))
+                add_note(error, "column {!r} cannot be read, from row {} of the row group on".format(*place))
             raise
 
     def _damage(self, number: int, columns: Sequence[str]) -> tuple[str, int] | None:

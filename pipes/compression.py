@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
 from ..registry.extras import require
+from ..registry.notes import add_note
 from ..storage.growth import TooLarge, expect_honest
 from ..storage.streams import ClosedWhenDropped, can_seek, stream_over
 
@@ -56,7 +57,7 @@ class _Decompressed(ClosedWhenDropped):
             try:
                 expect_honest(size, self._taken, self._max_bytes)
             except TooLarge as error:
-                error.add_note(f"when {self.name!r} was read")
+                add_note(error, f"when {self.name!r} was read")
                 raise
         return b"".join(pieces)
 

@@ -12,6 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..registry import Guard
+from ..registry.notes import add_note
 from ..workers.threads import Arrivals, Outcome, Threads
 from .addresses import AMAZON, Client, client_of
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
@@ -119,8 +120,9 @@ class _Upload(io.RawIOBase):
             if self._id is not None:
                 self._call("abort_multipart_upload", UploadId=self._id)
         except Exception as failure:
-            error.add_note(
-                f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}"
+            add_note(
+                error,
+                f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
             )
 
     def _submit(self) -> None:

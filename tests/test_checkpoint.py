@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pickle
@@ -318,6 +319,18 @@ def test_a_disk_that_is_full_leaves_the_earlier_checkpoint(tmp_path: Path) -> No
     assert "File too large" in result.stdout, result.stderr
     assert [path.name for path in url.parent.iterdir()] == ["last.pt"]
     assert checkpoint.load(url) == {"step": 1}
+
+
+def test_a_disk_that_is_full_when_it_is_synced_is_named_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/last.pt'"):
+        checkpoint.save(tmp_path / "last.pt", step=1)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_local_checkpoint_is_on_the_disk_before_it_gets_its_name(

@@ -15,6 +15,7 @@ import torch
 from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
 from ...registry.display import step
 from ...registry.extras import require
+from ...registry.notes import add_note
 from ...registry.seeds import Path
 
 if TYPE_CHECKING:
@@ -146,9 +147,10 @@ class NodeReader(Seeded, IterDataPipe[T]):
         try:
             copied.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
         except Exception as error:
-            error.add_note(
+            add_note(
+                error,
                 f"penstock: the node of {step(self)} cannot be copied, as loaders and workers need it; a generator, an "
-                "open file or the like in it must be made by what a reset begins"
+                "open file or the like in it must be made by what a reset begins",
             )
             raise
         return copied

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
+from ...registry.notes import add_note
 from ..streams import path_and_stream
 from .lines import StreamParser
 from .transform import OneToOne
@@ -159,5 +160,5 @@ class JsonParser(OneToOne[tuple[str, Any]]):
             return path, json.loads(content, **self.kwargs)
         except json.JSONDecodeError as error:
             if error.msg == "Extra data":
-                error.add_note("where each line is a document: .readlines(return_path=False).map(json.loads)")
+                add_note(error, "where each line is a document: .readlines(return_path=False).map(json.loads)")
             raise

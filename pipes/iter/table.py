@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry.notes import add_note
 from ...storage.reading import open_to_seek
 from ...storage.streams import checked_path
 from ..arguments import expect_names
@@ -153,7 +154,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
                 table = file.read_row_group(place[1], columns=self._names, use_threads=self.use_threads)
                 return table if self._schema is None else table.cast(self._schema)
             except Exception as error:
-                error.add_note(f"in row group {place[1]} of the file")
+                add_note(error, f"in row group {place[1]} of the file")
                 raise
 
         read_group = self.guard.wrap(read)
