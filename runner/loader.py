@@ -195,7 +195,8 @@ class DataLoader2(Generic[T]):
             )
         seed, epoch, place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
         reseeded = state_dict["reseeded"]
-        if not all(type(number) is int and number >= 0 for number in (seed, epoch, reseeded or 0)):
+        numbers = (seed, epoch) if reseeded is None else (seed, epoch, reseeded)
+        if not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError("a loader's state has a seed and an epoch, and perhaps another seed, which are integers")
         if state_dict["num_shards"] is not None:
             expect_shards(state_dict["num_shards"])

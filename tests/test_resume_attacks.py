@@ -151,6 +151,27 @@ def test_a_state_that_is_no_tree_or_has_other_types_is_a_value_error(damage: Cal
         chain().load_state_dict(state)
 
 
+@pytest.mark.parametrize("reseeded", ["x", [], {}, -1, False])
+def test_a_seed_for_later_that_is_none_is_a_value_error(reseeded: Any) -> None:
+    loader = ps.DataLoader2(numbers(range(9)).shuffle())
+    with pytest.raises(ValueError, match="another seed"):
+        loader.load_state_dict({**loader.state_dict(), "reseeded": reseeded})
+
+
+@pytest.mark.timeout(20)
+def test_a_state_in_which_the_first_items_are_done_with_does_not_hang() -> None:
+    def chain() -> Any:
+        return numbers(range(9)).threadpool_map(abs, max_workers=2)
+
+    dp = chain()
+    next(iter(dp))
+    state = dp.state_dict()
+    state["state"]["steps"][-1]["own"]["done_beyond"] = [1, 2, 4]
+    resumed = chain()
+    resumed.load_state_dict(state)
+    assert list(resumed) == [3, 5, 6, 7, 8]
+
+
 class Total(ps.IterDataPipe[float]):
     """The sum so far."""
 

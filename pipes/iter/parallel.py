@@ -76,12 +76,13 @@ class WorksAhead(IterDataPipe[R]):
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
+        self._move_on()
         outcomes, failures = self._outcomes(), list[Exception]()
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         workers = workers_for(self._arrivals)
         try:
             for number, item in until_error(items, failures):
-                if number in self.done_beyond:
+                if number < self.done or number in self.done_beyond:
                     continue
                 under_way[number] = item, provenance_of(self.source)
                 workers.submit(number, item)
@@ -130,13 +131,16 @@ class WorksAhead(IterDataPipe[R]):
             say_where(raised, self, item, provenance)  # the newest item of the source is another
             raise
         self.done_beyond.add(number)
-        while self.done in self.done_beyond:
-            self.done_beyond.remove(self.done)
-            self.done += 1
+        self._move_on()
         items.keep_from(self.done)
         if kept:
             self._provenance = provenance
             yield result
+
+    def _move_on(self) -> None:
+        while self.done in self.done_beyond:
+            self.done_beyond.remove(self.done)
+            self.done += 1
 
 
 def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:
