@@ -27,7 +27,7 @@ from .torch_pipes import TorchMapDataPipe
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
-__all__ = ["Link", "Pass", "begin_pass", "close", "is_ours", "replace_live_iterator", "require_end"]
+__all__ = ["Link", "Pass", "begin_pass", "close", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
 
 T = TypeVar("T")
 
@@ -37,21 +37,22 @@ _numbers = itertools.count(1)
 
 
 _STEPS_AT_A_TIME = 100
-"""Steps of a chain for which there is room on the stack at once."""
-_FRAMES_OF_A_STEP = 4
-"""More than a step has on the stack when the next item is asked for, through all steps."""
-_MOST_STEPS = 6000
-"""More would overflow the stack of C, of which each takes about 1 KB of 8 MB, and end the process."""
+"""Steps of a chain for which there is to be room on the stack at once."""
+_ROOM = 800
+"""Frames that so many steps have at most, with what they call."""
+_MOST_FRAMES = 13_000
+"""More would overflow the stack of C, of which each takes about half a KB of 8 MB, and end the process."""
 
 
-def _let_steps_nest(depth: int) -> None:
+def let_steps_nest() -> None:
     """Let Python admit some more steps of a long chain, whose iterators call each other."""
-    frame, frames = sys._getframe().f_back, 1
-    while frame is not None:
-        frame, frames = frame.f_back, frames + 1
-    wanted = frames + _FRAMES_OF_A_STEP * _STEPS_AT_A_TIME + 1000
-    if depth <= _MOST_STEPS and sys.getrecursionlimit() < wanted:
-        sys.setrecursionlimit(wanted)
+    limit = sys.getrecursionlimit()
+    try:
+        sys._getframe(limit - _ROOM)
+    except ValueError:
+        return  # there are not so many frames yet
+    if limit < _MOST_FRAMES:
+        sys.setrecursionlimit(min(limit + 1000, _MOST_FRAMES))
 
 
 class Replaced(BaseException):
@@ -157,7 +158,7 @@ class Pass:
             link.begun += 1
             self.goes_on, link.goes_on = link.goes_on, False
             if self._depth % _STEPS_AT_A_TIME == 0:
-                _let_steps_nest(self._depth)
+                let_steps_nest()
 
     def _begin_own(self, pipe: IterDataPipe[Any], node: Node) -> None:
         held, owned = vars(pipe), type(pipe)._own
@@ -358,6 +359,7 @@ def first_pass_over(source: Any) -> Iterator[None]:
     """Let a source be read, by what is no iterable pipe, as in the first pass over the chain."""
     link = Link(0, FIRST_PASS, 0, 0)
     give(source, link, None)
+    let_steps_nest()
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Lengths of chains, however long these are."""
+"""Lengths of chains, however long these are, and however often their branches meet."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class _Asked(threading.local):
     """What a thread is asking."""
 
     depth = 0
-    known: dict[int, int | Exception] | None = None
-    """The lengths of the pipes of a long chain, by their ids, or what they raised."""
+    known: dict[int, tuple[Any, int | Exception]]
+    """The pipes that were asked since the first, by their ids, with their lengths or what they raised."""
 
 
 _asked = _Asked()
 
 
 def asked_in_turn(length: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Return a `__len__` that asks pipe after pipe where a chain is so long that asking would be a deep recursion."""
+    """Return a `__len__` that asks each pipe once, and where a chain is long one pipe after the other."""
 
     @functools.wraps(length)
     def __len__(self: Any) -> int:  # noqa: N807
@@ -37,31 +37,34 @@ def asked_in_turn(length: Callable[[Any], int]) -> Callable[[Any], int]:
 
 
 def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
-    if _asked.known is not None and id(pipe) in _asked.known:
-        found = _asked.known[id(pipe)]
-        if isinstance(found, Exception):
-            raise found
-        return found
-    if _asked.depth >= _DEEP:
-        _ask_sources_of(pipe)
-    _asked.depth += 1
-    try:
-        return length(pipe)
-    finally:
-        _asked.depth -= 1
-        if not _asked.depth:
-            _asked.known = None
+    if not _asked.depth:
+        _asked.known = {}
+    if id(pipe) not in _asked.known:
+        if _asked.depth >= _DEEP:
+            _ask_sources_of(pipe)
+        _asked.depth += 1
+        try:
+            _asked.known[id(pipe)] = pipe, length(pipe)
+        except Exception as error:
+            _asked.known[id(pipe)] = pipe, error
+        finally:
+            _asked.depth -= 1
+    _, found = _asked.known[id(pipe)]
+    if not _asked.depth:
+        del _asked.known
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _ask_sources_of(pipe: Any) -> None:
     depth, _asked.depth = _asked.depth, 1
-    known = _asked.known = {} if _asked.known is None else _asked.known
     try:
         for part in sources_first(pipe)[:-1]:
-            if id(part) not in known and hasattr(type(part), "__len__"):
+            if id(part) not in _asked.known and hasattr(type(part), "__len__"):
                 try:
-                    known[id(part)] = len(part)
+                    _asked.known[id(part)] = part, len(part)
                 except Exception as error:
-                    known[id(part)] = error
+                    _asked.known[id(part)] = part, error
     finally:
         _asked.depth = depth

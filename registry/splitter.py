@@ -20,7 +20,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from .base import IterDataPipe
-from .iteration import Link, replace_live_iterator
+from .iteration import Link, let_steps_nest, replace_live_iterator
 from .notes import say_where
 from .own import own
 from .reading import Node, Waiting, capture
@@ -312,6 +312,7 @@ class Splitter(IterDataPipe[Any]):
     def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source where a node of this pipe says."""
         super()._begin_part(Link(0, generation.path, 0, 0, goes_on), node)
+        let_steps_nest()
         generation.gone.update((node or {}).get("own", {}).get("gone", ()))
         reads = (node or {}).get("read")
         generation.items, generation.ended = iter(self), False

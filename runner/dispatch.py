@@ -25,8 +25,10 @@ from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..pipes.processes import end_with_parent
 from ..pipes.transport import blocks_for_each, send_parcel_descriptor
 from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
+from ..registry.display import step
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.iteration import Link, give
+from ..registry.torch_pipes import TorchIterDataPipe
 from .line import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Epoch, Place, Received, ShardPass
 from .watch import Watch
@@ -40,7 +42,7 @@ STREAM_READER = "the process that reads the dispatched stream"
 def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
     """Return a chain in which `Dispatched` stand for the streams that are read once, and these; or just the chain.
 
-    Raises RuntimeError where one such stream reads from another.
+    Raises RuntimeError where one such stream reads from another, or two of them from the same.
     """
     points = [pipe for pipe in walk(chain) if getattr(type(pipe), "dispatches", False)]
     if not points:
@@ -51,9 +53,22 @@ def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
     for stream in streams:
         if again := [pipe for pipe in walk(stream) if pipe in points]:
             raise RuntimeError(f"the stream before {again[0]!r} is dispatched, and what is made of it once more")
+    _expect_apart(streams)
     for number, point in enumerate(points):
         ((divided, _),) = replace_dp(traverse_dps(divided), point, Dispatched(number)).values()
     return divided, streams
+
+
+def _expect_apart(streams: list[Any]) -> None:
+    """Raise RuntimeError where two streams read from the same: shards of each go on from another place in it."""
+    first: dict[int, Any] = {}
+    for stream in streams:
+        for part in walk(stream):
+            if isinstance(part, TorchIterDataPipe) and first.setdefault(id(part), stream) is not stream:
+                raise RuntimeError(
+                    f"{step(part)} is part of two streams that are dispatched, {step(first[id(part)])} and "
+                    f"{step(stream)}: dispatch once, behind where they meet"
+                )
 
 
 class Dispatch:

@@ -37,3 +37,32 @@ def branched(dp: Any, steps: int = STEPS) -> Any:
     """Two branches of a long chain, each long."""
     one, other = maps(dp, steps // 3).fork(2)
     return maps(one, steps // 3).zip(maps(other, steps // 3)).map(first)
+
+
+def forked(dp: Any, steps: int = STEPS) -> Any:
+    """Branches that part and meet, again and again."""
+    for _ in range(steps // 50):
+        one, other = maps(dp, 46).fork(2)
+        dp = one.zip(other).map(first)
+    return dp
+
+
+def diamonds(dp: Any, steps: int = STEPS) -> Any:
+    """Branches that part and meet at every other step."""
+    for _ in range(steps // 5):
+        one, other = dp.fork(2)
+        dp = one.zip(other).map(first)
+    return dp
+
+
+def converted(dp: Any, steps: int = STEPS) -> Any:
+    """Steps that another kind of pipe reads."""
+    for _ in range(steps // 100):
+        dp = maps(dp, 97).enumerate().to_map_datapipe().to_iter_datapipe()
+    return dp
+
+
+def shuffled(dp: Any, steps: int = STEPS) -> Any:
+    for _ in range(steps):
+        dp = dp.shuffle(buffer_size=1)
+    return dp

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from long_chains import STEPS, branched, maps, mixed, numbers
+from long_chains import STEPS, branched, converted, diamonds, forked, maps, mixed, numbers, shuffled
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
@@ -18,7 +18,7 @@ from penstock.registry import SHARDING_PRIORITIES
 pytestmark = pytest.mark.timeout(60)  # on a busy machine; each takes a few seconds at most
 
 
-CHAINS = pytest.mark.parametrize("lengthen", [maps, mixed, branched])
+CHAINS = pytest.mark.parametrize("lengthen", [maps, mixed, branched, forked, converted])
 
 
 # Reading
@@ -30,13 +30,18 @@ def test_a_chain_is_read_pass_after_pass(lengthen: Callable[[Any], Any]) -> None
     assert [list(dp), [*dp]] == [[0, 1, 2, 3, 4, 5]] * 2
 
 
-def test_a_longer_chain_than_c_has_stack_for_is_an_error_and_does_not_end_the_process() -> None:
+@pytest.mark.parametrize("lengthen", [maps, mixed, branched, forked, converted, diamonds, shuffled])
+def test_a_longer_chain_than_c_has_stack_for_is_an_error_and_does_not_end_the_process(
+    lengthen: Callable[..., Any],
+) -> None:
     with pytest.raises(RecursionError):
-        list(maps(numbers(), 20_000))
+        for _ in lengthen(numbers(), 25_000):
+            pass
 
 
 def test_the_length_is_known() -> None:
-    assert len(maps(numbers())) == 6
+    for lengthen in (maps, forked, diamonds):
+        assert len(lengthen(numbers())) == 6
     with pytest.raises(TypeError):
         len(mixed(numbers()))
 
@@ -79,7 +84,7 @@ def test_an_error_has_one_note_and_a_short_traceback(lengthen: Callable[[Any], A
     with pytest.raises(LookupError, match="no such thing") as caught:
         list(dp)
     assert caught.value.__notes__ == ["penstock: raised in Mapper(fail), on 0"]
-    assert len(traceback.extract_tb(caught.value.__traceback__)) < 10
+    assert len(traceback.extract_tb(caught.value.__traceback__)) < 20
 
 
 def test_an_error_tells_the_path_that_was_read_at_the_other_end() -> None:

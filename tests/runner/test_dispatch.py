@@ -152,6 +152,20 @@ def test_a_cache_behind_it_keeps_the_first_epochs_stream_after_resuming_too(work
             assert [list(resumed), list(resumed)] == epochs[2:]
 
 
+def test_two_dispatched_streams_cannot_read_from_the_same():
+    one, other = ps.iter.IterableWrapper(range(9)).shuffle().fork(2)
+    dp = dispatched(one).zip(dispatched(other.map(str)))
+    with loader_of(dp, 2) as loader, pytest.raises(RuntimeError, match="part of two streams that are dispatched.*meet"):
+        list(loader)
+
+
+def test_two_dispatched_streams_may_read_by_index_from_the_same():
+    numbers = ps.map.SequenceWrapper(range(9))
+    dp = dispatched(numbers.to_iter_datapipe()).zip(dispatched(numbers.to_iter_datapipe()))
+    with loader_of(dp, 2) as loader:
+        assert list(loader) == [(number, number) for number in range(9)]
+
+
 def test_a_stream_of_a_dispatched_stream_cannot_be_dispatched():
     dp = dispatched(dispatched(ps.iter.IterableWrapper(range(9))).map(str))
     with loader_of(dp, 2) as loader, pytest.raises(RuntimeError, match="dispatched, and what is made of it once more"):
