@@ -12,7 +12,6 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,7 +19,7 @@ from .display import step
 from .graph import DataPipe, sources_of, walk
 from .notes import describe_item, local_of, place_of, say_where, shorten_traceback
 from .own import Tally
-from .reading import Node, Pace, Reading, Trail, Waiting, can_capture, capture
+from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other
 from .torch_pipes import TorchMapDataPipe
 
@@ -144,9 +143,7 @@ class Pass:
         skip = node.get("skip", 0)
         self._mark = {**self._at_start(pipe), **{name: value for name, value in node.items() if name != "skip"}}
         own = _own_iterator(pipe, iterate)
-        counted = self._tally.follow(own)
-        next(islice(counted, skip, skip), None)  # leave out what had been handed out since the mark
-        return own, counted
+        return own, after(self._tally.follow(own), skip)  # what had been handed out since the mark is left out
 
     def _know_place(self, pipe: IterDataPipe[Any]) -> None:
         link: Link | None = vars(pipe).get("_link")
@@ -272,10 +269,10 @@ class Pass:
         if pipe.guard.skipped:
             node["skipped"] = pipe.guard.skipped
         if self._sources:
-            self._add_sources(node, waiting)
+            self._add_sources(pipe, node, waiting)
         return node
 
-    def _add_sources(self, node: Node, waiting: Waiting) -> None:
+    def _add_sources(self, pipe: IterDataPipe[Any], node: Node, waiting: Waiting) -> None:
         sources = self._sources
         nodes: list[Node | None] = [None] * len(sources)
         reads: list[list[int] | None] = [None] * len(sources)
@@ -286,6 +283,11 @@ class Pass:
             link, trail = self._links[key], self._trails.get(key)
             passes[place] = link.begun
             if trail is not None:
+                if trail.needed is None and trail.pulled > trail.start:
+                    raise TypeError(
+                        f"{step(pipe)} has read items by numbers, and not said which it still needs: before each of "
+                        "its own it calls keep_from, or it does not say holds_items = False"
+                    )
                 nodes[place], reads[place] = trail.way_back()
                 usual[place], passes[place] = 1, self._passes_read[key]
             elif not is_ours(source) or self._is_part(source):

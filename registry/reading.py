@@ -6,13 +6,13 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Generic, TypeVar
 
 from .own import Tally
 from .torch_pipes import TorchMapDataPipe
 
-__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "can_capture", "capture"]
+__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture"]
 
 T = TypeVar("T")
 Node = dict[str, Any]
@@ -33,6 +33,28 @@ _MOST_SNAPSHOTS = 512
 """More than a trail keeps: an item that is never done with would have them pile up."""
 _SHARE_OF_LEAVING_OUT = 0.125
 """Of the time for snapshots, the share for finding out which of them are needed no more."""
+
+
+_FEWER = "the source gave fewer items than when the state was taken"
+
+
+def after(items: Iterator[T], number: int, drop: Callable[[T], object] | None = None) -> Iterator[T]:
+    """Return the items that come after so many others, for each of which `drop` is called.
+
+    RuntimeError where there are fewer.
+    """
+    return chain(_left_out(items, number, drop), items) if number else items
+
+
+def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | None) -> Iterator[T]:
+    left = number
+    for item in islice(items, number):
+        left -= 1
+        if drop is not None:
+            drop(item)
+    if left:
+        raise RuntimeError(_FEWER)
+    yield from ()
 
 
 def can_capture(pipe: Any) -> bool:
@@ -131,7 +153,8 @@ class Trail:
     def __init__(self, source: Any, node: Node | None, start: int) -> None:
         self.source = source
         self.needed: int | Callable[[], int | None] | None = None
-        self._start = start
+        self.start = start
+        """The number of the first item that is pulled."""
         self.holds = False
         self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
@@ -149,7 +172,7 @@ class Trail:
     def oldest(self) -> int:
         """The number of the oldest item that is needed."""
         if not callable(self.needed):
-            return self._start if self.needed is None else self.needed
+            return self.start if self.needed is None else self.needed
         oldest = self.needed()
         return self.pulled if oldest is None else oldest
 
@@ -229,12 +252,8 @@ class Reading(Generic[T]):
         self._items = items
         self._pulled_before = pulled_before
         self._first = first
-        numbered, past = enumerate(items, trail.pulled), first - trail.pulled
-        if drop is not None:
-            for _, item in islice(numbered, past):
-                drop(item)
-            past = 0
-        self._numbered: Iterator[tuple[int, T]] = islice(numbered, past, None) if past else numbered
+        past = first - trail.pulled
+        self._numbered = after(enumerate(items, trail.pulled), past, drop and (lambda numbered: drop(numbered[1])))
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered
@@ -280,5 +299,5 @@ class Reading(Generic[T]):
                     found[number] = item
         trail.needed = needed
         if len(found) < len(wanted):
-            raise RuntimeError("the source gave fewer items than when the state was taken")
+            raise RuntimeError(_FEWER)
         return found

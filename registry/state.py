@@ -64,6 +64,9 @@ _DEEPEST = 200
 _short = Short().repr
 """However deep it is."""
 
+_ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state"}
+"""What a node may tell."""
+
 _MOST_LINES = 40
 """Lines of a difference that are shown."""
 
@@ -222,7 +225,8 @@ def _expect_node(pipe: Any, node: Node) -> None:
     own, reads, passes = node.get("own", {}), node.get("read", []), node.get("passes", [])
     number_of_sources = len(sources_of(pipe))
     if (
-        node.get("at", "end") != "end"
+        not node.keys() <= _ENTRIES
+        or node.get("at", "end") != "end"
         or not all(map(_is_number, (node.get("skip", 0), node.get("skipped", 0))))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
         or not (isinstance(passes, list) and all(map(_is_number, passes)))
@@ -231,6 +235,9 @@ def _expect_node(pipe: Any, node: Node) -> None:
     ):
         raise ValueError(f"{shown(pipe)} cannot stand where the state says: {_short(node)}")
     owned = getattr(type(pipe), "_own", {})
+    saved = {name for name, attribute in owned.items() if attribute.saved}
+    if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # that alone is of a pass run again
+        raise ValueError(f"{shown(pipe)} has in the state no {', '.join(sorted(missing))}")
     for name, value in own.items():
         if name not in owned or not owned[name].expect(value):
             raise ValueError(f"{shown(pipe)} has no {name} like that in the state: {_short(value)}")
@@ -241,7 +248,7 @@ def _is_reading(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 2**62
 
 
 def expect_plain(state: Any) -> None:

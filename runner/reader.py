@@ -131,8 +131,9 @@ class ShardReader(IterDataPipe[Any]):
     def _is_to_go_on_from(self, node: Node) -> None:
         own = node.get("own", {})
         divided = expect_shards(own.get("divided", self.num_shards))
-        for place in own.get("standing", ()):
-            Place.from_plain(place, divided)
+        places = [Place.from_plain(place, divided) for place in own.get("standing", ())]
+        if len({place.shard for place in places}) < len(places):
+            raise ValueError("a state tells once where a shard stands")
 
     def interrupt(self) -> None:
         self.given_up = True

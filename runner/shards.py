@@ -6,7 +6,6 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Protocol, Self, TypeVar
 
 from ..registry import (
@@ -27,7 +26,7 @@ from ..registry import (
     seed_graph,
     walk,
 )
-from ..registry.reading import Waiting
+from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
 from .seeds import SeedGenerator
@@ -180,7 +179,7 @@ class ShardPass:
         items: Iterator[Any] = self._iterator
         if seeded is not None:
             items = _each_seeded(items, seeded, place.items - place.skip)
-        self.items = self._tally.follow(islice(items, place.skip, None) if place.skip else items)
+        self.items = self._tally.follow(after(items, place.skip))
         self._pace = Pace() if can_capture(chain) else None
 
     def place_now(self) -> Place:

@@ -135,9 +135,32 @@ def text_for_a_seed(state: Any) -> None:
     state["state"]["random"][0]["seed"] = "x"
 
 
+def an_entry_of_another_name(state: Any) -> None:
+    state["state"]["steps"][-1]["seen"] = 1
+
+
+def a_part_of_its_own(state: Any) -> None:
+    del state["state"]["steps"][-2]["own"]["drawn"]
+
+
+def more_than_can_be_counted(state: Any) -> None:
+    state["state"]["steps"][-1]["skip"] = 2**63
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
-    "damage", [cyclic, a_list_in_itself, shared_beyond_measure, deep, a_float_for_a_step, text_for_a_seed]
+    "damage",
+    [
+        cyclic,
+        a_list_in_itself,
+        shared_beyond_measure,
+        deep,
+        a_float_for_a_step,
+        text_for_a_seed,
+        an_entry_of_another_name,
+        a_part_of_its_own,
+        more_than_can_be_counted,
+    ],
 )
 def test_a_state_that_is_no_tree_or_has_other_types_is_a_value_error(damage: Callable[[Any], None]) -> None:
     def chain() -> Any:
@@ -170,6 +193,55 @@ def test_a_state_in_which_the_first_items_are_done_with_does_not_hang() -> None:
     resumed = chain()
     resumed.load_state_dict(state)
     assert list(resumed) == [3, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("how", [lambda dp: dp.pipe(iter), lambda dp: dp.shuffle(buffer_size=3), lambda dp: dp])
+def test_a_source_that_gives_fewer_items_than_before_is_an_error(how: Callable[[Any], Any]) -> None:
+    files = [*range(9)]
+    loader = ps.DataLoader2(how(numbers([0]).flatmap(lambda _: files)).sharding_filter().pipe(iter))
+    iterator = iter(loader)
+    assert len([*islice(iterator, 6)]) == 6
+    state = loader.state_dict()
+    del files[4:]
+    resumed = ps.DataLoader2(how(numbers([0]).flatmap(lambda _: files)).sharding_filter().pipe(iter))
+    resumed.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="the source gave fewer items than when the state was taken"):
+        list(resumed)
+
+
+def test_a_shard_that_stands_at_two_places_is_a_value_error() -> None:
+    service = ps.MultiProcessingReadingService(num_workers=0, num_shards=2)
+    loader = ps.DataLoader2(numbers(range(9)).sharding_filter(), reading_service=service)
+    next(iter(loader))
+    state = loader.state_dict()
+    standing = state["state"]["steps"][-1]["own"]["standing"]
+    standing[1][0] = standing[0][0]
+    with pytest.raises(ValueError, match="a state tells once where a shard stands"):
+        loader.load_state_dict(state)
+
+
+class Silent(ps.IterDataPipe[int]):
+    """The items whose follower is larger, without a word on what is held."""
+
+    holds_items = False
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[int]:
+        before = None
+        for _, item in self.read(self.source):
+            if before is not None and item > before:
+                yield before
+            before = item
+
+
+def test_an_operator_that_does_not_say_what_it_needs_is_an_error_when_a_state_is_taken() -> None:
+    dp = Silent(numbers(range(9)))
+    assert list(dp) == [*range(8)]
+    next(iter(dp))
+    with pytest.raises(TypeError, match=r"Silent\(\) has read items by numbers, and not said which it still needs"):
+        dp.state_dict()
 
 
 class Total(ps.IterDataPipe[float]):
