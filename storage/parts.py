@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["beside", "is_part"]
+__all__ = ["beside", "is_part", "lock_beside"]
 
-_BEGINNING, _END = ".penstock-", ".partial"
+_BEGINNING, _END, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
 
 _WEEK = 7 * 24 * 3600.0
 """Seconds after which a file is left that nobody wrote to, where another machine's locks may not be seen."""
@@ -28,9 +28,15 @@ _MOST_FOLDERS = 1000
 
 
 def is_part(path: str) -> bool:
-    """Say whether a file is one of ours that is not whole."""
+    """Say whether a file is one of ours that is not whole, or the lock of one."""
     name = path.rpartition("/")[2]
-    return name.startswith(_BEGINNING) and name.endswith(_END)
+    return name.startswith(_BEGINNING) and name.endswith((_END, _END_OF_LOCK))
+
+
+def lock_beside(path: str) -> str:
+    """Return the path of the lock that the writer of a file has, where there is to be one at a time."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{_BEGINNING}{name}{_END_OF_LOCK}")
 
 
 @contextmanager
@@ -92,7 +98,7 @@ def _remove_what_is_left(folder: str) -> None:
         return
     with suppress(OSError), os.scandir(folder or ".") as entries:  # the folder may be missing, or not be readable
         for entry in entries:
-            if is_part(entry.name):
+            if is_part(entry.name) and entry.name.endswith(_END):
                 with suppress(OSError):  # its writer was done with it, or it is a link, or another user's
                     _remove_if_left(entry.path)
     ended = time.monotonic()

@@ -597,9 +597,9 @@ def test_after_kill_9_in_the_middle_of_a_write_the_next_goes_on_at_once_and_serv
     assert killed.stdout.readline() == "writing\n"
     waiting = start(3)
     half = below(tmp_path / "made")
-    assert len(half) == 2
-    assert half[0].endswith(".partial")
-    assert half[1] == "0.lock"
+    assert half[0] == ".penstock-0.lock"
+    assert [name.rpartition(".")[2] for name in half] == ["lock", "partial"]
+    assert list(ps.iter.FileLister(str(tmp_path / "made"), masks=["*", "*.lock"])) == []
     os.kill(killed.pid, signal.SIGKILL)
     assert waiting.communicate(timeout=20)[0].split() == ["0", "1", "2"]
     assert below(tmp_path / "made") == ["0", "1", "2"]
@@ -616,7 +616,7 @@ def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
             killed.wait()
             return False
 
-    with FileLock(str(tmp_path / "made" / "0.lock"), 20, Waiting()) as lock:
+    with FileLock(str(tmp_path / "made" / ".penstock-0.lock"), 20, Waiting()) as lock:
         assert lock.left_behind
 
 
@@ -646,7 +646,7 @@ def test_an_owner_that_lives_is_waited_for_no_longer_than_the_timeout_and_named(
     assert owner.stdout.readline() == "writing\n"
     dp = IterableWrapper(["0"]).on_disk_cache(lambda item: tmp_path / "made" / item)
     with pytest.raises(
-        TimeoutError, match=rf"made/0.lock' is held by process {owner.pid} on \S+, which has not .* 0.2 s"
+        TimeoutError, match=rf"made/.penstock-0.lock' is held by process {owner.pid} on \S+, which has not .* 0.2 s"
     ):
         list(dp.map(Maker()).end_caching(same_filepath_fn=True, timeout=0.2))
 

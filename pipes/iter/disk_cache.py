@@ -12,6 +12,7 @@ from ...registry.iteration import Pass
 from ...storage.digest import check_hash_type, digest_of
 from ...storage.locks import FileLock
 from ...storage.owners import expect_trusted
+from ...storage.parts import lock_beside
 from ...storage.streams import checked_path
 from ...storage.writing import save
 
@@ -128,9 +129,9 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
 
     A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
     several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-    they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`, which no
-    step lists. A killed process leaves them behind: the next that makes the file removes the first, and the next that
-    makes one in the folder the other.
+    they do not. Beside a file that is being made are `.penstock-….lock` and `.penstock-….partial`, which no step lists. A
+    killed process leaves them behind: the next that makes the file removes the first, and the next that makes one in
+    the folder the other.
 
     Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
     one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
@@ -209,7 +210,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
 
     def _files_of(self, item: Any) -> list[str]:
         paths = self._cache._paths_of(item)
-        lock_path = f"{paths[0]}.lock"
+        lock_path = lock_beside(paths[0])
         files, complete = self._cache._look_up(paths, left_behind=os.path.exists(lock_path))
         if complete:
             return files

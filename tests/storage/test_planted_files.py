@@ -232,8 +232,8 @@ def made(path: Path) -> list[str]:
 
 
 def test_the_lock_of_a_disk_cache_follows_no_link(tmp_path: Path, mine: Path) -> None:
-    (tmp_path / "a.lock").symlink_to(mine)
-    with pytest.raises(PermissionError, match=r"a symbolic link .* is not followed: '.*/a\.lock'"):
+    (tmp_path / ".penstock-a.lock").symlink_to(mine)
+    with pytest.raises(PermissionError, match=r"a symbolic link .* is not followed: '.*/\.penstock-a\.lock'"):
         made(tmp_path / "a")
     assert mine.read_text() == "mine"
 
@@ -245,7 +245,7 @@ def test_a_lock_is_no_pipe_that_would_be_waited_for(tmp_path: Path) -> None:
 
 
 @as_root
-@pytest.mark.parametrize("what", ["a", "a.torchdata_list", "a.lock"])
+@pytest.mark.parametrize("what", ["a", "a.torchdata_list", ".penstock-a.lock"])
 def test_a_disk_cache_serves_no_file_of_another_user(tmp_path: Path, what: str) -> None:
     (tmp_path / what).write_text("planted\n")
     os.chown(tmp_path / what, ANOTHER, ANOTHER)
