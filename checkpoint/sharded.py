@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +15,10 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
+from ..registry.secrets import without_secrets
 from ..storage.file_systems import locate
 from ..storage.streams import checked_path
+from ..storage.zips import is_of_torchs_zips, verify
 from .files import reading, writing
 
 __all__ = ["StorageReader", "StorageWriter"]
@@ -67,7 +70,8 @@ class StorageReader(FileSystemReader):
     `url` and `storage_options` are as for `StorageWriter`. Torch unpickles the description of the checkpoint, its file
     `.metadata`, without restrictions: load what you trust.
 
-    Raises FileNotFoundError, in torch's CheckpointException, where there is no checkpoint, or none that was finished.
+    Raises, in torch's CheckpointException, FileNotFoundError where there is no checkpoint, or none that was finished,
+    and ValueError for a file that is corrupt, which the checksums in it tell.
 
     >>> StorageReader("memory://run/sharded").checkpoint_id
     'memory://run/sharded'
@@ -77,6 +81,13 @@ class StorageReader(FileSystemReader):
         super().__init__(checked_path(url))
         self.fs: Any = _Files(storage_options or {})
         self.path = self.fs.init_path(url)
+
+    def _slice_file(self, file: Any, sinfo: Any) -> Any:
+        # What torch saved of a tensor or an object is a zip, of which it verifies nothing.
+        file.seek(sinfo.offset)
+        content = io.BytesIO(file.read(sinfo.length))
+        verify(content)
+        return content
 
 
 class _Files(FileSystemBase):
@@ -93,8 +104,13 @@ class _Files(FileSystemBase):
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
         url = checked_path(path)
-        with writing(url, self._options) if "w" in mode else reading(url, self._options) as file:
-            yield file  # type: ignore[misc]
+        try:
+            with writing(url, self._options) if "w" in mode else reading(url, self._options) as file:
+                yield file  # type: ignore[misc]
+        except Exception as error:
+            if isinstance(error, zipfile.BadZipFile) or is_of_torchs_zips(error):
+                raise ValueError(f"{without_secrets(url)} is corrupt: {error}") from error
+            raise
 
     def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:
         return f"{checked_path(path).rstrip('/')}/{suffix}"

@@ -9,7 +9,7 @@ import os
 import pickle
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 from zlib import crc32
@@ -18,7 +18,7 @@ from .growth import TooLarge, expect_honest
 from .retrying import Transient
 from .streams import is_damage
 
-__all__ = ["opened_part", "opened_zip", "read_verified", "told_as_damage"]
+__all__ = ["is_of_torchs_zips", "opened_part", "opened_zip", "read_verified", "told_as_damage", "verify"]
 
 R = TypeVar("R")
 
@@ -72,12 +72,8 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: fl
     Torch itself looks at no checksum. Raises zipfile.BadZipFile for a zip that is cut or corrupt, and TooLarge for one
     that grows beyond bounds.
     """
-    file.seek(0)
-    begins_as_zip = file.read(4) == _BEGINNING
-    if not begins_as_zip and not zipfile.is_zipfile(file):
+    if not _is_zip(file):
         return _read_old(file, load)
-    if not begins_as_zip:
-        raise zipfile.BadZipFile("the archive is corrupt: its first bytes are not those of a zip")
     archive = opened_zip(file)
     expect_honest(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
     parts = _Parts(file, archive)
@@ -88,11 +84,41 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: fl
     except Exception as error:
         parts.verify_rest()
         parts.verify_names()
-        if isinstance(error, RuntimeError) and "PytorchStreamReader" in str(error):
+        if is_of_torchs_zips(error):
             raise zipfile.BadZipFile(str(error).partition("\n")[0]) from error
         raise
     parts.verify_rest()
     return value
+
+
+def is_of_torchs_zips(error: Exception) -> bool:
+    """Say whether an error is torch's, of a zip that it cannot read."""
+    return isinstance(error, RuntimeError) and "PytorchStreamReader" in str(error)
+
+
+def verify(file: IO[bytes]) -> None:
+    """Raise zipfile.BadZipFile for a zip that is cut or corrupt, and go to the start of the file."""
+    if _is_zip(file):
+        archive = opened_zip(file)
+        _read_through(archive, archive.infolist())
+    file.seek(0)
+
+
+def _is_zip(file: IO[bytes]) -> bool:
+    """Say whether a file is a zip; raise zipfile.BadZipFile where only its end is that of one."""
+    file.seek(0)
+    if file.read(4) == _BEGINNING:
+        return True
+    if zipfile.is_zipfile(file):
+        raise zipfile.BadZipFile("the archive is corrupt: its first bytes are not those of a zip")
+    return False
+
+
+def _read_through(archive: zipfile.ZipFile, parts: Iterable[zipfile.ZipInfo]) -> None:
+    for part in parts:
+        with opened_part(archive, part) as content, told_as_damage():
+            while content.read(_PIECE):
+                pass
 
 
 def _read_old(file: IO[bytes], load: Callable[[IO[bytes]], R]) -> R:
@@ -162,10 +188,7 @@ class _Parts(io.RawIOBase):
 
     def verify_rest(self) -> None:
         """Read the parts that were begun, and not read from their beginning to their end."""
-        for part in self._unverified.values():
-            with opened_part(self._archive, part) as content, told_as_damage():
-                while content.read(_PIECE):
-                    pass
+        _read_through(self._archive, self._unverified.values())
 
     def verify_names(self) -> None:
         """Look at the names before the contents: torch knows those at the end alone, and finds none of a wrong one."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 
 from forwards import Forwards
 from penstock import checkpoint
@@ -224,6 +225,30 @@ def decoded(name: str, content: bytes) -> Iterator[Any]:
 def test_a_checkpoint(tmp_path: Path, compression: int) -> None:
     content, path = saved(states(), compression), tmp_path / "last.pt"
     raised = check(content, partial(loaded, path), [states()], (ValueError,), str(path), same_states)
+    assert raised > 0.4 * FLIPS
+
+
+def loaded_sharded(folder: Path, path: Path, content: bytes) -> Iterator[Any]:
+    path.write_bytes(content)
+    found = {name: torch.zeros_like(value) if torch.is_tensor(value) else None for name, value in flat().items()}
+    try:
+        dcp.load(found, storage_reader=checkpoint.StorageReader(folder))
+    except dcp.CheckpointException as error:
+        failure, _ = error.failures[0]
+        raise failure from error
+    yield found
+
+
+def flat() -> dict[str, Any]:
+    return {**states()["model"], "half": states()["half"], "steps": states()["steps"]}
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_sharded_checkpoint(tmp_path: Path) -> None:
+    dcp.save(flat(), storage_writer=checkpoint.StorageWriter(tmp_path))
+    (path,) = tmp_path.glob("*.distcp")
+    content = path.read_bytes()
+    raised = check(content, partial(loaded_sharded, tmp_path, path), [flat()], (ValueError,), str(path), same_states)
     assert raised > 0.4 * FLIPS
 
 
