@@ -129,8 +129,8 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
 
     A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
     several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-    they do not. Beside a file that is being made are `.penstock-….lock` and `.penstock-….partial`, which no step lists. A
-    killed process leaves them behind: the next that makes the file removes the first, and the next that makes one in
+    they do not. Beside a file that is being made are `.penstock-….lock` and `.penstock-….partial`, which no step lists.
+    A killed process leaves them behind: the next that makes the file removes the first, and the next that makes one in
     the folder the other.
 
     Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
