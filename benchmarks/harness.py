@@ -30,6 +30,7 @@ __all__ = [
     "table",
     "verdict",
     "version_of",
+    "with_bytecode",
 ]
 
 T = TypeVar("T")
@@ -86,13 +87,18 @@ def rounds_of(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[s
     return results
 
 
+def with_bytecode() -> dict[str, str]:
+    """Return this environment, in which a process keeps the bytecode of what it imports, as installed packages have."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def measured_apart(arguments: Sequence[str], peaks: list[float] | None = None) -> dict[str, Any]:
     """Run a Python program that prints its figures as JSON, and return them; where that fails, they have the `error`.
 
     Each process has one thread of computation, so that it is processes which are measured. Where `peaks` is given, the
     most memory that was held goes there; sampling it takes time, which the figures of such a run contain.
     """
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environ = {**with_bytecode(), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     with subprocess.Popen(
         arguments,
         cwd=_ROOT,

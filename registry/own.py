@@ -102,9 +102,14 @@ def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None =
 
 def owned_by(cls: type) -> dict[str, Own]:
     """Return the attributes of a class, and of its bases, that belong to a pass."""
-    names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
-    found = {name: next(vars(base)[name] for base in cls.__mro__ if name in vars(base)) for name in names}
-    return {name: value for name, value in found.items() if isinstance(value, Own)}
+    found: dict[str, Own] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, Own):
+                found[name] = value
+            else:
+                found.pop(name, None)
+    return found
 
 
 def _copied(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice, pairwise
 from typing import Any, Generic, TypeVar
@@ -47,12 +48,10 @@ def after(items: Iterator[T], number: int, drop: Callable[[T], object] | None = 
 
 
 def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | None) -> Iterator[T]:
-    left = number
-    for item in islice(items, number):
-        left -= 1
-        if drop is not None:
-            drop(item)
-    if left:
+    tally = Tally()
+    others = tally.follow(islice(items, number))
+    deque(others if drop is None else map(drop, others), maxlen=0)  # at the speed of C
+    if tally.items < number:
         raise RuntimeError(_FEWER)
     yield from ()
 
