@@ -14,6 +14,7 @@ import torch
 
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
+from ..storage.growth import MAX_BYTES
 from ..storage.retrying import Transient
 from ..storage.streams import checked_path
 from ..storage.zips import opened_zip, read_verified
@@ -57,6 +58,7 @@ def load(
     *,
     map_location: Any = "cpu",
     storage_options: Mapping[str, Any] | None = None,
+    max_bytes: int = MAX_BYTES,
     **objects: Any,
 ) -> dict[str, Any]:
     """Return the states in a checkpoint by name, having put into each object given the state of its name.
@@ -64,12 +66,13 @@ def load(
     Objects take theirs by `load_state_dict`; what has none, such as a number, is taken out of what is returned. Tensors
     come to the CPU, from where `load_state_dict` copies them to the device of the object. `map_location` says where
     else, as for `torch.load`: `None` is the device that they were saved from. Nothing but tensors and plain data is
-    loaded: `weights_only=True`. `storage_options` are as for `save`.
+    loaded: `weights_only=True`. `storage_options` are as for `save`. What somebody compressed may grow to `max_bytes`,
+    or to a hundred times its size.
 
     Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint, was cut or is corrupt,
-    which the checksums in it tell, LookupError
-    for a name that it does not have, before anything is put into an object, UnpicklingError for one with more in it
-    than tensors and plain data, and what an object raises whose state does not fit.
+    which the checksums in it tell, or grows beyond `max_bytes`, LookupError for a name that it does not have, before
+    anything is put into an object, UnpicklingError for one with more in it than tensors and plain data, and what an
+    object raises whose state does not fit.
 
     >>> save("memory://run/model.pt", model=torch.nn.Linear(2, 1))
     >>> model = torch.nn.Linear(2, 1)
@@ -86,7 +89,7 @@ def load(
             )
     shown = without_secrets(place)
     with reading(place, storage_options or {}) as file:
-        states = _read(file, shown, map_location)
+        states = _read(file, shown, map_location, max_bytes)
     missing = [name for name in objects if name not in states]
     if missing:
         raise LookupError(
@@ -101,9 +104,9 @@ def load(
     return states
 
 
-def _read(file: IO[bytes], shown: str, map_location: Any) -> dict[str, Any]:
+def _read(file: IO[bytes], shown: str, map_location: Any, max_bytes: int) -> dict[str, Any]:
     try:
-        states = _loaded(file, map_location)
+        states = _loaded(file, map_location, max_bytes)
     except Transient:
         raise
     except Exception as error:
@@ -132,9 +135,9 @@ def _flaw(file: IO[bytes]) -> str:
     return "is not a checkpoint: those are what save, or torch.save, writes"
 
 
-def _loaded(file: IO[bytes], map_location: Any) -> Any:
+def _loaded(file: IO[bytes], map_location: Any, max_bytes: int) -> Any:
     with torch.serialization.safe_globals([bytes]):  # which torch calls for b"", while others need no call
-        return read_verified(file, partial(torch.load, map_location=map_location, weights_only=True))
+        return read_verified(file, partial(torch.load, map_location=map_location, weights_only=True), max_bytes)
 
 
 def _check_loadable(value: Any, name: str, keys: tuple[Any, ...]) -> None:
@@ -158,7 +161,7 @@ def _check_by_trial(value: Any, place: str) -> None:
     try:
         torch.save(value, trial)
         trial.seek(0)
-        _loaded(trial, "cpu")
+        _loaded(trial, "cpu", MAX_BYTES)
     except Exception as error:
         raise TypeError(
             f"{place} is of type {type(value).__module__}.{type(value).__qualname__}, which could be saved, if at all, "

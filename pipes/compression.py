@@ -38,7 +38,8 @@ class _Decompressed(ClosedWhenDropped):
     def __init__(self, file: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float) -> None:
         super().__init__(file, name, None)
         self._max_bytes = max_bytes
-        self._taken = 0
+        self.taken = 0
+        """How many compressed bytes were read."""
         self._new_decompressor = new_decompressor
         self._start = file.tell() if can_seek(file) else None
         self._decompressor: Any = None
@@ -55,7 +56,7 @@ class _Decompressed(ClosedWhenDropped):
             pieces.append(piece)
             size += len(piece)
             try:
-                expect_honest(size, self._taken, self._max_bytes)
+                expect_honest(size, self.taken, self._max_bytes)
             except TooLarge as error:
                 add_note(error, f"when {self.name!r} was read")
                 raise
@@ -100,7 +101,7 @@ class _Decompressed(ClosedWhenDropped):
 
     def _read_packed(self) -> bytes:
         packed = self._file.read(_CHUNK)
-        self._taken += len(packed)
+        self.taken += len(packed)
         return packed
 
     def _damage(self, reason: object) -> OSError:
@@ -178,7 +179,12 @@ KINDS = {
     "gzip": _Kind(re.compile(rb"\x1f\x8b\x08"), (".gz", ".gzip", ".tgz"), _Gunzip),
     # What follows the size of the blocks marks the first block, or the end.
     "bz2": _Kind(re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), (".bz2", ".tbz", ".tbz2"), _bz2),
-    "lzma": _Kind(re.compile(rb"\xfd7zXZ\x00"), (".xz", ".lzma", ".txz"), _lzma),
+    # The older format begins with its settings, and the size of the content, which may not be known.
+    "lzma": _Kind(
+        re.compile(rb"(?s)\xfd7zXZ\x00|\x5d\x00\x00(?!\x00\x00)..(\xff{8}|.{5}\x00{3})"),
+        (".xz", ".lzma", ".txz"),
+        _lzma,
+    ),
     "zstd": _Kind(re.compile(rb"\x28\xb5\x2f\xfd"), (".zst", ".zstd", ".tzst"), _zstd),
     "zip": _Kind(re.compile(rb"PK(\x03\x04|\x05\x06)"), (".zip",)),
     "tar": _Kind(re.compile(rb"(?s).{257}ustar"), (".tar",)),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import pickle
 import random
 import stat
@@ -91,6 +92,13 @@ def test_each_file_comes_out_with_its_path_in_the_order_of_the_archive(kind: str
 @ways
 def test_each_compression_and_mode_is_read(compression: str, mode: str, way: Any) -> None:
     assert contents(load("tar", tar(compression=compression), way, mode=mode.format(compression))) == PATHS
+
+
+@pytest.mark.parametrize("preset", [0, 6, 9])
+@ways
+def test_the_older_format_of_lzma_is_found_by_its_beginning(preset: int, way: Any) -> None:
+    content = lzma.compress(tar(), format=lzma.FORMAT_ALONE, preset=preset)
+    assert contents(load("tar", content, way)) == PATHS
 
 
 @pytest.mark.parametrize("layout", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])

@@ -112,7 +112,8 @@ class TarArchiveLoader(ArchiveLoader):
     for; later its stream raises tarfile.StreamError.
 
     The checksums of what is compressed are verified, that at its end when the last file was read. The header of a file
-    may have `max_bytes`; in it are its name and what else is said of it.
+    may have `max_bytes`; in it are its name and what else is said of it. A large file of a compressed archive that is
+    read at once may grow to 1 GiB, to `max_bytes`, or to a hundred times the compressed bytes.
 
     `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ import torch
 from PIL import Image
 
 from forwards import Forwards
+from penstock import checkpoint
+from penstock.pipes import tars
 from penstock.pipes.iter import IterableWrapper
 
 MIB = 2**20
@@ -108,6 +111,26 @@ def test_a_long_name_that_is_right(kind: bytes, way: Any) -> None:
     assert found[0] == ("0/" + "n" * 2 * MIB, b"one")
 
 
+@ways
+def test_a_large_file_in_a_compressed_tar(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tars, "MAX_BYTES", MIB)
+    monkeypatch.setattr(tars, "_PIECE", MIB)
+    file = tarfile.TarInfo("a.txt")
+    file.size = 100 * MIB
+    content = gzip.compress(file.tobuf() + bytes(file.size + 1024))
+    [(_, stream)] = islice(source("at/0.tar", way(content)).load_from_tar(), 1)
+    with refused("give a larger max_bytes", "'at/0.tar/a.txt'"):
+        stream.read()
+    [(_, stream)] = islice(source("at/0.tar", way(content)).load_from_tar(), 1)
+    with little_memory():
+        assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == file.size
+    [(_, stream)] = islice(source("at/0.tar", way(content)).load_from_tar(max_bytes=file.size), 1)
+    assert len(stream.read()) == file.size
+    [(_, tar)] = source("at/0.tar", way(content)).decompress("tar")
+    with pytest.raises(ValueError, match="give a larger max_bytes"):
+        tar.extractfile(tar.next()).read()
+
+
 # Arrays and tensors
 
 
@@ -175,7 +198,7 @@ def test_an_npy_that_tells_another_size_than_it_has(tmp_path: Path, shape: tuple
         list(read_numpy(tmp_path / "0.npy", content))
 
 
-def test_a_pt_that_grows_a_thousandfold() -> None:
+def test_a_pt_that_grows_a_thousandfold(tmp_path: Path) -> None:
     buffer, again = io.BytesIO(), io.BytesIO()
     torch.save({"weight": torch.zeros(8 * MIB)}, buffer)
     with zipfile.ZipFile(buffer) as archive, zipfile.ZipFile(again, "w", zipfile.ZIP_DEFLATED) as other:
@@ -185,6 +208,10 @@ def test_a_pt_that_grows_a_thousandfold() -> None:
         list(source("at/0.pt", again.getvalue()).routed_decode(max_bytes=MIB))
     [(_, loaded)] = source("at/0.pt", again.getvalue()).routed_decode()
     assert loaded["weight"].numel() == 8 * MIB
+    (tmp_path / "0.pt").write_bytes(again.getvalue())
+    with refused("give a larger max_bytes", str(tmp_path / "0.pt")):
+        checkpoint.load(tmp_path / "0.pt", max_bytes=MIB)
+    assert checkpoint.load(tmp_path / "0.pt")["weight"].numel() == 8 * MIB
 
 
 # Compressed files that are read at once
