@@ -14,9 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
 
-__all__ = ["S3Server", "serving_http", "serving_s3"]
+import s3fs
+
+__all__ = ["S3Server", "serving_http", "serving_s3", "uploads_under_way"]
 
 PATIENCE = 30.0
 """Seconds that the server may take to begin, and to end."""
@@ -30,6 +33,22 @@ class S3Server:
     endpoint: str
     key: str = "the-key"
     secret: str = "the-secret"
+
+    def empty_bucket(self, name: str) -> Path:
+        """Return the folder behind a bucket, in which there is nothing."""
+        folder = self.root / name
+        folder.mkdir(exist_ok=True)
+        for path in folder.iterdir():
+            path.unlink()
+        return folder
+
+
+def uploads_under_way(bucket: str) -> list[Any]:
+    """Return the multipart uploads to a bucket that were neither completed nor aborted."""
+    try:
+        return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads(bucket)  # type: ignore[no-any-return]
+    except FileNotFoundError:  # as the server has it of a bucket to which nothing was sent in parts yet
+        return []
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forwards import Forwards
 from penstock.pipes import compression
 from penstock.pipes.iter import FileLister, IterableWrapper
 from penstock.pipes.iter.decompress import CompressionType
@@ -28,21 +29,15 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "bz2": bz
 SUFFIXES = {"gzip": ".gz", "bz2": ".bz2", "lzma": ".xz", "zstd": ".zst"}
 
 
-class Forwards(io.RawIOBase):
-    """A stream of bytes that cannot seek, as that of a pipe, and gives few bytes at a time."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = io.BytesIO(content)
-
-    def readable(self) -> bool:
-        return True
+class Trickling(Forwards):
+    """A stream of bytes that cannot seek, and gives few bytes at a time."""
 
     def readinto(self, buffer: Any) -> int:
-        return self._content.readinto(memoryview(buffer)[:1000])
+        return super().readinto(memoryview(buffer)[:1000])
 
 
 each = pytest.mark.parametrize("kind", PACKERS)
-ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
+ways = pytest.mark.parametrize("way", [io.BytesIO, Trickling], ids=["seekable", "forwards"])
 
 
 def packed(kind: str, content: bytes = CONTENT) -> bytes:

@@ -23,7 +23,7 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from resuming import assert_resumes_everywhere
-from s3 import S3Server
+from s3 import S3Server, uploads_under_way
 
 LOCAL = ["save_to_disk", "save_by_fsspec", "save_by_iopath"]
 
@@ -328,21 +328,12 @@ def test_a_missing_bucket_is_an_error_and_not_made(s3_server: S3Server) -> None:
 @pytest.fixture
 def bucket(s3_server: S3Server) -> Path:
     """The folder behind the bucket `saves`, which is empty."""
-    folder = s3_server.root / "saves"
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()
-    return folder
+    return s3_server.empty_bucket("saves")
 
 
 LARGE = np.random.default_rng(0).bytes(40_000_000)
 SOON = {"config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 5}}
 """Options of a client that gives up soon."""
-
-
-def uploads_under_way() -> list[Any]:
-    """The multipart uploads of the bucket that were neither completed nor aborted."""
-    return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads("saves")  # type: ignore[no-any-return]
 
 
 def test_a_small_object_is_sent_at_once_and_a_large_one_in_parts(bucket: Path, fault_proxy: FaultProxy) -> None:
@@ -352,7 +343,7 @@ def test_a_small_object_is_sent_at_once_and_a_large_one_in_parts(bucket: Path, f
     sent = [re.sub("uploadId=[^&]*&", "", request) for request in fault_proxy.requests() if "PUT " in request]
     assert sent[:2] == ["PUT /saves/small", "PUT /saves/none"]
     assert sorted(sent[2:]) == [f"PUT /saves/large?partNumber={number}" for number in (1, 2, 3)]
-    assert uploads_under_way() == []
+    assert uploads_under_way("saves") == []
 
 
 @pytest.mark.parametrize(
@@ -376,7 +367,7 @@ def test_an_upload_that_fails_leaves_the_earlier_object_and_is_aborted(
     assert fault_proxy.played()[fault.kind] > 0
     del caught
     assert files_in(bucket) == {"a": b"earlier"}
-    assert uploads_under_way() == []
+    assert uploads_under_way("saves") == []
 
 
 def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: FaultProxy) -> None:
@@ -402,7 +393,7 @@ def test_an_upload_that_is_interrupted_is_aborted(bucket: Path, monkeypatch: pyt
     with pytest.raises(KeyboardInterrupt):
         save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb")
     assert files_in(bucket) == {}
-    assert uploads_under_way() == []
+    assert uploads_under_way("saves") == []
 
 
 def test_what_is_skipped_for_a_fault_leaves_nothing_and_the_others_are_written(

@@ -25,7 +25,6 @@ import pyarrow.dataset
 import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
-import s3fs
 import torch
 from botocore.exceptions import BotoCoreError
 from hypothesis import given, settings
@@ -43,7 +42,7 @@ from penstock.pipes.sources import read_csv, read_json, read_parquet
 from penstock.pipes.tensors import tensor_of
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, check_operator
 from resuming import assert_resumes_everywhere, passed_on
-from s3 import S3Server
+from s3 import S3Server, uploads_under_way
 
 OPTIONS: dict[str, Any] = {"config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 5}}
 """Of a client that gives up soon."""
@@ -928,16 +927,7 @@ def test_a_stream_whose_parts_are_not_known_is_refused() -> None:
 @pytest.fixture
 def bucket(s3_server: S3Server) -> Path:
     """The folder behind the bucket `columns`, which is empty."""
-    folder = s3_server.root / "columns"
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()
-    return folder
-
-
-def uploads_under_way() -> list[Any]:
-    """The multipart uploads of the bucket that were neither completed nor aborted."""
-    return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads("columns")  # type: ignore[no-any-return]
+    return s3_server.empty_bucket("columns")
 
 
 def large(number: int, mebibytes: int = 4) -> Iterator[dict[str, Any]]:
@@ -965,7 +955,7 @@ def test_large_files_go_in_parts_and_are_the_same_as_local_ones(
     assert contents(bucket) == contents(tmp_path)
     start = f"PUT /columns/train-0000.{kind}?partNumber="
     assert len([request for request in fault_proxy.requests() if request.startswith(start)]) == 3
-    assert uploads_under_way() == []
+    assert uploads_under_way("columns") == []
 
 
 @pytest.mark.parametrize(
@@ -993,7 +983,7 @@ def test_an_upload_that_fails_leaves_the_earlier_file_and_is_aborted(
     del caught, iterator
     assert contents(bucket).keys() == {"train-0000.parquet", "train-0001.parquet"}
     assert (bucket / "train-0001.parquet").read_bytes() == b"earlier"
-    assert uploads_under_way() == []
+    assert uploads_under_way("columns") == []
     fault_proxy.play()
     dp.load_state_dict(state)
     assert list(dp) == [("s3://columns/train-0001.parquet", 6)]
@@ -1011,7 +1001,7 @@ def test_a_source_that_fails_takes_the_upload_back(
         list(writing(source, "s3://columns", kind, 8, batched=True, **more))
     assert f"PUT /columns/train-0000.{kind}?partNumber=1" in "".join(fault_proxy.requests())
     assert contents(bucket) == {}
-    assert uploads_under_way() == []
+    assert uploads_under_way("columns") == []
 
 
 def test_of_arrays_nothing_is_sent_before_the_file_is_whole(bucket: Path, fault_proxy: FaultProxy) -> None:

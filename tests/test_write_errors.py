@@ -214,11 +214,7 @@ def test_a_disk_that_is_full_is_named_with_the_file_and_leaves_the_earlier_ones(
 @pytest.fixture
 def bucket(s3_server: S3Server) -> Path:
     """The folder behind the bucket `unsent`, which is empty."""
-    folder = s3_server.root / "unsent"
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()
-    return folder
+    return s3_server.empty_bucket("unsent")
 
 
 @pytest.mark.parametrize("name", ["train-0001", "_train-index"])

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import s3fs
 import torch
 from botocore.exceptions import BotoCoreError
 
@@ -31,7 +30,7 @@ from penstock.pipes.iter import IterableWrapper, TarWriter
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, check_operator
 from ranks import run_ranks
 from resuming import assert_resumes_everywhere, passed_on
-from s3 import S3Server
+from s3 import S3Server, uploads_under_way
 
 SAMPLES = [
     {"__key__": f"group/{number:03d}", "txt": f"Größe {number}", "cls": number, "bin": bytes([number]) * number}
@@ -513,16 +512,7 @@ def test_a_stream_whose_parts_are_not_known_is_refused() -> None:
 @pytest.fixture
 def bucket(s3_server: S3Server) -> Path:
     """The folder behind the bucket `shards`, which is empty."""
-    folder = s3_server.root / "shards"
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()
-    return folder
-
-
-def uploads_under_way() -> list[Any]:
-    """The multipart uploads of the bucket that were neither completed nor aborted."""
-    return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads("shards")  # type: ignore[no-any-return]
+    return s3_server.empty_bucket("shards")
 
 
 def large_samples(number: int, size: int = 5_000_000) -> Iterator[dict[str, Any]]:
@@ -548,7 +538,7 @@ def test_large_shards_go_in_parts_and_are_the_same_as_local_ones(
         request for request in fault_proxy.requests() if request.startswith("PUT /shards/train-0000.tar?partNumber=")
     ]
     assert len(parts) == 3
-    assert uploads_under_way() == []
+    assert uploads_under_way("shards") == []
 
 
 @pytest.mark.usefixtures("bucket")
@@ -589,7 +579,7 @@ def test_an_upload_that_fails_leaves_the_earlier_shard_and_is_aborted(
     del caught, iterator
     assert contents(bucket).keys() == {"train-0000.tar", "train-0001.tar"}
     assert (bucket / "train-0001.tar").read_bytes() == b"earlier"
-    assert uploads_under_way() == []
+    assert uploads_under_way("shards") == []
     fault_proxy.play()
     dp.load_state_dict(state)
     assert list(dp) == [("s3://shards/train-0001.tar", 4)]
@@ -603,7 +593,7 @@ def test_a_source_that_fails_takes_the_upload_back(bucket: Path, fault_proxy: Fa
         list(dp)
     assert "PUT /shards/0.tar?partNumber=1" in "".join(fault_proxy.requests())
     assert contents(bucket) == {}
-    assert uploads_under_way() == []
+    assert uploads_under_way("shards") == []
 
 
 def test_faults_that_pass_are_survived(bucket: Path, fault_proxy: FaultProxy, tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import s3fs
 
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage.writing import whole_file
-from s3 import S3Server
+from s3 import S3Server, uploads_under_way
 
 PART = 2**23
 CONTENT = np.random.default_rng(0).bytes(4 * PART + 1000)
@@ -21,11 +20,7 @@ CONTENT = np.random.default_rng(0).bytes(4 * PART + 1000)
 @pytest.fixture
 def bucket(s3_server: S3Server) -> Path:
     """The folder behind the bucket `uploads`, which is empty."""
-    folder = s3_server.root / "uploads"
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()
-    return folder
+    return s3_server.empty_bucket("uploads")
 
 
 def write(pieces: list[Any], **options: Any) -> None:
@@ -34,20 +29,13 @@ def write(pieces: list[Any], **options: Any) -> None:
             file.write(piece)
 
 
-def uploads_under_way() -> list[Any]:
-    try:
-        return s3fs.S3FileSystem(skip_instance_cache=True).list_multipart_uploads("uploads")  # type: ignore[no-any-return]
-    except FileNotFoundError:  # as the server has it of a bucket to which nothing was sent in parts yet
-        return []
-
-
 @pytest.mark.parametrize("size", [0, 1, PART - 1, PART, PART + 1, 2 * PART, 4 * PART + 1000])
 @pytest.mark.parametrize("piece", [1_000_000, 3 * PART])
 def test_all_that_is_written_arrives_in_order(bucket: Path, size: int, piece: int) -> None:
     content = CONTENT[:size]
     write([content[start : start + piece] for start in range(0, size, piece)])
     assert (bucket / "a").read_bytes() == content
-    assert uploads_under_way() == []
+    assert uploads_under_way("uploads") == []
 
 
 def test_arrays_are_written_as_their_bytes_and_told_by_tell(bucket: Path) -> None:
@@ -79,7 +67,7 @@ def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: Fau
     assert list(dp) == ["s3://uploads/a", "s3://uploads/b"]
     assert dp.stats()["save_by_fsspec"]["retried"] == fault_proxy.played().total() == 4
     assert (bucket / "a").read_bytes() == CONTENT
-    assert uploads_under_way() == []
+    assert uploads_under_way("uploads") == []
 
 
 def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: FaultProxy) -> None:
@@ -88,7 +76,7 @@ def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: 
         write([CONTENT])
     assert not hasattr(caught.value, "__notes__")
     assert not (bucket / "a").exists()
-    assert uploads_under_way() == []
+    assert uploads_under_way("uploads") == []
 
 
 def test_what_is_given_up_is_taken_back_when_no_part_is_on_its_way(bucket: Path, fault_proxy: FaultProxy) -> None:
@@ -97,7 +85,7 @@ def test_what_is_given_up_is_taken_back_when_no_part_is_on_its_way(bucket: Path,
         write([CONTENT, "text"])
     assert [request.partition(" ")[0] for request in fault_proxy.requests()][-1] == "DELETE"
     assert list(bucket.iterdir()) == []
-    assert uploads_under_way() == []
+    assert uploads_under_way("uploads") == []
 
 
 def test_a_process_that_is_forked_writes_by_connections_of_its_own(bucket: Path) -> None:
