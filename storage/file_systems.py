@@ -15,6 +15,7 @@ from .streams import stream_over
 from .web import keeping_to_itself
 
 __all__ = [
+    "OF_S3",
     "OF_TEXT",
     "is_folder",
     "locate",
@@ -31,7 +32,7 @@ _NEEDED = {
 """What a protocol needs: a module, and the extra of this package that installs it."""
 
 
-_OF_S3 = ("s3://", "s3a://")
+OF_S3 = ("s3://", "s3a://")
 
 
 _TAKE_NONE = ("fsspec.implementations.local", "fsspec.implementations.memory")
@@ -64,7 +65,7 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it."""
     import fsspec  # type: ignore[import-untyped]  # here, since importing the package should not take so long
 
-    if url.startswith(_OF_S3):
+    if url.startswith(OF_S3):
         options = with_region(options)
     if url.startswith(("http://", "https://")):
         options = {"get_client": keeping_to_itself, **options}
@@ -83,7 +84,7 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 def locate_for_one_attempt(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """Return what `locate` does, for S3 with no attempts of its own: they are made where they are counted."""
-    if not url.startswith(_OF_S3):
+    if not url.startswith(OF_S3):
         return locate(url, options)
     s3, path = locate(url, for_one_attempt(options))
     s3.retries = 1

@@ -1,4 +1,4 @@
-"""Objects of S3, listed a page at a time."""
+"""Files behind addresses, listed; objects of S3 a page at a time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ..registry import Guard
 from .addresses import Client, client_of
 from .errors import in_plain_words
-from .file_systems import locate_for_one_attempt
+from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below
+from .retrying import trying_again
 from .stores import asked, store_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["Pages"]
+__all__ = ["Pages", "files_below"]
 
 _PAGE = 1000
 """How many objects S3 tells of in one answer."""
+
+
+def files_below(url: str, options: Mapping[str, Any], counted_by: Guard | None = None) -> Iterator[str]:
+    """Yield the URLs of the files in a folder, and in those below it, in their order.
+
+    Of S3 each page is asked for up to five more times: `counted_by` counts that.
+    """
+    if not url.startswith(OF_S3):
+        file_system, path = locate(url, options)
+        file_system.invalidate_cache(path)  # or a later call would be told what an earlier one saw
+        yield from urls_below(url, path, in_plain_words(url, file_system.find, path))
+        return
+    pages = Pages(f"{url.rstrip('/')}/", options)
+    ask: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap(lambda _: pages())
+    while (keys := ask(url)) is not None:
+        yield from (pages.start + key for key in keys if not key.endswith("/"))
 
 
 class Pages:

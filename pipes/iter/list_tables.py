@@ -13,6 +13,7 @@ from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate, urls_below
+from ...storage.listing import files_below
 from ...storage.streams import checked_path
 from ..column_origins import Origin, hive_values, known_values
 from ..filters import expression_of, may_be_true
@@ -110,7 +111,8 @@ class TableFileLister(Lister):
                 return iter([root])
             if os.path.isdir(root):
                 return self._wanted(root, files_in(root, "", recursive=True))
-        return in_plain_words(root, self._urls_under, root)
+        urls: Iterator[str] = in_plain_words(root, self._urls_under, root)
+        return urls
 
     def _urls_under(self, root: str) -> Iterator[str]:
         file_system, path = locate(root, self.storage_options)
@@ -121,8 +123,8 @@ class TableFileLister(Lister):
             names = [name for name, entry in file_system.glob(path, detail=True).items() if entry["type"] == "file"]
             if not names:
                 raise FileNotFoundError(errno.ENOENT, "no file matches", root)
-            return (url for url in _urls_of(root, path, names) if matches(url, ""))
-        return self._wanted(root, _urls_of(root, path, file_system.find(path)))
+            return (url for url in urls_below(root, path, names) if matches(url, ""))
+        return self._wanted(root, files_below(root, self.storage_options, self.guard))
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:
         """Yield those of the files of a folder that are of the format, and not hidden."""
@@ -135,10 +137,6 @@ class TableFileLister(Lister):
         if not found:
             masks = ", ".join(self.masks)
             raise FileNotFoundError(f"there is no file {masks} in {root!r}; those of other names come by a pattern")
-
-
-def _urls_of(root: str, path: str, names: list[str]) -> list[str]:
-    return sorted(names) if is_local_path(root) else urls_below(root, path, names)
 
 
 def _origins(urls: list[str]) -> Iterator[Origin]:

@@ -12,7 +12,7 @@ from fault_proxy import Fault, FaultProxy, passing_on
 from listing_server import serving_lists
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import check_operator
-from penstock.storage.listing import Pages
+from penstock.storage.listing import Pages, files_below
 from resuming import assert_resumes_everywhere
 
 STRANGE = [
@@ -26,6 +26,8 @@ BUCKETS: dict[str, Any] = {
     "strange": {key: len(key) for key in STRANGE} | {"b/": 0, "x/c/": 0, "e/": 0, "f/": 0, "one/": 0},
     "plain": dict.fromkeys(["a", "b/c", "b/d", "bc/d", "d", "e/f"], 1),
     "rooted": {"-": 1, "/a": 1, "b": 1},
+    "tables": dict.fromkeys(["t/0.csv", "t/0.parquet", "t/_old/1.parquet", "t/year=1/2.parquet", "u.parquet"], 1)
+    | {"t/": 0, "t/year=1/": 0},
     "pages": 3500,
     "million": 1_000_000,
 }
@@ -50,6 +52,26 @@ def server(lists: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
 
 def listed(*prefixes: str, **arguments: Any) -> list[str]:
     return list(IterableWrapper(prefixes).list_files_by_s3(**arguments))
+
+
+@pytest.mark.parametrize(("folder", "bucket", "below"), [
+    ("s3://strange/x", "strange", "x/"),
+    ("s3://strange/x/", "strange", "x/"),
+    ("s3a://few", "few", ""),
+    ("s3://few/", "few", ""),
+])  # fmt: skip
+@pytest.mark.usefixtures("server")
+def test_the_files_below_a_folder(folder: str, bucket: str, below: str) -> None:
+    start = f"{folder.partition('://')[0]}://{bucket}/"
+    expected = [start + key for key in sorted(BUCKETS[bucket]) if key.startswith(below) and not key.endswith("/")]
+    assert list(files_below(folder, {})) == expected
+
+
+def test_tables_are_listed_a_page_at_a_time_which_is_tried_again_and_counted(server: FaultProxy) -> None:
+    server.play(Fault("status", "list-type=2", times=1))
+    dp = IterableWrapper(["s3://tables/t/"]).list_table_files("parquet", hive=False, on_error="skip")
+    assert list(dp) == ["s3://tables/t/0.parquet", "s3://tables/t/year=1/2.parquet"]
+    assert dp.stats()["list_table_files"]["retried"] == server.played().total() > 0
 
 
 def starts(server: FaultProxy) -> list[str]:
