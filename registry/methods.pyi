@@ -467,9 +467,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
         several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-        they do not. Beside a file that is being made are one that ends in `.lock` and one that ends in `.partial`, which no
-        step lists. A killed process leaves them behind: the next that makes the file removes the first, and the next that
-        makes one in the folder the other.
+        they do not. Beside a file that is being made are `.penstock-….lock` and `.penstock-….partial`, which no step lists.
+        A killed process leaves them behind: the next that makes the file removes the first, and the next that makes one in
+        the folder the other.
 
         Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
         one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
@@ -1138,7 +1138,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         for; later its stream raises tarfile.StreamError.
 
         The checksums of what is compressed are verified, that at its end when the last file was read. The header of a file
-        may have `max_bytes`; in it are its name and what else is said of it.
+        may have `max_bytes`; in it are its name and what else is said of it. A large file of a compressed archive that is
+        read at once may grow to 1 GiB, to `max_bytes`, or to a hundred times the compressed bytes.
 
         `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.

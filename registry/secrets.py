@@ -9,8 +9,14 @@ from typing import Any
 
 __all__ = ["Options", "Short", "hide_secrets", "without_secrets"]
 
-_USER = re.compile(r"://[^/@\s'\"]*@")
-_QUERY = re.compile(r"(https?://[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))([^\s'\"]*)")
+# Behind a colon that no port follows, a password may have any sign in it.
+_USER = re.compile(r"(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@")
+# A quote that nothing follows which ends a text is part of the query.
+_QUERY = re.compile(
+    r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)", re.IGNORECASE
+)
+_FRAGMENT = re.compile(r"(https?://[^\s'\"#]*#)[^\s'\"]*=[^\s'\"]*", re.IGNORECASE)
+_ESCAPED = re.compile(r"(%3F)[^\s'\"]*?%3D[^\s'\"]*", re.IGNORECASE)
 _NAMES = {"export", "id", "versionId"}
 """What of a query says which file is meant; any other part of it may be a token or a signature."""
 
@@ -24,14 +30,18 @@ def without_secrets(text: str) -> str:
     'https://host/uc?id=7&…'
     """
     if "@" in text:
-        text = _USER.sub("://…@", text)
+        text = _USER.sub(lambda found: f"{found[1] or found[2]}…@", text)
     if "?" in text:
         text = _QUERY.sub(lambda found: found[1] + _plain_parts(found[2]), text)
+    if "#" in text:
+        text = _FRAGMENT.sub(r"\1…", text)
+    if "%" in text:
+        text = _ESCAPED.sub(r"\1…", text)
     return text
 
 
 def _plain_parts(query: str) -> str:
-    parts = query.split("&")
+    parts = re.split("[&;?]", query)
     plain = [part for part in parts if part.partition("=")[0] in _NAMES]
     return "&".join(plain if len(plain) == len(parts) else [*plain, "…"])
 
@@ -48,7 +58,9 @@ def hide_secrets(error: BaseException) -> None:
         if each is None or id(each) in seen:
             continue
         seen.add(id(each))
-        waiting += [each.__cause__, each.__context__]
+        waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+        if notes := getattr(each, "__notes__", None):
+            each.__notes__ = [without_secrets(note) if isinstance(note, str) else note for note in notes]
         parts = [_hidden(part) for part in each.args]
         if any(part is not before for part, before in zip(parts, each.args, strict=True)):
             each.args = (*parts,)
@@ -60,9 +72,9 @@ def hide_secrets(error: BaseException) -> None:
 
 def _hidden(part: Any) -> Any:
     """Return an argument of an error as it is, or its text where that would show a secret."""
-    if isinstance(part, (int, float, bytes, type(None))):
+    if isinstance(part, (int, float, type(None))):
         return part
-    text = str(part)
+    text = part.decode("utf-8", "replace") if isinstance(part, bytes) else str(part)
     hidden = without_secrets(text)
     return part if hidden == text else hidden
 
@@ -74,7 +86,12 @@ class Short(reprlib.Repr):
         return super().repr_str(without_secrets(x), level)
 
     def repr_instance(self, x: Any, level: int) -> str:
-        return without_secrets(super().repr_instance(x, level))
+        try:
+            text = without_secrets(repr(x))
+        except Exception:  # which the base tells of
+            return super().repr_instance(x, level)
+        left = max(self.maxother - len(self.fillvalue), 0)
+        return text if len(text) <= self.maxother else text[: left // 2] + self.fillvalue + text[-(left - left // 2) :]
 
 
 class Options(Mapping[str, Any]):

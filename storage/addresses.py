@@ -18,7 +18,20 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-__all__ = ["AMAZON", "AZURE", "GOOGLE", "WEB", "Client", "check_key", "client_of", "is_local_path"]
+from ..registry.secrets import without_secrets
+
+__all__ = [
+    "AMAZON",
+    "AZURE",
+    "GOOGLE",
+    "WEB",
+    "Client",
+    "check_key",
+    "check_written",
+    "client_of",
+    "is_chain",
+    "is_local_path",
+]
 
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
 
@@ -36,7 +49,7 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
     if is_local_path(url):
         return Client.FSSPEC if options else Client.SYSTEM
     scheme, separator, place = url.partition("://")
-    if not separator or "::" in url:
+    if not separator or is_chain(url):
         return Client.FSSPEC
     if scheme in WEB:
         plain = re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options and _is_plain(place)
@@ -54,7 +67,23 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
 
 def is_local_path(url: str) -> bool:
     """Say whether what is given as an address is a path of this machine, without a protocol."""
-    return "://" not in url and "::" not in url and url[:1] != "~"
+    return "://" not in url and url[:1] != "~" and not is_chain(url)
+
+
+def is_chain(url: str) -> bool:
+    """Say whether an address is one of fsspec's chains, as `zip://a.txt::s3://…`; a key or a name may have colons."""
+    protocol, separator, _ = url.partition("::")[0].partition("://")
+    if "::" not in url or (separator and protocol in (*AMAZON, *GOOGLE, *AZURE, *WEB, "file")):
+        return False
+    from fsspec import available_protocols  # type: ignore[import-untyped]  # slow to import
+
+    return protocol in available_protocols()
+
+
+def check_written(url: str) -> None:
+    """Raise ValueError for an address to which s3fs would write another object."""
+    if url.startswith(("s3://", "s3a://")) and "?versionId=" in url:
+        raise ValueError(f"{without_secrets(url)} is a version of an object, to which nothing can be written")
 
 
 def check_key(url: str) -> None:

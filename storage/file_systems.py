@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
-from .addresses import check_key, is_local_path
+from .addresses import check_key, is_chain, is_local_path
 from .clients import for_one_attempt, with_region
 from .errors import in_plain_words
 from .streams import stream_over
@@ -70,7 +70,11 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     if url.startswith(("http://", "https://")):
         options = {"get_client": keeping_to_itself, **options}
     try:
-        file_system, path = fsspec.url_to_fs(url, **options)
+        if "::" in url and not is_chain(url):  # which fsspec would take for one
+            file_system = fsspec.filesystem(url.partition("://")[0] if "://" in url else "file", **options)
+            path = file_system._strip_protocol(url)
+        else:
+            file_system, path = in_plain_words(url, fsspec.url_to_fs, url, **options)
     except ImportError:
         for link in url.split("::"):
             protocol = link.partition("://")[0]
@@ -100,7 +104,7 @@ def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:
 
 def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
     """Return the URLs of files, given the URL of their folder, its path in the file system, and theirs."""
-    links = root.split("::")
+    links = root.split("::") if is_chain(root) else [root]
     place = 0
     # In a chain, a file system that caches has no path of its own: `path` is that of the link after it.
     while path.strip("/") and place + 1 < len(links) and not links[place].partition("://")[2]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..registry import Guard
+from ..registry.secrets import without_secrets
 from .addresses import Client, client_of
 from .errors import in_plain_words
 from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below
@@ -69,6 +71,8 @@ class Pages:
             page = self._answer(Prefix=self._prefix, **({"StartAfter": self._last} if self._last else {}))
             keys = [found["Key"] for found in page.get("Contents", ())]
             self._is_at_end = not page.get("IsTruncated")
+        if not (keys or self._is_at_end) or (keys and self._last and keys[0].encode() <= self._last.encode()):
+            raise OSError(errno.EIO, f"the server does not list on after {self._last!r}", without_secrets(self._url))
         self._last = keys[-1] if keys else self._last
         return keys
 
@@ -102,6 +106,8 @@ class Pages:
         if page is None:
             return None
         keys = [found["path"] for found in page]
+        if not (keys or self._last):
+            return None  # it takes any answer for a listing
         # What stands for a folder is empty, or at least what is in the folder follows it.
         if not all(found["size"] for found in page) or any(b.startswith(f"{a}/") for a, b in pairwise(keys)):
             return None
@@ -112,4 +118,9 @@ class Pages:
     def _answer(self, **asked_for: Any) -> Any:
         # Not s3fs's own ways to list, which hold all of a listing, and remember it.
         s3, _ = locate_for_one_attempt(self._url, self._options)
-        return in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)
+        page = in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)
+        if "IsTruncated" not in page and "KeyCount" not in page:
+            raise OSError(
+                errno.EIO, "the server answered with something else than a listing", without_secrets(self._url)
+            )
+        return page

@@ -15,6 +15,9 @@ __all__ = ["beside", "is_part", "lock_beside"]
 
 _BEGINNING, _END, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
 
+_LONGEST = 200
+"""Bytes of a name that is part of another; a name may have 255."""
+
 _WEEK = 7 * 24 * 3600.0
 """Seconds after which a file is left that nobody wrote to, where another machine's locks may not be seen."""
 
@@ -36,6 +39,8 @@ def is_part(path: str) -> bool:
 def lock_beside(path: str) -> str:
     """Return the path of the lock that the writer of a file has, where there is to be one at a time."""
     folder, name = os.path.split(path)
+    if len(os.fsencode(name)) > _LONGEST:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
     return os.path.join(folder, f"{_BEGINNING}{name}{_END_OF_LOCK}")
 
 

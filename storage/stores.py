@@ -54,7 +54,7 @@ def store_of(
             _used = True
             os.register_at_fork(after_in_child=_note_fork)
         with _making:  # making one takes a while, and many threads may ask for it at once
-            store = _stores.get(known_as) or new_store(scheme, bucket, options)
+            store = _stores.get(known_as) or in_plain_words(url, new_store, scheme, bucket, options)
             while len(_stores) >= _MOST:  # the objects of a list from the web have many hosts
                 _stores.pop(next(iter(_stores)))
             _stores[known_as] = store

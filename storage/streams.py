@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -10,6 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import IO, Any
 
+from ..registry.secrets import without_secrets
 from .errors import in_plain_words
 
 try:
@@ -44,11 +46,25 @@ class ClosedWhenDropped(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         content = self._read(len(buffer)) or b""
+        if buffer and not content:
+            self._expect_end()
         buffer[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
-        return self._read(-1) or b""
+        if self._owner is None:
+            return self._read(-1) or b""
+        content = b"".join(iter(lambda: self._read(-1) or b"", b""))
+        self._expect_end()
+        return content
+
+    def _expect_end(self) -> None:
+        """Raise ConnectionError where the server has sent less than it told that there is: fsspec's files end there."""
+        size = getattr(self._file, "size", None)
+        if self._owner is not None and isinstance(size, int) and self._file.tell() < size:
+            raise ConnectionError(
+                errno.EIO, f"the answer was cut: {self._file.tell()} of {size} bytes came", without_secrets(self.name)
+            )
 
     def _read(self, size: int) -> bytes | None:
         if self._owner is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import threading
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..registry import Guard
 from ..registry.notes import add_note
+from ..registry.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
 from .addresses import AMAZON, Client, client_of
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
@@ -147,6 +149,8 @@ class _Upload(io.RawIOBase):
             answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
         finally:
             part.close()  # the next is filled before this thread, and the client, have let go of it
+        if "ETag" not in answer:
+            raise OSError(errno.EIO, "the server does not tell the ETag of a part", without_secrets(self._url))
         told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
         return {"PartNumber": number, "ETag": answer["ETag"], **told}
 

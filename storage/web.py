@@ -21,6 +21,7 @@ def new_session() -> Any:
             super().rebuild_auth(prepared_request, response)
             if self.should_strip_auth(response.request.url, prepared_request.url):
                 _keep_harmless(prepared_request.headers)
+                prepared_request._cookies = requests.cookies.RequestsCookieJar()  # of which it makes a header again
 
     return Session()
 

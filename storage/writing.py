@@ -15,6 +15,7 @@ import numpy as np
 from ..registry import Guard, close
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
+from .addresses import check_written
 from .digest import check_digest
 from .file_systems import locate
 from .parts import beside
@@ -44,6 +45,7 @@ def whole_file(
         file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
         return file
 
+    check_written(url)
     compression = arguments.pop("compression", None)
     if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(url, options):
         place = url

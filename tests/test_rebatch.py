@@ -273,13 +273,14 @@ def test_no_row_is_held_through_more_than_two_rounds_and_all_mix_with_those_of_t
     assert abs(early.mean() - 250) < 30  # the late rows are no nearer to the front
 
 
-def test_a_source_that_has_become_shorter_is_an_error() -> None:
+@pytest.mark.parametrize(("sizes", "what"), [([4], "items"), ([1] * 6, "rows")])
+def test_a_source_that_has_become_shorter_is_an_error(sizes: list[int], what: str) -> None:
     dp = source([4] * 6).shuffle_rows(12).set_seed(1)
     list(islice(dp, 3))
     state = dp.state_dict()
-    shorter = source([4]).shuffle_rows(12).set_seed(1)
+    shorter = source(sizes).shuffle_rows(12).set_seed(1)
     shorter.load_state_dict(state, strict=False)
-    with pytest.raises(RuntimeError, match="the source gave fewer rows than when the state was taken"):
+    with pytest.raises(RuntimeError, match=f"the source gave fewer {what} than when the state was taken"):
         list(shorter)
 
 

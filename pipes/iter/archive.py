@@ -68,6 +68,11 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
+    @property
+    def _most_at_once(self) -> int:
+        """Bytes to which a file may grow that is read at once."""
+        return self.max_bytes
+
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         """Yield the files of an archive, and enter what is opened for that into `opened`."""
         raise NotImplementedError(f"{type(self).__name__} must define _members")
@@ -79,7 +84,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
 
     def _unpack(self, item: tuple[str | os.PathLike[str], IO[Any]]) -> Iterator[tuple[str, IO[bytes]]]:
         path, stream = path_and_stream(item)
-        archive = OpenArchive(stream, self.damaged, self.max_bytes)
+        archive = OpenArchive(stream, self.damaged, self._most_at_once)
         try:
             expect_bytes(stream)
             for member in islice(self._members(stream, archive.opened), self.given, None):
@@ -150,6 +155,10 @@ class TarArchiveLoader(ArchiveLoader):
         super().__init__(source, length, max_bytes, on_error)
         self.mode = mode
 
+    @property
+    def _most_at_once(self) -> int:
+        return max(self.max_bytes, MAX_BYTES)
+
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         tar = opened.enter_context(opened_tar(stream, self.mode, self.max_bytes))
         files: dict[str, tarfile.TarInfo] = {}
@@ -167,7 +176,8 @@ class TarArchiveLoader(ArchiveLoader):
             else:
                 continue
             content = files[header.name]
-            yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back)
+            written = sum(size for _, size in content.sparse) if content.issparse() else None  # all else are zeros
+            yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back, packed=written)
         tar.read_to_end()
 
 
@@ -213,9 +223,12 @@ class ZipArchiveLoader(ArchiveLoader):
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         archive = opened.enter_context(opened_zip(seekable(stream, opened)))
         for entry in archive.infolist():
-            if entry.is_dir() or stat.S_ISLNK(entry.external_attr >> 16):
+            is_encrypted = entry.flag_bits & _ENCRYPTED
+            if entry.filename.endswith("/") or stat.S_ISLNK(entry.external_attr >> 16):
+                if not is_encrypted:
+                    opened_part(archive, entry).close()  # where the name stands again: a wrong bit may have made it so
                 continue
-            if entry.flag_bits & _ENCRYPTED:
+            if is_encrypted:
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
             opening = partial(opened_part, archive, entry)
             yield Member(entry.filename, entry.file_size, opening, packed=entry.compress_size)

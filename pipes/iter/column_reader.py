@@ -21,7 +21,7 @@ from ...registry import (
     say_where,
     walk,
 )
-from ...registry.secrets import Options
+from ...registry.secrets import Options, without_secrets
 from ..arguments import expect_names
 from ..column_files import ColumnFile, first_difference
 from ..column_formats import PARTS, ParquetFormat, check_options
@@ -165,7 +165,7 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
     def _opened(self, item: Any) -> ColumnFile:
         url = origin_of(item).url
         if isinstance(item, RowGroup) and self.kind != "parquet":
-            raise TypeError(f"Parquet files have row groups, and {url!r} is to be read as {self.kind}")
+            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is to be read as {self.kind}")
         footers = self._footers
         file = self._column_file(item, self._open_files, self._expression, self._target, footer=footers.get(url))
         if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):

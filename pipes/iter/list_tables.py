@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...registry import OnError, functional_datapipe
-from ...registry.secrets import Options
+from ...registry.secrets import Options, without_secrets
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate, urls_below
@@ -136,7 +136,9 @@ class TableFileLister(Lister):
                 yield url
         if not found:
             masks = ", ".join(self.masks)
-            raise FileNotFoundError(f"there is no file {masks} in {root!r}; those of other names come by a pattern")
+            raise FileNotFoundError(
+                f"there is no file {masks} in {without_secrets(root)!r}; those of other names come by a pattern"
+            )
 
 
 def _origins(urls: list[str]) -> Iterator[Origin]:

@@ -20,7 +20,7 @@ from .transform import OneToOne
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
 
 Timeout = float | tuple[float | None, float | None] | None
-Ask = Callable[[str], Any]
+Ask = Callable[..., Any]
 """Sends a request for a URL and returns the answer."""
 
 _PATIENCE = 60.0
@@ -28,6 +28,8 @@ _PATIENCE = 60.0
 
 _PACKED_THEMSELVES = ("application/gzip", "application/x-gzip")
 _DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
+_FOR_ANY_HOST = {"proxies", "verify", "allow_redirects"}
+"""The options that hold no keys to a host."""
 _LONGEST_PAGE = 1 << 20
 """The bytes that are read of a page that Google Drive answers with in place of a file."""
 
@@ -63,8 +65,11 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
             # One session for each file, which may take several requests: cookies do not go from one file to the next.
             with new_session() as session:
 
-                def ask(url: str) -> Any:
-                    answer = session.get(url, timeout=timeout, stream=True, **self.options)
+                def ask(url: str, sent_by: str | None = None) -> Any:
+                    options = dict(self.options)
+                    if sent_by is not None and session.should_strip_auth(sent_by, url):
+                        options = {name: options[name] for name in _FOR_ANY_HOST & options.keys()}
+                    answer = session.get(url, timeout=timeout, stream=True, **options)
                     if not answer.ok:
                         answer.close()
                         answer.raise_for_status()
@@ -202,7 +207,8 @@ def _stream_of(answer: Any, name: str) -> IO[bytes]:
 def _from_drive(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
     answer = ask(_for_download(url))
     if not _is_file(answer):
-        answer = ask(_Page(answer).confirmation())
+        page = answer.url
+        answer = ask(_Page(answer).confirmation(), page)
     if not _is_file(answer):
         raise _Page(answer).refusal()
     name = _name_of_file(answer.headers["Content-Disposition"])

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry.secrets import without_secrets
 from ...storage.streams import checked_path
 from ..arrow_columns import rows_in
 from ..column_kinds import expect_kinds, has_elements, of_parquet, repeating_in
@@ -159,7 +160,7 @@ class NumpyWriter(RowWriter[Arrays]):
         if checked_path(url_template).endswith(".npy") != (column is not None):
             raise ValueError(
                 "an .npy file has one array, which column names, and an .npz file all: url_template is "
-                f"{url_template!r}, and column is {column!r:.100}"
+                f"{without_secrets(checked_path(url_template))!r}, and column is {column!r:.100}"
             )
         self.column = column
 

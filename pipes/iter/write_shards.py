@@ -11,7 +11,7 @@ from typing import IO, Any, ClassVar
 
 from ...registry import IterDataPipe, own
 from ...registry.notes import add_note
-from ...registry.secrets import Options
+from ...registry.secrets import Options, without_secrets
 from ...registry.sharding import sharding_points
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts
@@ -78,7 +78,7 @@ def _naming(url: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        add_note(error, f"while writing {url}")
+        add_note(error, f"while writing {without_secrets(url)}")
         raise
 
 
@@ -133,7 +133,7 @@ def check_template(template: str, *suffixes: str) -> None:
     if not numbered or not template.endswith(suffixes):
         raise ValueError(
             f"url_template must have the number of a shard once, as in 's3://bucket/train-{{shard:06d}}{suffixes[0]}', "
-            f"other braces doubled, and end in {' or '.join(suffixes)}, and is {template!r}"
+            f"other braces doubled, and end in {' or '.join(suffixes)}, and is {without_secrets(template)!r}"
         )
 
 

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,6 +27,7 @@ class Handler(BaseHTTPRequestHandler):
 
     asked: list[dict[str, str]]
     redirect_to = ""
+    body = b"abc"
 
     def do_GET(self) -> None:
         type(self).asked.append({name.lower(): value for name, value in self.headers.items()})
@@ -34,7 +35,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 307:
             self.send_header("Location", self.redirect_to)
-        body = b"" if status == 307 else b"abc"
+        body = b"" if status == 307 else self.body
         self.send_header("Content-Length", str(len(body) + (5 if self.path.startswith("/200/cut") else 0)))
         self.send_header("ETag", '"1"')
         self.send_header("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")
@@ -163,10 +164,32 @@ def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
         ("https://host/uc?id=7&export=download&key=1", "https://host/uc?id=7&export=download&…"),
         ("s3://bucket/what?", "s3://bucket/what?"),
         ("why? since a=b, me@host", "why? since a=b, me@host"),
+        ("https://me:p@ss/wo'rd@host/a", "https://…@host/a"),
+        ("https://host:8080/a@b", "https://host:8080/a@b"),
+        ("HTTPS://host/a?token", "HTTPS://host/a?…"),
+        ("Max retries exceeded with url: /a?token (Caused by", "Max retries exceeded with url: /a?… (Caused by"),
+        ("https://host/a#access_token=1 b", "https://host/a#… b"),
+        ("https://host/a?id=1;token=2", "https://host/a?id=1&…"),
+        ("s3://bucket/a?versionId=1?token=2", "s3://bucket/a?versionId=1&…"),
+        ("['https://host/a?b=c', 'd']", "['https://host/a?…', 'd']"),
+        ("https://host/a?b=c'd", "https://host/a?…"),
+        ("https%3A%2F%2Fhost%2Fa%3Fb%3Dc", "https%3A%2F%2Fhost%2Fa%3F…"),
     ],
 )
 def test_what_is_hidden_of_a_text(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
+
+
+class Signed(NamedTuple):
+    url: str
+
+
+def test_half_of_a_secret_is_shown_nowhere() -> None:
+    url = f"https://host/{'a' * 40}?sig={'b' * 100}{SECRET}"
+    dp = IterableWrapper([Signed(url)]).map(lambda item: 1 // 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(dp)
+    assert "bbbb" not in "".join([*traceback.format_exception(caught.value), repr(dp)])
 
 
 def test_an_error_and_what_led_to_it_hide_their_secrets() -> None:
@@ -257,13 +280,30 @@ def test_a_redirect_takes_no_token_of_s3_to_another_host(
         lambda url: IterableWrapper([url]).open_files_by_fsspec(client_kwargs={"auth": basic_auth()}),
     ],
 )
-def test_a_redirect_takes_no_headers_to_another_host(make: Callable[[str], Any], server: Any, other: Any) -> None:
-    server.redirect_to = f"http://localhost:{other.host.partition(':')[2]}/200/a.txt"
+@pytest.mark.parametrize("path", ["200/a.txt", "307/a.txt"])
+def test_a_redirect_takes_no_headers_to_another_host(
+    make: Callable[[str], Any], path: str, server: Any, other: Any
+) -> None:
+    server.redirect_to = f"http://localhost:{other.host.partition(':')[2]}/{path}"
+    other.redirect_to = "/200/a.txt"
     [(_, stream)] = make(f"http://{server.host}/307/a.txt")
     assert stream.read() in (b"abc", "abc")
     first = json.dumps(server.asked)
     assert SECRET in first or "Basic" in first  # or there would be nothing to take along
     assert other.asked
+    assert not any(SECRET in text or "Basic" in text for each in other.asked for text in each.values())
+
+
+@pytest.mark.parametrize(
+    "options", [{"headers": {"X-Key": SECRET}}, {"cookies": {"a": SECRET}}, {"auth": ("me", SECRET)}]
+)
+def test_a_form_takes_no_keys_to_another_host(options: dict[str, Any], server: Any, other: Any) -> None:
+    action = f"http://localhost:{other.host.partition(':')[2]}/200/a.txt"
+    server.body = f'<form id="download-form" action="{action}"><input name="confirm" value="t"></form>'.encode()
+    with pytest.raises(RuntimeError, match="answered with a page"):
+        list(IterableWrapper([f"http://{server.host}/200/page"]).read_from_gdrive(**options))
+    assert SECRET in json.dumps(server.asked) or "Basic" in json.dumps(server.asked)
+    assert len(other.asked) == 1
     assert not any(SECRET in text or "Basic" in text for each in other.asked for text in each.values())
 
 
