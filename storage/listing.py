@@ -120,7 +120,5 @@ class Pages:
         s3, _ = locate_for_one_attempt(self._url, self._options)
         page = in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)
         if "IsTruncated" not in page and "KeyCount" not in page:
-            raise OSError(
-                errno.EIO, "the server answered with something else than a listing", without_secrets(self._url)
-            )
+            raise OSError(errno.EIO, "the server's answer is no listing", without_secrets(self._url))
         return page

@@ -46,25 +46,32 @@ class ClosedWhenDropped(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         content = self._read(len(buffer)) or b""
-        if buffer and not content:
-            self._expect_end()
+        if buffer and not content and self._is_cut():
+            raise self._cut()
         buffer[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
-        if self._owner is None:
-            return self._read(-1) or b""
-        content = b"".join(iter(lambda: self._read(-1) or b"", b""))
-        self._expect_end()
-        return content
+        pieces = [self._read(-1) or b""]
+        while pieces[-1] and self._is_cut():
+            pieces.append(self._read(-1) or b"")
+        if self._is_cut():
+            raise self._cut()
+        return b"".join(pieces)
 
-    def _expect_end(self) -> None:
-        """Raise ConnectionError where the server has sent less than it told that there is: fsspec's files end there."""
+    def _is_cut(self) -> bool:
+        """Say whether a store has sent less than it told that there is: fsspec's files end there.
+
+        A web server may tell of another size than it sends.
+        """
         size = getattr(self._file, "size", None)
-        if self._owner is not None and isinstance(size, int) and self._file.tell() < size:
-            raise ConnectionError(
-                errno.EIO, f"the answer was cut: {self._file.tell()} of {size} bytes came", without_secrets(self.name)
-            )
+        is_of_store = self._owner is not None and not self.name.startswith(("http://", "https://"))
+        return is_of_store and isinstance(size, int) and self._file.tell() < size
+
+    def _cut(self) -> ConnectionError:
+        came, size = self._file.tell(), getattr(self._file, "size", None)
+        text = f"the answer was cut: {came} of {size} bytes came"
+        return ConnectionError(errno.EIO, text, without_secrets(self.name))
 
     def _read(self, size: int) -> bytes | None:
         if self._owner is None:

@@ -636,6 +636,14 @@ def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, st
     assert below(made) == ["0.torchdata_list", "0/first", "0/second"]
 
 
+def test_a_long_name_has_a_shorter_lock(tmp_path):
+    name = "n" * 240
+    path = str(tmp_path / name)
+    dp = IterableWrapper([name]).on_disk_cache(lambda item: path).map(lambda item: (path, b"one")).end_caching("wb")
+    assert names(dp) == [name]
+    assert below(tmp_path) == [name]
+
+
 def test_a_folder_that_somebody_made_is_served(tmp_path):
     (tmp_path / "a.txt").mkdir()
     assert names(cached(tmp_path, ["a"])) == ["a.txt"]

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import struct
+import subprocess
 import sys
 import tarfile
 import tracemalloc
@@ -109,6 +110,16 @@ def test_a_long_name_that_is_right(kind: bytes, way: Any) -> None:
     content = with_name_of(2 * MIB, kind)
     found = [(path, stream.read()) for path, stream in source("0", way(content)).load_from_tar(max_bytes=4 * MIB)]
     assert found[0] == ("0/" + "n" * 2 * MIB, b"one")
+
+
+def test_a_sparse_file_in_a_tar(tmp_path: Path) -> None:
+    with open(tmp_path / "holes", "wb") as file:
+        file.truncate(6 * 2**30)
+    subprocess.run(["tar", "--sparse", "--format=pax", "-cf", "0.tar", "holes"], cwd=tmp_path, check=True)
+    dp = IterableWrapper([str(tmp_path / "0.tar")]).open_files("rb").load_from_tar()
+    [(_, stream)] = islice(dp, 1)
+    with refused("give a larger max_bytes", "0.tar/holes"):
+        stream.read()
 
 
 @ways

@@ -314,6 +314,27 @@ def test_an_npy_has_no_checksum(tmp_path: Path) -> None:
 # Zips
 
 
+@pytest.mark.parametrize("way", [io.BytesIO])
+def test_a_file_that_a_wrong_bit_makes_a_folder_is_an_error(way: Any) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.info", b"one")
+    content = buffer.getvalue()
+    at = content.rindex(b"a.info") + 5
+    wrong = content[:at] + b"/" + content[at + 1 :]
+    with pytest.raises(zipfile.BadZipFile, match="header"):
+        list(contents("load_from_zip", way, wrong))
+
+
+def test_a_file_without_a_name_is_an_error_or_read() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a", b"one")
+    content = buffer.getvalue().replace(b"\x01\x00\x00\x00a", b"\x00\x00\x00\x00")
+    with pytest.raises((zipfile.BadZipFile, ValueError)):
+        list(contents("load_from_zip", io.BytesIO, content))
+
+
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("large", [16 * 2**20, 100], ids=["in memory", "large"])
 @ways

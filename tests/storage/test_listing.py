@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from typing import Any
 
@@ -72,6 +74,44 @@ def test_tables_are_listed_a_page_at_a_time_which_is_tried_again_and_counted(ser
     dp = IterableWrapper(["s3://tables/t/"]).list_table_files("parquet", hive=False, on_error="skip")
     assert list(dp) == ["s3://tables/t/0.parquet", "s3://tables/t/year=1/2.parquet"]
     assert dp.stats()["list_table_files"]["retried"] == server.played().total() > 0
+
+
+ANSWERS = {
+    "portal": "<html><body>Please sign in</body></html>",
+    "loop": "<ListBucketResult><Name>loop</Name><KeyCount>1</KeyCount><IsTruncated>true</IsTruncated>"
+    "<NextContinuationToken>a</NextContinuationToken><Contents><Key>t/a.parquet</Key><Size>1</Size><ETag>1</ETag>"
+    "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents></ListBucketResult>",
+}
+"""What a server says to whatever is asked of a bucket."""
+
+
+class Stubborn(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = ANSWERS[self.path.strip("/").partition("?")[0].partition("/")[0]].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("place", ["", "t/", "t"])
+@pytest.mark.parametrize(
+    ("bucket", "message"),
+    [("portal", "is no listing"), ("loop", "does not list on")],
+)
+def test_what_is_no_listing_is_an_error_that_names_the_address(
+    place: str, bucket: str, message: str, server: FaultProxy
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stubborn) as stubborn:
+        threading.Thread(target=stubborn.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{stubborn.server_port}"
+        with pytest.raises(OSError, match=rf"{message}.*s3://{bucket}/{place}'"):
+            listed(f"s3://{bucket}/{place}", endpoint_url=endpoint, on_error=ps.Retry(1, 0))
+        stubborn.shutdown()
 
 
 def starts(server: FaultProxy) -> list[str]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -27,6 +28,43 @@ from penstock.storage.file_systems import locate
 from penstock.storage.reading import read_whole
 from penstock.storage.retrying import Transient
 from penstock.storage.stores import store_of
+from penstock.storage.streams import stream_over
+
+
+def test_a_name_with_colons_is_of_a_file_and_of_no_chain(tmp_path: Path) -> None:
+    for name in ("a", "a::b.txt"):
+        (tmp_path / name).write_text(name)
+    path = str(tmp_path / "a::b.txt")
+    for chain in (IterableWrapper([path]).load_files_by_s3(), IterableWrapper([path]).open_files_by_fsspec("rb")):
+        [(_, stream)] = chain
+        assert stream.read() == b"a::b.txt"
+    assert list(IterableWrapper([(path, b"new")]).save_by_fsspec("wb")) == [path]
+    ps.checkpoint.save(f"{tmp_path}/a::b.pt", step=1)
+    assert {each.name: each.read_bytes()[:3] for each in tmp_path.iterdir()} == {
+        "a": b"a", "a::b.txt": b"new", "a::b.pt": b"PK\3"
+    }  # fmt: skip
+    assert client_of("s3://bucket/a::b.txt", {}) is Client.OBSTORE
+    assert client_of("zip://a.txt::s3://bucket/b.zip", {}) is client_of("simplecache::s3://b/a", {}) is Client.FSSPEC
+
+
+def test_a_version_of_an_object_is_not_written() -> None:
+    for write in (
+        lambda url: list(IterableWrapper([(url, b"new")]).save_by_fsspec("wb")),
+        lambda url: ps.checkpoint.save(url, step=1),
+    ):
+        with pytest.raises(ValueError, match="s3://bucket/a.*versionId=1 is a version of an object"):
+            write("s3://bucket/a?versionId=1")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_fewer_bytes_than_a_file_is_told_to_have_are_an_error(at_once: bool) -> None:
+    class Short(io.BytesIO):
+        size = 10
+
+    stream = stream_over(Short(b"12345"), "s3://bucket/a", None, owner="a file system")
+    with pytest.raises(ConnectionError, match="the answer was cut: 5 of 10 bytes came: 's3://bucket/a'"):
+        stream.read() if at_once else list(iter(lambda: stream.read(3), b""))
+
 
 TOKEN = "a-session-token"
 SECRET = "a-secret-of-the-environment"
