@@ -176,7 +176,8 @@ class TarArchiveLoader(ArchiveLoader):
             else:
                 continue
             content = files[header.name]
-            written = sum(size for _, size in content.sparse) if content.issparse() else None  # all else are zeros
+            parts: Any = content.sparse  # of a sparse file, where and how many bytes; all else are zeros
+            written = None if parts is None else sum(size for _, size in parts)
             yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back, packed=written)
         tar.read_to_end()
 
