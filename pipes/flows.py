@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from ..registry.iteration import close
+from ..registry import close
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]

@@ -6,12 +6,12 @@ from .copying import copy_of
 from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, operators
 from .graph import sources_first, sources_of, walk
-from .iteration import close, replace_live_iterator, require_end
+from .iteration import replace_live_iterator, require_end
 from .laws import check_operator
 from .notes import say_where
 from .own import Tally, own
 from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
-from .reading import Node, Pace, Reading, can_capture, capture
+from .reading import Node, Pace, Reading, can_capture, capture, close
 from .seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
 from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from types import GeneratorType
+from types import FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
@@ -26,7 +26,7 @@ from .torch_pipes import TorchMapDataPipe
 if TYPE_CHECKING:
     from .base import IterDataPipe
 
-__all__ = ["Link", "Pass", "begin_pass", "close", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
+__all__ = ["Link", "Pass", "begin_pass", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
 
 T = TypeVar("T")
 
@@ -36,22 +36,31 @@ _numbers = itertools.count(1)
 
 
 _STEPS_AT_A_TIME = 100
-"""Steps of a chain for which there is to be room on the stack at once."""
-_ROOM = 800
-"""Frames that so many steps have at most, with what they call."""
-_MOST_FRAMES = 13_000
+"""Steps of a chain after which it is seen to that there is room for more."""
+_MOST_STEPS = 6000
+_MOST_FRAMES = 15_400
 """More would overflow the stack of C, of which each takes about half a KB of 8 MB, and end the process."""
+_LIMIT = 20_000
+"""Of Python's own: to close steps takes more calls than to read them, and no more of the stack of C."""
 
 
 def let_steps_nest() -> None:
-    """Let Python admit some more steps of a long chain, whose iterators call each other."""
+    """Let Python admit some more steps of a long chain, whose iterators call each other.
+
+    Raises RecursionError where the stack of C may have no room for them. Whoever sets a higher limit than `_LIMIT` sees
+    to the stack, too.
+    """
     limit = sys.getrecursionlimit()
-    try:
-        sys._getframe(limit - _ROOM)
-    except ValueError:
-        return  # there are not so many frames yet
-    if limit < _MOST_FRAMES:
-        sys.setrecursionlimit(min(limit + 1000, _MOST_FRAMES))
+    if limit > _LIMIT:
+        return
+    frame: FrameType | None = sys._getframe()
+    frames = steps = 0
+    while frame is not None:
+        frames, steps, frame = frames + 1, steps + (frame.f_code is _deliver.__code__), frame.f_back
+    if steps > _MOST_STEPS or frames > _MOST_FRAMES:
+        raise RecursionError(f"the stack has no room for {steps:,} steps, each of which reads the next, and more")
+    if 3 * frames > limit:
+        sys.setrecursionlimit(min(4 * frames, _LIMIT))
 
 
 class Replaced(BaseException):
@@ -107,7 +116,6 @@ class Pass:
         self._trails: dict[int, Trail] = {}
         self._passes_read: dict[int, int] = {}
         """For each source with a trail, how many passes over it have begun with that which is read."""
-        self._readings: list[Generator[Any, None, None]] = []
         self._to_read: dict[int, tuple[Node | None, list[int]]] = {}
         """From where sources are to be read, of which the state tells."""
         self._tally: Tally | None = None
@@ -214,9 +222,7 @@ class Pass:
         node, [at, first, *pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0]))
         trail = self._trails[id(source)] = Trail(source, node, at)
         self._passes_read[id(source)] = self._links[id(source)].begun + 1
-        items = trail.items()
-        self._readings.append(items)
-        return Reading(trail, items, first, pulled[0] if pulled else 0, drop)
+        return Reading(trail, first, pulled[0] if pulled else 0, drop)
 
     # State
 
@@ -328,10 +334,10 @@ class Pass:
 
     def let_go(self) -> None:
         """Close what is read, and let the sources be read by others."""
-        readings, self._readings = self._readings, []
-        for items in readings:
-            with suppress(ValueError):  # a thread is in the middle of an item, and closes it itself
-                items.close()
+        for trail in self._trails.values():
+            if (iterator := trail.reading()) is not None:
+                with suppress(ValueError):  # a thread is in the middle of an item, and closes it itself
+                    iterator.close()
         for source in self._sources:
             take_back(source, self._links[id(source)])
 
@@ -424,7 +430,8 @@ def _deliver(
         if not pipe._is_asked_after_its_end:
             current.freeze()
     except Replaced:
-        close(own)
+        if hasattr(own, "close"):  # without a frame for each of thousands of steps
+            own.close()
         current.let_go()
         own = counted = item = None
         yield  # the answer to throw(); whoever holds this iterator is told at the next step
@@ -446,7 +453,8 @@ def _deliver(
             say_where(error, pipe)
         raise
     finally:
-        close(own)
+        if hasattr(own, "close"):
+            own.close()
         current.let_go()
         own = counted = None  # an error's traceback keeps this frame, which must not keep the sources open
 
@@ -483,13 +491,6 @@ def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
         )
     current.iterator = None  # it is told once
     earlier.throw(Replaced())
-
-
-def close(iterator: object) -> None:
-    """Close an iterator that can be closed, such as a generator, so that its resources are released now."""
-    closing = getattr(iterator, "close", None)
-    if callable(closing):
-        closing()
 
 
 def require_end(pipe: Iterable[Any]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from .iteration import close
 from .notes import notes_of
 from .probes import Maker, Probe, agree, as_plain, read, seeded, tap
+from .reading import close
 from .seeds import seed_graph
 
 __all__ = [

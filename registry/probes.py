@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from .functional import operators
 from .graph import DataPipe, is_one_of_several, sources_of
-from .iteration import close
+from .reading import close
 from .seeds import seed_graph
 from .torch_pipes import TorchIterDataPipe
 

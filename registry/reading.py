@@ -6,14 +6,15 @@ import math
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, pairwise
+from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
 from .own import Tally
 from .torch_pipes import TorchMapDataPipe
 
-__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture"]
+__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture", "close"]
 
 T = TypeVar("T")
 Node = dict[str, Any]
@@ -54,6 +55,13 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
     if tally.items < number:
         raise RuntimeError(_FEWER)
     yield from ()
+
+
+def close(iterator: object) -> None:
+    """Close an iterator that can be closed, such as a generator, so that its resources are released now."""
+    closing = getattr(iterator, "close", None)
+    if callable(closing):
+        closing()
 
 
 def can_capture(pipe: Any) -> bool:
@@ -146,6 +154,10 @@ class Pace:
         return seconds * max(len(_taking_snapshots), 1) / SNAPSHOT_SHARE if SNAPSHOT_SHARE else math.inf
 
 
+def _nothing() -> None:
+    return None
+
+
 class Trail:
     """The states of a source that is being read, and which of its items, numbered from 0, is still needed."""
 
@@ -159,6 +171,8 @@ class Trail:
         self._tally = Tally(start)
         # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
         self._snapshots = [(start, node)]
+        self.reading: Callable[[], GeneratorType[Any, None, None] | None] = _nothing
+        """Returns the iterator of the source that is read, if that is still held and can be closed."""
         self._taking = self._leaving_out = 0.0
         """Seconds that snapshots took since it was found out which are needed no more, and that finding out took."""
 
@@ -175,17 +189,28 @@ class Trail:
         oldest = self.needed()
         return self.pulled if oldest is None else oldest
 
-    def items(self) -> Generator[Any, None, None]:
-        """Yield the items of the source, and note where it stands as often as costs little."""
-        items = self._tally.follow(self.source)
+    def items(self) -> Iterator[Any]:
+        """Return an iterator over the items of the source that notes where it stands as often as costs little."""
+        return chain.from_iterable(self._spans())
+
+    def _spans(self) -> Iterator[Iterator[Any]]:
+        """Yield the items in spans, at whose ends it may be time for a snapshot.
+
+        While the source is asked for an item, no frame of this is on the stack: a long chain would have thousands.
+        """
+        iterator = iter(self.source)
+        if isinstance(iterator, GeneratorType):
+            self.reading = weakref.ref(iterator)
+        items = self._tally.follow(iterator)
+        del iterator
         if self._pace is None:
-            yield from items
+            yield items
             return
         try:
             while True:
                 step = self._pace.items_to_go
                 expected = self.pulled + step
-                yield from islice(items, step)
+                yield islice(items, step)
                 if self.pulled < expected:
                     return
                 if self._pace.due(step):
@@ -242,24 +267,24 @@ class Reading(Generic[T]):
     def __init__(
         self,
         trail: Trail,
-        items: Generator[T, None, None],
         first: int,
         pulled_before: int,
         drop: Callable[[T], object] | None = None,
     ) -> None:
         self._trail = trail
-        self._items = items
         self._pulled_before = pulled_before
         self._first = first
         past = first - trail.pulled
-        self._numbered = after(enumerate(items, trail.pulled), past, drop and (lambda numbered: drop(numbered[1])))
+        self._numbered = after(
+            enumerate(trail.items(), trail.pulled), past, drop and (lambda numbered: drop(numbered[1]))
+        )
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
         return self._numbered
 
     def close(self) -> None:
         """Close the source: for a thread that reads it; others leave that to the end of the pass."""
-        self._items.close()
+        close(self._trail.reading())
 
     @property
     def first(self) -> int:

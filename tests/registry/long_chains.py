@@ -66,3 +66,20 @@ def shuffled(dp: Any, steps: int = STEPS) -> Any:
     for _ in range(steps):
         dp = dp.shuffle(buffer_size=1)
     return dp
+
+
+def zero(item: Any) -> int:
+    return 0
+
+
+def grouped(dp: Any, steps: int = STEPS) -> Any:
+    """The steps that take the most of the stack."""
+    for _ in range(steps // 2):
+        dp = dp.groupby(zero, group_size=1).unbatch()
+    return dp
+
+
+def skipping(dp: Any, steps: int = STEPS) -> Any:
+    for _ in range(steps):
+        dp = dp.map(abs, on_error="skip")
+    return dp
