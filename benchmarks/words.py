@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from .harness import table
 
-PROTOCOL = ("state", "iteration", "seeds", "folding", "splitter", "branches", "generations")
+PROTOCOL = ("state", "iteration", "seeds", "folding", "splitter", "branches", "generations", "reading", "own")
+"""The last two have what state.py had before."""
 METHODS = ("snapshot", "reset", "get_state", "set_state")
 ATTRIBUTES = ("transient", "payload", "holds_items")
 CALLS = ("Trail", "own")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -188,8 +187,9 @@ class ZipArchiveLoader(ArchiveLoader):
 
     Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
     is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
-    its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
-    raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+    its name in it. Directories are left out; a symbolic link is a file that holds its target's name, as in
+    torchdata: what makes it one has no checksum. `length` is what `len` is to say; without it `len` raises TypeError. A
+    file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
     Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
     `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
@@ -225,7 +225,7 @@ class ZipArchiveLoader(ArchiveLoader):
         archive = opened.enter_context(opened_zip(seekable(stream, opened)))
         for entry in archive.infolist():
             is_encrypted = entry.flag_bits & _ENCRYPTED
-            if entry.filename.endswith("/") or stat.S_ISLNK(entry.external_attr >> 16):
+            if entry.filename.endswith("/"):
                 if not is_encrypted:
                     opened_part(archive, entry).close()  # where the name stands again: a wrong bit may have made it so
                 continue
