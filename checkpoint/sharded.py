@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
-from ..registry.secrets import without_secrets
+from ..registry.secrets import Options, without_secrets
 from ..storage.file_systems import locate
 from ..storage.streams import checked_path
 from ..storage.zips import is_of_torchs_zips, verify
@@ -48,7 +48,7 @@ class StorageWriter(FileSystemWriter):
     ) -> None:
         # The files themselves see to it that they are on the disk.
         super().__init__(checked_path(url), sync_files=False, **kwargs)
-        self.fs: Any = _Files(storage_options or {})
+        self.fs: Any = _Files(Options(storage_options))
         self.path = self.fs.init_path(url)
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -79,7 +79,7 @@ class StorageReader(FileSystemReader):
 
     def __init__(self, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
         super().__init__(checked_path(url))
-        self.fs: Any = _Files(storage_options or {})
+        self.fs: Any = _Files(Options(storage_options))
         self.path = self.fs.init_path(url)
 
     def _slice_file(self, file: Any, sinfo: Any) -> Any:

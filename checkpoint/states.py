@@ -13,7 +13,7 @@ from typing import IO, Any
 import torch
 
 from ..registry.notes import add_note
-from ..registry.secrets import without_secrets
+from ..registry.secrets import Options, without_secrets
 from ..storage.growth import MAX_BYTES
 from ..storage.retrying import Transient
 from ..storage.streams import checked_path
@@ -48,7 +48,7 @@ def save(url: str | os.PathLike[str], /, *, storage_options: Mapping[str, Any] |
     states = {name: each.state_dict() if hasattr(each, "state_dict") else each for name, each in objects.items()}
     for name, state in states.items():
         _check_loadable(state, name, ())
-    with writing(place, storage_options or {}) as file:
+    with writing(place, Options(storage_options)) as file:
         torch.save(states, file)
 
 
@@ -88,7 +88,7 @@ def load(
                 f"returns, as in load(url)[{name!r}]"
             )
     shown = without_secrets(place)
-    with reading(place, storage_options or {}) as file:
+    with reading(place, Options(storage_options)) as file:
         states = _read(file, shown, map_location, max_bytes)
     missing = [name for name in objects if name not in states]
     if missing:

@@ -94,8 +94,15 @@ class Short(reprlib.Repr):
         return text if len(text) <= self.maxother else text[: left // 2] + self.fillvalue + text[-(left - left // 2) :]
 
 
+_SENT = {"headers", "cookies", "auth", "key", "secret", "token", "username", "password", "client_kwargs"}
+"""Options of which texts are sent in the headers of requests, where nothing but a line may stand."""
+
+
 class Options(Mapping[str, Any]):
     """Options of a file system or a client, among which may be secrets: no text has their values.
+
+    Raises ValueError for one that cannot be sent, such as a key that was read from a file with its line break: clients
+    would show it in their errors.
 
     >>> Options({"key": "an id", "secret": "a secret"})
     Options(key, secret)
@@ -103,6 +110,8 @@ class Options(Mapping[str, Any]):
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self._options = {**(options or {})}
+        for name in _SENT & self._options.keys():
+            _expect_lines(name, self._options[name])
 
     def __getitem__(self, name: str) -> Any:
         return self._options[name]
@@ -115,3 +124,17 @@ class Options(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Options({', '.join(self._options)})"
+
+
+def _expect_lines(place: str, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            _expect_lines(f"{place}[{name!r}]", part)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            _expect_lines(place, part)
+    elif isinstance(value, str) and not value.lstrip().startswith("{") and re.search(r"^\s|[\x00-\x1f\x7f]", value):
+        raise ValueError(
+            f"the option {place} begins with a space, or has a line break or the like in it, as what was read from a "
+            "file has at its end: strip() it"
+        )

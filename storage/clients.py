@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ..registry.secrets import Options
 from .addresses import AMAZON, GOOGLE, WEB
 from .errors import NO_CREDENTIALS, NO_PROXY
 
@@ -126,8 +128,12 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
     config: Any
     if scheme in GOOGLE:
         config = _renamed(options, _OPTIONS_OF_GOOGLE)
-        if config.get("service_account") == "anon":  # as gcsfs has it
-            config = {**config, "service_account": None, "skip_signature": True}
+        token = config.get("service_account")
+        if token == "anon":  # as gcsfs has it
+            config |= {"service_account": None, "skip_signature": True}
+        elif isinstance(token, Mapping) or str(token).lstrip().startswith("{"):
+            content = token if isinstance(token, str) else json.dumps(dict(token))
+            config |= {"service_account": None, "service_account_key": content}
         endpoint = config.setdefault("base_url", os.environ.get("STORAGE_EMULATOR_HOST"))
         config = {name: value for name, value in config.items() if value is not None}
         client = _client(endpoint or "", options)
@@ -300,8 +306,13 @@ def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, 
     ):
         return None
     keys = (told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], told.get("AWS_SESSION_TOKEN"))
-    credentials = dict(zip(("access_key_id", "secret_access_key", "token"), keys, strict=True))
-    return endpoint, region, {**credentials, "expires_at": None}
+    return endpoint, region, _credentials(*keys, None)
+
+
+def _credentials(key: str, secret: str, token: str | None, until: datetime | None) -> dict[str, Any]:
+    """Return credentials as obstore has them. Raises ValueError for what cannot be sent, which would be its panic."""
+    Options({"key": key, "secret": secret, "token": token})
+    return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": until}
 
 
 def _place(client: Any, bucket: str, key: str) -> str:
@@ -333,11 +344,7 @@ def _provider(session: Any, key: str | None, secret: str | None, token: str | No
 
     def provide() -> Any:
         current = credentials.get_frozen_credentials()  # botocore renews them in time
-        return {
-            "access_key_id": current.access_key,
-            "secret_access_key": current.secret_key,
-            "token": current.token,
-            "expires_at": datetime.now(UTC) + _GOOD_FOR if renewed else None,
-        }
+        until = datetime.now(UTC) + _GOOD_FOR if renewed else None
+        return _credentials(current.access_key, current.secret_key, current.token, until)
 
     return provide

@@ -31,7 +31,10 @@ _SHARE = 16
 """Looking for what to evict looks at all files, so at least one of so many goes, as long as there are so many."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_NO_ROOM = (*_FULL, errno.EFBIG)
+_CANNOT_KEEP = (*_FULL, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS)
+
+_DIGITS = 20
+"""Of the number in `total`."""
 
 _PART = re.compile("[0-9a-f]{40}")
 _FOLDER = re.compile("[0-9a-f]{3}")
@@ -154,14 +157,19 @@ class KeptFiles:
         """Note that there are more bytes, and add them; evict files where that is more than there may be."""
         # Among threads a lock of their own, for which they need not ask time and again.
         with self._counting, self._lock(self._total), open(self._total, "r+", opener=_opened_or_made) as file:
+            total = file.read(_DIGITS + 1)
+            if len(total) > _DIGITS:
+                raise NotKept(f"{self._total} is no file of a cache: use a folder of its own")
             try:
-                there = int(file.read()) + more
+                there = int(total) + more
             except ValueError:  # it was made just now
                 there = -1
             if not 0 <= there <= self._max_bytes:
                 there = self._room_made(more)
             file.seek(0)
-            file.write(f"{there:020}")  # over what was there: ext4 waits for the disk where a file is emptied first
+            file.write(
+                f"{there:0{_DIGITS}}"
+            )  # over what was there: ext4 waits for the disk where a file is emptied first
             file.flush()
             add()
 
@@ -199,8 +207,8 @@ class KeptFiles:
 
     def _remove_leftovers(self) -> None:
         """Remove what processes that have ended were fetching."""
-        names = os.listdir(self._fetching)
-        for part in {os.path.join(self._fetching, name.removesuffix(".lock")) for name in names}:
+        names = {name.removesuffix(".lock") for name in os.listdir(self._fetching)}
+        for part in (os.path.join(self._fetching, name) for name in names if _PART.fullmatch(name)):
             with (
                 suppress(TimeoutError, FileNotFoundError, Untrusted),
                 FileLock(f"{part}.lock", 0, self._given_up),  # which another has who is alive
@@ -226,13 +234,13 @@ class KeptFiles:
 
     @contextmanager
     def _giving_reasons(self) -> Iterator[None]:
-        """Raise NotKept where the disk is full, or somebody may have planted what lies there."""
+        """Raise NotKept where the disk is full, may not be written to, or somebody may have planted what lies there."""
         try:
             yield
         except Untrusted as error:
             raise NotKept(str(error)) from None
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno not in _CANNOT_KEEP:
                 raise
             if error.errno in _FULL:
                 self._full_until = time.monotonic() + _REST
@@ -272,6 +280,6 @@ def _note_use(file: io.FileIO) -> None:
     now = time.time_ns()  # the system's own idea of now may be some milliseconds old
     try:
         os.utime(file.fileno(), ns=(now, now))
-    except PermissionError:  # of one that another user has kept, it may be set to no other time than the system's
-        with suppress(PermissionError):  # nor that, where its group may only read it
+    except OSError:  # of one that another user has kept, it may be set to no other time than the system's
+        with suppress(OSError):  # nor that, where it may only be read
             os.utime(file.fileno())

@@ -68,8 +68,10 @@ class FileLock:
                 self._file = file
         except BlockingIOError:
             taken = False
-        except BaseException:
+        except BaseException as error:
             os.close(file)
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = self.path
             raise
         if not taken:
             os.close(file)

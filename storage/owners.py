@@ -53,17 +53,27 @@ def expect_trusted(path: str, status: os.stat_result) -> None:
 
 
 def expect_trusted_folder(path: str) -> os.stat_result:
-    """Raise Untrusted for a folder of another user's, in one where everybody may make some, as in /tmp."""
-    status = os.stat(path)
-    above = os.stat(os.path.join(path, os.pardir))
-    if not _is_own(status) and above.st_mode & stat.S_IWOTH and not _is_shared(status):
-        raise Untrusted(
-            errno.EACCES,
-            f"the folder belongs to {_name_of(status.st_uid)}, and everybody may make folders there: use another, or, "
-            "to share it with a group, have it chmoded to 2770",
-            path,
-        )
-    return status
+    """Raise Untrusted for a folder that another user made, or one above it, where everybody may, as in /tmp.
+
+    So for a folder behind such a user's link.
+    """
+    for each in {os.path.abspath(path), os.path.realpath(path)}:
+        _expect_trusted_all_the_way(each)
+    return os.stat(path or os.curdir)
+
+
+def _expect_trusted_all_the_way(path: str) -> None:
+    above = path
+    while above != os.path.dirname(above):
+        folder, above = above, os.path.dirname(above)
+        status = os.lstat(folder)
+        if not _is_own(status) and os.stat(above).st_mode & stat.S_IWOTH and not _is_of_a_group_of_ours(status):
+            raise Untrusted(
+                errno.EACCES,
+                f"{'the folder' if folder == path else folder} belongs to {_name_of(status.st_uid)}, and everybody may "
+                "make some there: use another, or, to share it with a group of yours, have it chmoded to 2770",
+                path,
+            )
 
 
 def expect_own_folder(path: str) -> None:
@@ -80,6 +90,11 @@ def _is_own(status: os.stat_result) -> bool:
 
 def _is_shared(folder: os.stat_result) -> bool:
     return bool(folder.st_mode & stat.S_IWGRP) and not folder.st_mode & stat.S_IWOTH
+
+
+def _is_of_a_group_of_ours(status: os.stat_result) -> bool:
+    shared = stat.S_ISDIR(status.st_mode) and _is_shared(status)
+    return shared and status.st_gid in (os.getegid(), *os.getgroups())
 
 
 def _name_of(user: int) -> str:

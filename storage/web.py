@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from ..registry.extras import require
@@ -39,7 +40,8 @@ async def keeping_to_itself(**kwargs: Any) -> Any:
     auth, cookies = kwargs.pop("auth", None), kwargs.pop("cookies", None)
     headers = {**(kwargs.pop("headers", None) or {})}
     if auth is not None:
-        headers["Authorization"] = auth.encode()
+        name, password, *encoding = auth  # a pair, as requests has it, or a BasicAuth of aiohttp's
+        headers["Authorization"] = "Basic " + b64encode(f"{name}:{password}".encode(*encoding)).decode()
     if cookies:
         headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in dict(cookies).items())
     trace = aiohttp.TraceConfig()

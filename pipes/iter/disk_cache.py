@@ -11,7 +11,7 @@ from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ...registry.iteration import Pass
 from ...storage.digest import check_hash_type, digest_of
 from ...storage.locks import FileLock
-from ...storage.owners import expect_trusted
+from ...storage.owners import expect_trusted, expect_trusted_folder
 from ...storage.parts import lock_beside
 from ...storage.streams import checked_path
 from ...storage.writing import save
@@ -104,7 +104,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     def _is_there(self, path: str) -> bool:
         if not os.path.exists(path):
             return False
-        expect_trusted(path, os.lstat(path))
+        _expect_trusted(path)
         if self.hash_dict is not None:
             if path not in self.hash_dict:
                 return False
@@ -254,11 +254,16 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         return checked_path(name if self.filepath_fn is None else self.filepath_fn(name))
 
 
+def _expect_trusted(path: str) -> None:
+    expect_trusted_folder(os.path.dirname(path))
+    expect_trusted(path, os.lstat(path))
+
+
 def _listed(path: str) -> list[str] | None:
     """The files that were made in the place of a path, if others were."""
     try:
         with open(path + _LIST, encoding="utf-8") as file:
-            expect_trusted(file.name, os.lstat(file.name))
+            _expect_trusted(file.name)
             return [path for path in file.read().split("\n") if path]
     except FileNotFoundError:
         return None

@@ -12,6 +12,7 @@ import pytest
 
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
+from http_server import serving_http
 from penstock.pipes.iter import IterableWrapper
 from s3 import S3Server
 
@@ -108,3 +109,22 @@ def test_other_errors_of_the_reader_stay_what_they_are() -> None:
     with pytest.raises(io.UnsupportedOperation):
         in_plain_words("s3://b/a", io.BytesIO().fileno)
     assert "during handling" not in "".join(traceback.format_exc())
+
+
+WEB = {
+    "401": PermissionError,
+    "403": PermissionError,
+    "404": FileNotFoundError,
+    "503": ConnectionError,
+}
+
+
+@pytest.mark.parametrize(("status", "kind"), WEB.items(), ids=WEB)
+def test_what_a_web_server_refuses_is_not_taken_for_a_missing_file(status: str, kind: type[OSError]) -> None:
+    with serving_http() as server, pytest.raises(kind, match=f"status/{status}'"):
+        list(IterableWrapper([f"{server}/status/{status}"]).open_files_by_fsspec("rb"))
+
+
+def test_where_no_web_server_is_there_no_file_is_said_to_be_missing() -> None:
+    with pytest.raises(ConnectionError, match="no connection"):
+        list(IterableWrapper(["http://127.0.0.1:1/a.bin"]).open_files_by_fsspec("rb"))

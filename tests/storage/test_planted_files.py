@@ -181,6 +181,32 @@ def test_a_folder_of_another_users_where_everybody_can_make_one_is_not_used(fold
 
 
 @as_root
+@pytest.mark.parametrize("how", ["one level up", "two levels up", "a link", "a link two levels up", "group"])
+def test_a_folder_below_another_users_where_everybody_can_make_one_is_not_used(tmp_path: Path, how: str) -> None:
+    everybodys = tmp_path / "everybodys"
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    theirs = everybodys / "theirs"
+    (theirs / "a" / "b").mkdir(parents=True)
+    os.chown(theirs, ANOTHER, A_GROUP)
+    link = everybodys / "link"
+    link.symlink_to(theirs / "a" if how == "a link" else theirs)
+    os.chown(link, ANOTHER, ANOTHER, follow_symlinks=False)
+    if how == "group":
+        theirs.chmod(0o775)
+    folder = {"one level up": theirs / "a", "a link": link, "a link two levels up": link / "a" / "b"}.get(
+        how, theirs / "a" / "b"
+    )
+    dp = cached(folder, Server())
+    assert read(dp) == [b"a"]
+    assert counts(dp)["uncached"] == 1
+    assert os.listdir(folder) in ([], ["b"])
+    (folder / "file").write_text("planted")
+    with pytest.raises(PermissionError, match=f"user {ANOTHER}.*everybody may"):
+        made(folder / "file")
+
+
+@as_root
 def test_a_folder_of_another_users_elsewhere_is_used(folder: Path) -> None:
     """As in a container, whose root is given the cache of the user who started it."""
     for path in (folder, *folder.rglob("*")):
@@ -219,6 +245,46 @@ def test_a_folder_that_a_group_shares_serves_the_files_of_all_of_it(shared: Path
     assert told(1002, "a", "b", "c") == "{'hits': 2, 'misses': 1}"
     assert told(1001, "a", "b", "c") == "{'hits': 3}"
     assert {path.stat().st_uid for path in shared.glob("???/*")} == {1001, 1002}
+
+
+def test_what_is_not_of_a_cache_is_left_alone_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "fetching").mkdir()
+    (tmp_path / "fetching" / "thesis.txt").write_text("mine")
+    assert read(cached(tmp_path, Server())) == [b"a"]
+    assert (tmp_path / "fetching" / "thesis.txt").read_text() == "mine"
+    (tmp_path / "total").write_text("the total of all my expenses")
+    dp = cached(tmp_path, Server())
+    assert read(dp) == [b"a"]
+    assert (tmp_path / "total").read_text() == "the total of all my expenses"
+
+
+@as_root
+def test_a_cache_that_may_only_be_read_is_read(folder: Path) -> None:
+    code = """
+        import io, os, sys, tempfile
+        import penstock as ps
+
+        def read(folder, urls):
+            dp = ps.iter.IterableWrapper(urls).cache_files(folder, 10**6, lambda url: io.BytesIO(url.encode()))
+            assert [stream.read().decode() for _, stream in dp] == urls
+            return {name: count for name, count in dp.stats()["cache_files"].items() if count}
+
+        with tempfile.TemporaryDirectory() as elsewhere:
+            read(elsewhere, ["a"])  # so that all is imported: another user may not be able to read it
+        os.setgid(1001)
+        os.setuid(1001)
+        print(read(sys.argv[1], ["a", "b"]))
+    """
+    with tempfile.TemporaryDirectory() as above:
+        os.chmod(above, 0o755)
+        theirs = Path(above) / "cache"
+        assert read(cached(theirs, Server())) == [b"a"]
+        for path in (theirs, *theirs.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        program = [sys.executable, "-c", textwrap.dedent(code), str(theirs)]
+        told = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.strip() == "{'hits': 1, 'misses': 1, 'uncached': 1}"
+    assert "Permission denied" in told.stderr
 
 
 def test_a_directory_that_there_was_not_is_made_for_this_user_alone(folder: Path) -> None:

@@ -225,6 +225,50 @@ def test_an_operator_shows_none_of_its_options_values(make: Callable[[dict[str, 
     assert SECRET not in repr(chain) + json.dumps(chain.state_dict()) + repr([vars(pipe) for pipe in walk(chain)])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"Authorization": f"Bearer {SECRET}\n"}},
+        {"headers": {"Authorization": f" {SECRET}"}},
+        {"client_kwargs": {"headers": {"X-Token": f"{SECRET}\r\nX: y"}}},
+        {"cookies": {"session": f"{SECRET}\0"}},
+        {"key": "id", "secret": f"{SECRET}\n"},
+        {"auth": ("user", f"{SECRET}\n")},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_an_option_with_the_line_break_of_its_file_is_refused_and_not_shown(options: dict[str, Any]) -> None:
+    makers: list[Callable[[], Any]] = [
+        lambda: IterableWrapper(["http://127.0.0.1:1/a"]).read_from_http(**options),
+        lambda: IterableWrapper(["http://127.0.0.1:1/a"]).open_files_by_fsspec("rb", **options),
+        lambda: IterableWrapper(["s3://bucket/a"]).load_files_by_s3(**options),
+        lambda: ps.read_text(["http://127.0.0.1:1/a"], storage_options=options),
+        lambda: ps.checkpoint.load("http://127.0.0.1:1/a", storage_options=options),
+    ]
+    for make in makers:
+        with pytest.raises(ValueError, match="has a line break") as caught:
+            make()
+        assert SECRET not in "".join(traceback.format_exception_only(caught.value))
+
+
+def test_a_key_of_the_environment_with_a_line_break_is_an_error_and_no_panic(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"AWS_ACCESS_KEY_ID": f"{SECRET}\n", "AWS_SECRET_ACCESS_KEY": SECRET}.items():
+        monkeypatch.setenv(name, value)
+    for options in ({}, {"endpoint_url": "http://127.0.0.1:1"}):
+        with pytest.raises((PermissionError, ValueError), match="has a line break") as caught:
+            list(IterableWrapper(["s3://bucket/a"]).load_files_by_s3(**options))
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_key_for_google_is_given_as_its_content_and_not_shown(as_text: bool) -> None:
+    content = {"type": "service_account", "private_key": SECRET}
+    dp = IterableWrapper(["gs://bucket/a"]).load_files_by_s3(token=json.dumps(content) if as_text else content)
+    with pytest.raises(OSError, match="missing field") as caught:
+        list(dp)
+    assert SECRET not in "".join(traceback.format_exception_only(caught.value))
+
+
 @pytest.mark.parametrize("url", ["{folder}/a.txt", "file://{folder}/a.txt#", "memory://a.txt"])
 def test_an_option_that_a_client_does_not_take_is_an_error(url: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
