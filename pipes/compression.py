@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple
 
 from ..registry.extras import require
 from ..registry.notes import add_note
+from ..registry.secrets import without_secrets
 from ..storage.growth import TooLarge, expect_honest
 from ..storage.streams import ClosedWhenDropped, can_seek, stream_over
 
@@ -58,7 +59,7 @@ class _Decompressed(ClosedWhenDropped):
             try:
                 expect_honest(size, self.taken, self._max_bytes)
             except TooLarge as error:
-                add_note(error, f"when {self.name!r} was read")
+                add_note(error, f"when {without_secrets(repr(self.name))} was read")
                 raise
         return b"".join(pieces)
 
@@ -105,7 +106,7 @@ class _Decompressed(ClosedWhenDropped):
         return packed
 
     def _damage(self, reason: object) -> OSError:
-        return OSError(f"{self.name!r} is cut or corrupt: {reason}")
+        return OSError(f"{without_secrets(repr(self.name))} is cut or corrupt: {reason}")
 
     def seekable(self) -> bool:
         return self._start is not None

@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from ..registry import close
 from ..registry.notes import add_note
+from ..registry.secrets import without_secrets
 from ..storage.growth import expect_honest
 from ..storage.streams import can_seek, is_damage
 
@@ -97,7 +98,7 @@ class _LargeFile(io.RawIOBase):
             ) from error
         except Exception as error:
             failure = self._archive.damage(error) if is_damage(error) else error
-            add_note(failure, f"when {self.name!r} was read")
+            add_note(failure, f"when {without_secrets(repr(self.name))} was read")
             raise failure from error.__cause__ if failure is error else error
 
     def seekable(self) -> bool:

@@ -363,7 +363,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     def state_dict(self) -> dict[str, Any]:
         """Return, as plain data, where the chain stands: just after the last item that was handed out.
 
-        Raises RuntimeError when the pass ended in an error.
+        Raises RuntimeError when the pass ended in an error, and while an item is being made.
 
         >>> import penstock as ps
         >>> def chain():
@@ -437,6 +437,11 @@ class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic
     >>> dp[1], len(dp)
     ('B', 3)
     """
+
+    def _pass_begins(self) -> None:
+        """Called when a pass begins over a pipe that reads this one."""
+        if "guard" in vars(self):
+            self.guard.take_up()
 
     def __iter__(self) -> Iterator[T_co]:
         length, tally = len(self), Tally()

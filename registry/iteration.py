@@ -220,9 +220,9 @@ class Pass:
     def read(self, source: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
         node, [at, first, *pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0]))
-        trail = self._trails[id(source)] = Trail(source, node, at)
+        trail = self._trails[id(source)] = Trail(source, node, at, first)
         self._passes_read[id(source)] = self._links[id(source)].begun + 1
-        return Reading(trail, first, pulled[0] if pulled else 0, drop)
+        return Reading(trail, pulled[0] if pulled else 0, drop)
 
     # State
 
@@ -323,6 +323,11 @@ class Pass:
 
     # Ending
 
+    def is_running(self) -> bool:
+        """Say whether an item is being made at this moment, by another thread or by who asks."""
+        iterator = None if self.iterator is None else self.iterator()
+        return iterator is not None and iterator.gi_running
+
     def freeze(self) -> None:
         """Keep only what is to be known of where the pass stands: it is given up, or has ended.
 
@@ -349,8 +354,8 @@ def give(source: Any, link: Link, node: Node | None) -> None:
         return
     if isinstance(source, TorchMapDataPipe):
         for part in walk(source, stop=is_ours):
-            if (guard := vars(part).get("guard")) is not None:
-                guard.take_up()
+            if hasattr(type(part), "_pass_begins"):
+                part._pass_begins()
         return
     seeds = iter((node or {}).get("seeds", ()))
     for part in walk(source, stop=is_ours):

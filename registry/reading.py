@@ -161,11 +161,13 @@ def _nothing() -> None:
 class Trail:
     """The states of a source that is being read, and which of its items, numbered from 0, is still needed."""
 
-    def __init__(self, source: Any, node: Node | None, start: int) -> None:
+    def __init__(self, source: Any, node: Node | None, start: int, first: int = 0) -> None:
         self.source = source
         self.needed: int | Callable[[], int | None] | None = None
         self.start = start
         """The number of the first item that is pulled."""
+        self.first = max(first, start)
+        """That of the first that may be needed."""
         self.holds = False
         self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
@@ -184,10 +186,8 @@ class Trail:
     @property
     def oldest(self) -> int:
         """The number of the oldest item that is needed."""
-        if not callable(self.needed):
-            return self.start if self.needed is None else self.needed
-        oldest = self.needed()
-        return self.pulled if oldest is None else oldest
+        oldest = self.needed() if callable(self.needed) else self.first if self.needed is None else self.needed
+        return max(self.pulled if oldest is None else oldest, self.first)
 
     def items(self) -> Iterator[Any]:
         """Return an iterator over the items of the source that notes where it stands as often as costs little."""
@@ -267,16 +267,14 @@ class Reading(Generic[T]):
     def __init__(
         self,
         trail: Trail,
-        first: int,
         pulled_before: int,
         drop: Callable[[T], object] | None = None,
     ) -> None:
         self._trail = trail
         self._pulled_before = pulled_before
-        self._first = first
-        past = first - trail.pulled
+        past = trail.first - trail.start
         self._numbered = after(
-            enumerate(trail.items(), trail.pulled), past, drop and (lambda numbered: drop(numbered[1]))
+            enumerate(trail.items(), trail.start), past, drop and (lambda numbered: drop(numbered[1]))
         )
 
     def __iter__(self) -> Iterator[tuple[int, T]]:
@@ -289,12 +287,12 @@ class Reading(Generic[T]):
     @property
     def first(self) -> int:
         """The number of the first item: the oldest that the state says is needed."""
-        return self._first
+        return self._trail.first
 
     @property
     def pulled(self) -> int:
         """The number of the next item that is pulled."""
-        return self._trail.pulled
+        return max(self._trail.pulled, self._trail.first)
 
     def keep_from(self, number: int | Callable[[], int | None]) -> None:
         """Say from which item on the source is needed, once the next item of the operator's was handed out.
@@ -314,11 +312,11 @@ class Reading(Generic[T]):
         trail = self._trail
         trail.holds = True
         # Until all are there, whatever the operator says that it holds.
-        needed, trail.needed = trail.needed, self._first
+        needed, trail.needed = trail.needed, trail.first
         wanted = {*numbers}
         found: dict[int, T] = {}
-        if self._pulled_before > self._first:
-            for number, item in islice(self._numbered, self._pulled_before - self._first):
+        if self._pulled_before > trail.first:
+            for number, item in islice(self._numbered, self._pulled_before - trail.first):
                 if number in wanted:
                     found[number] = item
         trail.needed = needed

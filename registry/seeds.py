@@ -182,7 +182,16 @@ def seed_of_user(pipe: Any) -> int | None:
     return None if seed in (held.get("_seed_of_chain"), held.get("_seed_of_pass")) else seed
 
 
-def seeds_of(pipe: DataPipe) -> list[int]:
+def seeds_of(pipe: DataPipe) -> list[int | None]:
     """Return the seeds from which those of all passes over a chain follow."""
     parts: Iterator[Any] = walk(pipe)
-    return [part._base_seed() for part in parts if isinstance(part, Seeded)]
+    return [_seed_of(part) for part in parts if hasattr(type(part), "set_seed")]
+
+
+def _seed_of(pipe: Any) -> int | None:
+    if isinstance(pipe, Seeded):
+        return pipe._base_seed()
+    if hasattr(type(pipe), "_stands"):  # one of ours that seeds itself in a way of its own
+        return vars(pipe).get("_seed_of_chain")
+    seed = seed_of_user(pipe)
+    return seed_of_chain(pipe) if seed is None else seed

@@ -98,6 +98,11 @@ def header(pipe: DataPipe) -> dict[str, Any]:
 def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     """Return where a chain stands, and what its passes to come follow from."""
     current = vars(pipe).get("_pass")
+    if current is not None and current.is_running():
+        raise RuntimeError(
+            f"a state is taken between two items, and {shown(pipe)} is making one at this moment: in a callback, in a "
+            "handler of a signal or in another thread, note that one is wanted, and take it where the items are used"
+        )
     begun = current is not None and current.begun
     between = begun and current.ended and after_the_end
     place: dict[str, Any] = {
@@ -299,6 +304,8 @@ def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
             pipe.set_random_state(state)
         elif state["seed"] is not None:
             pipe.set_seed(state["seed"])
+        else:
+            vars(pipe)["_seed_of_pass"] = vars(pipe).get("_seed")  # no user's, whoever seeded this chain
     except (KeyError, TypeError) as error:
         raise ValueError(f"{shown(pipe)} cannot have seeds like {_short(state)}") from error
     if not isinstance(pipe, Seeded):

@@ -267,6 +267,13 @@ def test_reading_archives_resumes(shards: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("content", [rar4_of(end=b""), rar5_of(end=b"")], ids=["rar4", "rar5"])
+def test_an_archive_that_is_cut_before_its_first_file_raises(content: bytes) -> None:
+    for kept in (content, content[:8]):
+        with pytest.raises(rarfile.BadRarFile):
+            list(IterableWrapper([("cut.rar", io.BytesIO(kept))]).load_from_rar())
+
+
 def test_the_rest_of_an_archive_that_fails_can_be_left_out(shards: Path) -> None:
     (shards / "1 cut.rar").write_bytes(rar4({"a": b"a"})[:-9])
     (shards / "1 secret.rar").write_bytes(rar4_of(file4("a", b"a"), file4("s", b"s", flags=ENCRYPTED)))

@@ -11,7 +11,7 @@ import pytest
 from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
 
 import penstock as ps
-from penstock.registry import reading
+from penstock.registry import reading, seed_graph
 from resuming import assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -363,3 +363,135 @@ def test_a_fork_that_a_resumed_pass_does_not_get_to_is_read_from_its_start_in_th
         resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
         assert list(resumed) == items[number:]
         assert list(resumed) == items
+
+
+class Turns(ps.IterDataPipe[Any]):
+    """Three items of one source, then one of another, and so on: each is read by numbers."""
+
+    holds_items = False
+    turn: int = ps.own(0)
+
+    def __init__(self, source: Any, other: Any, says: str) -> None:
+        self.source, self.other, self.says = source, other, says
+
+    def __iter__(self) -> Iterator[Any]:
+        readings = self.read(self.source), self.read(self.other)
+        while True:
+            self.turn += 1
+            reading = readings[self.turn % 4 == 0]
+            number, item = next(iter(reading), (None, None))
+            if number is None:
+                return
+            if self.says == "of its own":
+                reading.keep_from(number + 1)
+            else:
+                for each in readings:
+                    each.keep_from(each.pulled)
+            yield item
+
+
+@pytest.mark.parametrize("says", ["of its own", "of both"])
+@pytest.mark.parametrize("share", [0, float("inf")], ids=["no snapshots", "snapshots"])
+def test_a_source_that_a_resumed_pass_has_not_come_to_stands_where_it_stood(
+    says: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "SNAPSHOT_SHARE", share)
+
+    def chain() -> Any:
+        return Turns(numbers(range(12)), numbers("abcdef"), says)
+
+    ps.check_operator(chain)
+    expected = list(chain())
+    for first in range(len(expected) + 1):
+        for second in range(first, len(expected) + 1):
+            dp, found = chain(), []
+            for items in (first, second - first):
+                found += islice(dp, items) if items else []
+                state = json.loads(json.dumps(dp.state_dict()))
+                dp = chain()
+                dp.load_state_dict(state)
+            assert found + list(dp) == expected, (first, second)
+
+
+def test_a_state_is_not_taken_while_an_item_is_made() -> None:
+    wanted: list[Any] = []
+
+    def callback(item: int) -> int:
+        with pytest.raises(RuntimeError, match="a state is taken between two items, and .* is making one"):
+            wanted[0].state_dict()
+        return item
+
+    wanted[:] = [numbers(range(3)).map(callback)]
+    assert list(wanted[0]) == [0, 1, 2]
+    wanted[:] = [ps.DataLoader2(numbers(range(3)).map(callback))]
+    assert list(wanted[0]) == [0, 1, 2]
+
+
+def test_an_output_that_is_not_there_any_more_is_an_error_and_not_waited_for() -> None:
+    def chain() -> Any:
+        return numbers(range(4)).shuffled_flatmap(lambda item: [item] * 3, buffer_size=2).set_seed(0)
+
+    dp = chain()
+    next(iter(dp))
+    state = dp.state_dict()
+    state["state"]["steps"][-1]["own"]["opened"][0][1] = 2**61
+    resumed = chain()
+    resumed.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="gave fewer than when the state was taken"):
+        next(iter(resumed))
+
+
+@pytest.mark.parametrize("stop", [0, 3])
+def test_a_pipe_of_torch_in_a_chain_that_was_seeded_otherwise_has_the_seeds_of_the_state(stop: int) -> None:
+    def chain(seed: int) -> Any:
+        dp = ps.iter.Mapper(TorchShuffler(numbers(range(8))), str)
+        seed_graph(dp, seed)
+        return dp
+
+    dp, resumed = chain(1), chain(2)
+    iterator = iter(dp)
+    assert len([*islice(iterator, stop)]) == stop
+    resumed.load_state_dict(dp.state_dict())
+    assert list(resumed) == [*iterator]
+    assert list(resumed) == list(dp)
+
+
+def keyed() -> Any:
+    return numbers(range(10)).shuffle().enumerate().to_map_datapipe().to_iter_datapipe()
+
+
+def keyed_by_torch() -> Any:
+    return ps.iter.Mapper(TorchShuffler(numbers(range(10))), str).enumerate().to_map_datapipe().to_iter_datapipe()
+
+
+def joined() -> Any:
+    return numbers(range(10)).zip_with_map(numbers(range(10)).shuffle().enumerate().to_map_datapipe(), key_fn=abs)
+
+
+@pytest.mark.parametrize("chain", [keyed, keyed_by_torch, joined])
+@pytest.mark.parametrize("read_before", [False, True])
+def test_what_was_loaded_under_other_seeds_is_loaded_anew(chain: Callable[[], Any], read_before: bool) -> None:
+    loader, resumed = ps.DataLoader2(chain()), ps.DataLoader2(chain())
+    loader.seed(5)
+    list(loader)
+    loader.seed(6)
+    iterator = iter(loader)
+    begun = [*islice(iterator, 4)]
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = [*iterator]
+    if read_before:
+        resumed.seed(7)
+        list(resumed)
+    resumed.load_state_dict(state)
+    assert list(resumed) == rest
+    fresh = ps.DataLoader2(chain())
+    fresh.seed(6)
+    assert list(fresh) == begun + rest
+
+
+def test_a_map_is_loaded_once_for_all_passes() -> None:
+    read: list[int] = []
+    pipe = numbers(range(5)).shuffle().map(lambda item: read.append(item) or item).enumerate().to_map_datapipe()
+    dp = pipe.to_iter_datapipe()
+    assert list(dp) == list(dp)
+    assert len(read) == 5

@@ -48,7 +48,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     """Where the source goes on behind the kept items: a state of it, and how many items to skip from there."""
     _filled = False
     """Whether the kept items are all there are, or all that there is room for."""
-    _seeds: list[int] = []
+    _seeds: list[int | None] = []
     """The seeds of the source when they were kept."""
 
     def __init__(self, source: IterDataPipe[T], size: float | None = None) -> None:

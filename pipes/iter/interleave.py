@@ -82,7 +82,8 @@ class ShuffledFlatMapper(Shuffling[Any]):
             for number, given in were_open:
                 opened.append(current := self._begin(number, again[number], outputs_of))
                 for _ in range(given):
-                    self._advance(current)
+                    if self._advance(current) is _END:
+                        raise RuntimeError(f"item {number} of the source gave fewer than when the state was taken")
             while True:
                 while len(opened) < size and (found := next(numbered, None)) is not None:
                     opened.append(self._begin(*found, outputs_of))

@@ -73,7 +73,7 @@ class RarArchiveLoader(ArchiveLoader):
         if any(_is_part(rarfile, header) for header in headers):
             raise RuntimeError("the archive is one volume of several, which can only be unpacked together")
         ended = headers and headers[-1].type == rarfile.RAR_BLOCK_ENDARC
-        if not ended and any(entry.extract_version > _WITHOUT_END for entry in entries):
+        if not ended and (not entries or any(entry.extract_version > _WITHOUT_END for entry in entries)):
             raise rarfile.BadRarFile("the archive is cut: it has no end mark")
         for entry in entries:
             if entry.needs_password():

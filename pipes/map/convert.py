@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, functional_datapipe, say_where
 from ...registry.iteration import first_pass_over
 from ...registry.notes import describe_item
+from ...registry.seeds import seeds_of
 
 T = TypeVar("T")
 
@@ -21,9 +22,10 @@ _AT_A_TIME = 1024
 class IterToMapConverter(MapDataPipe[T]):
     """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
 
-    The stream is read whole, into memory, when the first item or the length is asked for. It is not part of a pickle or
-    a copy, which read it again. Where a key comes more than once its last value stays, and a warning says so.
-    `on_error` is what becomes of an item for which `key_value_fn` raises.
+    The stream is read whole, into memory, when the first item or the length is asked for, and once more where its
+    random steps have other seeds when a pass begins. It is not part of a pickle or a copy, which read it again. Where a
+    key comes more than once its last value stays, and a warning says so. `on_error` is what becomes of an item for
+    which `key_value_fn` raises.
 
     Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
 
@@ -35,8 +37,10 @@ class IterToMapConverter(MapDataPipe[T]):
     """
 
     payload = ("_loaded",)
-    transient = ("_loaded",)
+    transient = ("_loaded", "_seeds")
     _loaded: dict[Any, T] | None = None
+    _seeds: list[int | None] = []
+    """The seeds of the source when it was loaded."""
 
     def __init__(
         self,
@@ -77,8 +81,14 @@ class IterToMapConverter(MapDataPipe[T]):
             self._loaded = self._load()
         return self._loaded
 
+    def _pass_begins(self) -> None:
+        super()._pass_begins()
+        if self._loaded is not None and self._seeds != seeds_of(self.source):
+            self._loaded = None
+
     def _load(self) -> dict[Any, T]:
         self.guard.begin()
+        self._seeds = seeds_of(self.source)
         with first_pass_over(self.source):
             return self._read()
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
 import logging
+import lzma
 import pickle
 import threading
 import traceback
@@ -182,6 +186,32 @@ def test_what_is_hidden_of_a_text(text: str, shown: str) -> None:
 
 class Signed(NamedTuple):
     url: str
+
+
+PACKED = {
+    "load_from_xz": lzma.compress(bytes(300_000))[:-40],
+    "load_from_bz2": bz2.compress(bytes(300_000))[:-20],
+    "decompress": gzip.compress(bytes(300_000))[:-20],
+}
+
+
+@pytest.mark.parametrize(("method", "packed"), PACKED.items(), ids=PACKED)
+def test_a_stream_that_is_read_behind_the_chain_hides_them_too(method: str, packed: bytes) -> None:
+    url = f"https://me:{SECRET}@host/a?sig={SECRET}"
+    [(_, stream)] = getattr(IterableWrapper([(url, io.BytesIO(packed))]), method)()
+    with pytest.raises(OSError, match="host/a.*is cut or corrupt") as caught:
+        stream.read()
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_bound_that_is_passed_behind_the_chain_hides_them_too() -> None:
+    url = f"https://me:{SECRET}@host/a.xz?sig={SECRET}"
+    packed = io.BytesIO(lzma.compress(bytes(10**6)))
+    [(_, stream)] = IterableWrapper([(url, packed)]).decompress("lzma", max_bytes=1000)
+    with pytest.raises(ValueError, match="max_bytes") as caught:
+        stream.read()
+    assert "host/a.xz" in caught.value.__notes__[0]
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_half_of_a_secret_is_shown_nowhere() -> None:
