@@ -192,6 +192,7 @@ def _seed_of(pipe: Any) -> int | None:
     if isinstance(pipe, Seeded):
         return pipe._base_seed()
     if hasattr(type(pipe), "_stands"):  # one of ours that seeds itself in a way of its own
-        return vars(pipe).get("_seed_of_chain")
+        of_chain: int | None = vars(pipe).get("_seed_of_chain")
+        return of_chain
     seed = seed_of_user(pipe)
     return seed_of_chain(pipe) if seed is None else seed
