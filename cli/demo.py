@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import penstock as ps
+from penstock.registry.secrets import without_secrets
 
 __all__ = ["accuracy", "batches", "default_device", "digits", "run", "shifted", "small_cnn", "train"]
 
@@ -72,7 +73,9 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
     shards = sorted(path.rpartition("/")[2] for path in ps.iter.FSSpecFileLister(url, masks="*.tar*"))
     if len(shards) < 2:
         found = ", ".join(shards) or "none"
-        raise ValueError(f"one shard is held out, so a folder must have two shards at least, and has {found}: {url}")
+        raise ValueError(
+            f"one shard is held out, so a folder must have two shards at least, and has {found}: {without_secrets(url)}"
+        )
     *training, held_out = shards
 
     chain = batches(digits(url, training).map(shifted, input_col=0), device)

@@ -162,7 +162,10 @@ class _Streamed(ColumnFormat):
             self._batches = None  # another attempt begins anew
             raise
         self._next = number + 1
-        return None if batch is None else pa.Table.from_batches([batch])
+        return None if batch is None else self._checked(pa.Table.from_batches([batch]))
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        return table
 
     def close(self) -> None:
         self._batches = None
@@ -221,6 +224,9 @@ class IpcStreamFormat(_Streamed):
         stream = self._opened()
         return pa.ipc.open_stream(stream, options=_only(columns, getattr(self, "schema", None)))
 
+    def _checked(self, table: pa.Table) -> pa.Table:
+        return _validated(table)
+
 
 class IpcFileFormat(ColumnFormat):
     """A file of record batches: Arrow's own, which is Feather too."""
@@ -244,7 +250,13 @@ class IpcFileFormat(ColumnFormat):
         if columns != self._columns and not isinstance(self._stream, pa.MemoryMappedFile):
             self._file = pa.ipc.open_file(self._stream, options=_only(columns, self.schema))
             self._columns = columns
-        return pa.Table.from_batches([self._file.get_batch(number)]).select(columns)
+        return _validated(pa.Table.from_batches([self._file.get_batch(number)]).select(columns))
+
+
+def _validated(table: pa.Table) -> pa.Table:
+    """Return a table as it lay in a file: one wrong bit in an offset of text would end the process."""
+    table.validate(full=True)
+    return table
 
 
 def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> ColumnFormat:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
-from ..registry.extras import require
+from ..registry.extras import zstandard
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
 from ..storage.growth import TooLarge, expect_honest
@@ -169,11 +169,7 @@ def _lzma() -> Any:
 
 
 def _zstd() -> Any:
-    try:
-        from compression import zstd  # type: ignore[import-not-found]  # from Python 3.14 on
-    except ImportError:
-        zstd = require("backports.zstd", "zstd")
-    return zstd.ZstdDecompressor()
+    return zstandard().ZstdDecompressor()
 
 
 KINDS = {

@@ -212,7 +212,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         return sum(1 for _ in self)
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Return what the steps of the chain that have an `on_error` counted in the last pass, by their names.
+        """Return what the steps of the chain counted in the last pass that skip or try again, by their names.
 
         That is, for each: how many items were `skipped`, how many attempts were `retried`, and the `last_errors`.
         Steps of one name are numbered, as in `"map 1"`, from the source on.
@@ -225,7 +225,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
         """
         steps: Any = walk(self)  # type: ignore[arg-type]
-        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and not pipe.guard.raises]
+        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and pipe.guard.counts]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
         counts = {}
         for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):

@@ -152,6 +152,11 @@ class Guard:
         return self._retry is None and self._skip is None
 
     @property
+    def counts(self) -> bool:
+        """Whether it has anything to tell: uploads are tried again by themselves."""
+        return not self.raises or self.retried > 0
+
+    @property
     def skips(self) -> bool:
         """Whether items may be left out, so that their number is not known before."""
         return self._skip is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["require"]
+__all__ = ["require", "zstandard"]
 
 
 def require(module: str, extra: str) -> ModuleType:
@@ -14,3 +14,11 @@ def require(module: str, extra: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise ImportError(f'{module} is needed for this: pip install "penstock[{extra}]"', name=module) from error
+
+
+def zstandard() -> ModuleType:
+    """Return the module of Zstandard: Python's own, from 3.14 on, or the one that is like it."""
+    try:
+        return import_module("compression.zstd")
+    except ImportError:
+        return require("backports.zstd", "zstd")

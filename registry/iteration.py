@@ -136,7 +136,7 @@ class Pass:
         self._know_place(pipe)
         node = pipe._pop_node()
         self.goes_on = self.goes_on or bool(node)
-        if not pipe.guard.raises:
+        if pipe.guard.counts:
             pipe.guard.begin(node.get("skipped", 0))
         if node.get("at") == "end":
             return None, ()

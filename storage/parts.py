@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -58,6 +59,8 @@ def beside(path: str) -> Iterator[str]:
         os.makedirs(folder, exist_ok=True)
         part, lock = _begun(path)
     try:
+        with suppress(FileNotFoundError):
+            os.chmod(part, stat.S_IMODE(os.stat(path).st_mode))  # as whoever may not read it should not
         yield part
         os.replace(part, path)
     except BaseException as error:

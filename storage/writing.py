@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..registry import Guard, close
+from ..registry.extras import zstandard
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
 from .addresses import check_written
@@ -37,8 +38,7 @@ def whole_file(
     and no more than some of them are held. `options` are those of the file system, and `arguments` for opening a file.
     To S3, several parts are sent at a time, each up to five more times after what may pass: `counted_by` counts that.
     """
-    from fsspec.compression import compr  # type: ignore[import-untyped]  # slow to import
-    from fsspec.core import get_compression  # type: ignore[import-untyped]
+    from fsspec.core import get_compression  # type: ignore[import-untyped]  # slow to import
     from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
     def open_file(place: str, mode: str) -> IO[bytes]:
@@ -59,8 +59,18 @@ def whole_file(
                 opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs), url)
     compression = get_compression(place, compression)
     # Not by fsspec: it leaves the file open below the one that compresses, to be sent when somebody collects it.
-    with opened as file, compr[compression](file, mode=mode[0]) if compression else nullcontext(file) as outer:
+    with opened as file, _compressing(file, mode[0], compression) if compression else nullcontext(file) as outer:
         yield outer
+
+
+def _compressing(file: IO[bytes], mode: str, compression: str) -> Any:
+    """Return a file that compresses what is written to it, with a checksum."""
+    from fsspec.compression import compr  # type: ignore[import-untyped]  # slow to import
+
+    if compression == "zstd":  # which by itself has none
+        zstd = zstandard()
+        return zstd.ZstdFile(file, mode, options={zstd.CompressionParameter.checksum_flag: 1})
+    return compr[compression](file, mode=mode)
 
 
 def write_in_parts(file: IO[bytes], content: Any) -> None:

@@ -697,3 +697,12 @@ def test_states_hold_no_contents_and_are_plain(tmp_path):
     next(iterator)
     state = json.dumps(dp.state_dict())
     assert str(tmp_path) not in state
+
+
+@pytest.mark.parametrize("length", [239, 245, 255])
+def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path, length: int) -> None:
+    path = tmp_path / ("a" * length)
+    for _ in range(2):
+        dp = IterableWrapper([str(path)]).on_disk_cache()
+        assert list(dp.map(lambda name: (name, b"new")).end_caching()) == [str(path)]
+    assert path.read_bytes() == b"new"

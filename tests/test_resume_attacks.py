@@ -468,7 +468,11 @@ def joined() -> Any:
     return numbers(range(10)).zip_with_map(numbers(range(10)).shuffle().enumerate().to_map_datapipe(), key_fn=abs)
 
 
-@pytest.mark.parametrize("chain", [keyed, keyed_by_torch, joined])
+def cached() -> Any:
+    return numbers(range(10)).shuffle().enumerate().to_map_datapipe().in_memory_cache().to_iter_datapipe()
+
+
+@pytest.mark.parametrize("chain", [keyed, keyed_by_torch, joined, cached])
 @pytest.mark.parametrize("read_before", [False, True])
 def test_what_was_loaded_under_other_seeds_is_loaded_anew(chain: Callable[[], Any], read_before: bool) -> None:
     loader, resumed = ps.DataLoader2(chain()), ps.DataLoader2(chain())

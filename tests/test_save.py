@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import signal
+import stat
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -434,3 +435,14 @@ def test_what_is_compressed_is_sent_when_it_is_whole_and_its_failure_is_told(
     with pytest.raises(PermissionError):
         save("save_by_fsspec", [(url, LARGE[:2000])], "wb", **arguments)
     assert files_in(bucket) == earlier
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_file_that_others_may_not_read_stays_so(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.touch(0o600)
+    path.chmod(0o600)
+    for method in ("save_to_disk", "save_by_fsspec"):
+        list(getattr(IterableWrapper([(str(path), method.encode())]), method)(mode="wb"))
+        assert path.read_bytes() == method.encode()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -267,6 +268,10 @@ def _listed(path: str) -> list[str] | None:
             return [path for path in file.read().split("\n") if path]
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
+        raise
 
 
 def _beginning(source: IterDataPipe[Any]) -> OnDiskCacheHolder[Any]:

@@ -38,8 +38,8 @@ class _CountingGuard(Guard):
         self._counts = dict.fromkeys(_COUNTS, 0)
 
     @property
-    def raises(self) -> bool:
-        return False  # or the stats of the chain would leave it out, and a pass would not begin with new counts
+    def counts(self) -> bool:
+        return True
 
     @property
     def stats(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, functional_datapipe, say_where
+from ...registry.seeds import seeds_of
 from ..fetching import Fetching
 
 T = TypeVar("T")
@@ -18,7 +19,8 @@ class InMemoryCacheHolder(Fetching[T]):
 
     The same object is given each time, so what changes it in place changes it for ever. Indices that are equal have one
     item; that -1 and the last index do is not known. What cannot be a key of a dict, such as a slice, is not kept. The
-    items belong to the process, which is to say to each worker: they do not travel with pickles or copies.
+    items belong to the process, which is to say to each worker: they do not travel with pickles or copies. Where random
+    steps before it have other seeds when a pass begins, they are read anew.
 
     >>> dp = SequenceWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
     >>> dp[2], dp[2]
@@ -29,8 +31,10 @@ class InMemoryCacheHolder(Fetching[T]):
     gives = "same"
     keeps_schema = True
     payload = ("_kept",)
-    transient = ("_kept",)
+    transient = ("_kept", "_seeds")
     _kept: dict[Hashable, T] | None = None
+    _seeds: list[int | None] = []
+    """The seeds of the source in the last pass."""
 
     def __init__(self, source: MapDataPipe[T]) -> None:
         self.source = source
@@ -63,6 +67,12 @@ class InMemoryCacheHolder(Fetching[T]):
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def _pass_begins(self) -> None:
+        super()._pass_begins()
+        seeds = seeds_of(self.source)
+        if seeds != self._seeds:
+            self._kept, self._seeds = None, seeds
 
 
 def _as_key(index: Any) -> Any:

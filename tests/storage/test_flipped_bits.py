@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import random
+import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 
+import penstock as ps
 from forwards import Forwards
 from penstock import checkpoint
 from penstock.pipes import members
@@ -152,6 +154,44 @@ def rows_of(path: Path, content: bytes) -> Iterator[Any]:
     path.write_bytes(content)
     source: Any = IterableWrapper([str(path)])
     yield from source.read_parquet()
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst"])
+def test_a_compressed_file_that_was_written_here(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a.{ending}"
+    content = np.random.default_rng(0).bytes(3000)
+    list(IterableWrapper([(str(path), content)]).save_by_fsspec("wb", kwargs_for_open={"compression": "infer"}))
+    packed = path.read_bytes()
+    [(_, expected)] = contents("decompress", io.BytesIO, packed)
+    assert expected == content
+    for place in range(0, len(packed), 40):
+        flipped = bytearray(packed)
+        flipped[place] ^= 4
+        try:
+            [(_, found)] = contents("decompress", io.BytesIO, bytes(flipped))
+        except (OSError, RuntimeError):  # the latter where the beginning does not tell how it is compressed
+            continue
+        assert found == content, place  # as where the bit is in a header's time
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("bit", [20, 24, 28, 31])
+def test_an_offset_in_an_arrow_file_is_an_error_and_does_not_end_the_process(
+    tmp_path: Path, kind: str, bit: int
+) -> None:
+    table = pa.table({"text": [f"text{number:04}" for number in range(1000)]})
+    path = tmp_path / "a.arrow"
+    new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+    with pa.OSFile(str(path), "wb") as file, new(file, table.schema) as writer:
+        writer.write_table(table)
+    content = bytearray(path.read_bytes())
+    place = content.find(struct.pack("<4i", 0, 8, 16, 24)) + 4 * 500
+    [offset] = struct.unpack_from("<I", content, place)
+    struct.pack_into("<I", content, place, offset ^ 1 << bit)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="offset") as caught:
+        list(ps.read_ipc(str(path)).rows())
+    assert "a.arrow" in "".join([str(caught.value), *caught.value.__notes__])
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])

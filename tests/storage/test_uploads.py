@@ -57,6 +57,18 @@ def test_parts_are_sent_while_others_are_on_their_way(fault_proxy: FaultProxy) -
     assert 2 < time.monotonic() - began < 4
 
 
+def test_what_was_tried_again_is_counted_where_nothing_is_said_about_errors(
+    bucket: Path, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(Fault("status", "PUT /uploads", times=1))
+    dp = IterableWrapper([("s3://uploads/a", b"content")]).save_by_fsspec(mode="wb")
+    assert list(dp) == ["s3://uploads/a"]
+    assert dp.stats()["save_by_fsspec"]["retried"] == fault_proxy.played().total() == 1
+    assert list(dp) == ["s3://uploads/a"]
+    assert (bucket / "a").read_bytes() == b"content"
+    assert dp.stats() == {}
+
+
 def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: FaultProxy) -> None:
     requests = ("POST /uploads/a?uploads", "?partNumber=2", "POST /uploads/a?uploadId=")
     fault_proxy.play(
