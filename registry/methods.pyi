@@ -1228,8 +1228,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
         is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
-        its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
-        raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
+        its name in it. Directories are left out; a symbolic link is a file that holds its target's name, as in
+        torchdata: what makes it one has no checksum. `length` is what `len` is to say; without it `len` raises TypeError. A
+        file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
         Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
         `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
@@ -2683,9 +2684,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.map.convert.IterToMapConverter[T]:
         """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
 
-        The stream is read whole, into memory, when the first item or the length is asked for. It is not part of a pickle or
-        a copy, which read it again. Where a key comes more than once its last value stays, and a warning says so.
-        `on_error` is what becomes of an item for which `key_value_fn` raises.
+        The stream is read whole, into memory, when the first item or the length is asked for, and once more where its
+        random steps have other seeds when a pass begins. It is not part of a pickle or a copy, which read it again. Where a
+        key comes more than once its last value stays, and a warning says so. `on_error` is what becomes of an item for
+        which `key_value_fn` raises.
 
         Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
 
@@ -3242,7 +3244,8 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
 
         The same object is given each time, so what changes it in place changes it for ever. Indices that are equal have one
         item; that -1 and the last index do is not known. What cannot be a key of a dict, such as a slice, is not kept. The
-        items belong to the process, which is to say to each worker: they do not travel with pickles or copies.
+        items belong to the process, which is to say to each worker: they do not travel with pickles or copies. Where random
+        steps before it have other seeds when a pass begins, they are read anew.
 
         >>> dp = SequenceWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
         >>> dp[2], dp[2]

@@ -54,8 +54,9 @@ def _worded(error: Exception, url: str) -> Exception:
 
     if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
         error = error.__context__  # which s3fs takes for one with a number
-    if isinstance(error, FileNotFoundError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # which fsspec takes for a file that is not there, whatever it is
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not isinstance(cause, LookupError):
+        error = cause  # which fsspec takes for a file that is not there, whatever it is
     refusal = getattr(error, "response", getattr(error.__cause__, "response", None))  # of botocore
     if isinstance(refusal, dict):
         said = refusal.get("Error", {})
