@@ -31,7 +31,8 @@ _SHARE = 16
 """Looking for what to evict looks at all files, so at least one of so many goes, as long as there are so many."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_CANNOT_KEEP = (*_FULL, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_ROOM = (*_FULL, errno.EFBIG)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _DIGITS = 20
 """Of the number in `total`."""
@@ -167,9 +168,8 @@ class KeptFiles:
             if not 0 <= there <= self._max_bytes:
                 there = self._room_made(more)
             file.seek(0)
-            file.write(
-                f"{there:0{_DIGITS}}"
-            )  # over what was there: ext4 waits for the disk where a file is emptied first
+            # Over what was there: ext4 waits for the disk where a file is emptied first.
+            file.write(f"{there:0{_DIGITS}}")
             file.flush()
             add()
 
@@ -240,7 +240,8 @@ class KeptFiles:
         except Untrusted as error:
             raise NotKept(str(error)) from None
         except OSError as error:
-            if error.errno not in _CANNOT_KEEP:
+            of_folder = str(error.filename).startswith(self._path)  # and not of a server, which refuses
+            if error.errno not in _NO_ROOM and not (of_folder and error.errno in _NOT_ALLOWED):
                 raise
             if error.errno in _FULL:
                 self._full_until = time.monotonic() + _REST

@@ -855,3 +855,16 @@ def test_unordered_they_come_as_they_are_ready(tmp_path: Path) -> None:
     assert [url for url, _ in islice(items, 1)] == ["fast"]
     ready.set()
     assert [url for url, _ in items] == ["slow"]
+
+
+def test_a_file_that_a_server_refuses_is_no_fault_of_the_folder(tmp_path: Path) -> None:
+    opened = []
+
+    def refused(url: str) -> Any:
+        opened.append(url)
+        raise PermissionError(errno.EACCES, "the server refused", url)
+
+    dp = IterableWrapper(["s3://bucket/a"]).cache_files(tmp_path, 100, refused)
+    with pytest.raises(PermissionError, match="the server refused"):
+        list(dp)
+    assert opened == ["s3://bucket/a"]
