@@ -217,33 +217,37 @@ def test_a_folder_of_another_users_elsewhere_is_used(folder: Path) -> None:
     assert counts(dp) == {"hits": 1, "misses": 0, "uncached": 0}
 
 
+READ = """
+    import io, os, sys, tempfile
+    import penstock as ps
+
+    def read(folder, urls):
+        dp = ps.iter.IterableWrapper(urls).cache_files(folder, 10**6, lambda url: io.BytesIO(url.encode()))
+        assert [stream.read().decode() for _, stream in dp] == urls
+        return {name: count for name, count in dp.stats()["cache_files"].items() if count}
+
+    with tempfile.TemporaryDirectory() as elsewhere:
+        read(elsewhere, ["a"])  # so that all is imported: another user may not be able to read it
+    os.setgroups([int(sys.argv[2])])
+    os.setgid(int(sys.argv[1]))
+    os.setuid(int(sys.argv[1]))
+    os.umask(0o002)
+    print(read(sys.argv[3], sys.argv[4:]))
+"""
+
+
+def read_as(user: int, folder: Path, *urls: str) -> tuple[str, str]:
+    """Read files through a cache as another user, and return what was counted, and the warnings."""
+    program = [sys.executable, "-c", textwrap.dedent(READ), str(user), str(A_GROUP), str(folder), *urls]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip(), done.stderr
+
+
 @as_root
 def test_a_folder_that_a_group_shares_serves_the_files_of_all_of_it(shared: Path) -> None:
-    code = """
-        import io, os, sys, tempfile
-        import penstock as ps
-
-        def read(folder, urls):
-            dp = ps.iter.IterableWrapper(urls).cache_files(folder, 10**6, lambda url: io.BytesIO(url.encode()))
-            assert [stream.read().decode() for _, stream in dp] == urls
-            return {name: count for name, count in dp.stats()["cache_files"].items() if count}
-
-        with tempfile.TemporaryDirectory() as elsewhere:
-            read(elsewhere, ["a"])  # so that all is imported: another user may not be able to read it
-        os.setgroups([int(sys.argv[2])])
-        os.setgid(int(sys.argv[1]))
-        os.setuid(int(sys.argv[1]))
-        os.umask(0o002)
-        print(read(sys.argv[3], sys.argv[4:]))
-    """
-
-    def told(user: int, *urls: str) -> str:
-        program = [sys.executable, "-c", textwrap.dedent(code), str(user), str(A_GROUP), str(shared), *urls]
-        return subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout.strip()
-
-    assert told(1001, "a", "b") == "{'misses': 2}"
-    assert told(1002, "a", "b", "c") == "{'hits': 2, 'misses': 1}"
-    assert told(1001, "a", "b", "c") == "{'hits': 3}"
+    assert read_as(1001, shared, "a", "b")[0] == "{'misses': 2}"
+    assert read_as(1002, shared, "a", "b", "c")[0] == "{'hits': 2, 'misses': 1}"
+    assert read_as(1001, shared, "a", "b", "c")[0] == "{'hits': 3}"
     assert {path.stat().st_uid for path in shared.glob("???/*")} == {1001, 1002}
 
 
@@ -259,32 +263,16 @@ def test_what_is_not_of_a_cache_is_left_alone_in_its_folder(tmp_path: Path) -> N
 
 
 @as_root
-def test_a_cache_that_may_only_be_read_is_read(folder: Path) -> None:
-    code = """
-        import io, os, sys, tempfile
-        import penstock as ps
-
-        def read(folder, urls):
-            dp = ps.iter.IterableWrapper(urls).cache_files(folder, 10**6, lambda url: io.BytesIO(url.encode()))
-            assert [stream.read().decode() for _, stream in dp] == urls
-            return {name: count for name, count in dp.stats()["cache_files"].items() if count}
-
-        with tempfile.TemporaryDirectory() as elsewhere:
-            read(elsewhere, ["a"])  # so that all is imported: another user may not be able to read it
-        os.setgid(1001)
-        os.setuid(1001)
-        print(read(sys.argv[1], ["a", "b"]))
-    """
+def test_a_cache_that_may_only_be_read_is_read() -> None:
     with tempfile.TemporaryDirectory() as above:
         os.chmod(above, 0o755)
         theirs = Path(above) / "cache"
         assert read(cached(theirs, Server())) == [b"a"]
         for path in (theirs, *theirs.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        program = [sys.executable, "-c", textwrap.dedent(code), str(theirs)]
-        told = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == "{'hits': 1, 'misses': 1, 'uncached': 1}"
-    assert "Permission denied" in told.stderr
+        counted, warnings = read_as(1001, theirs, "a", "b")
+    assert counted == "{'hits': 1, 'misses': 1, 'uncached': 1}"
+    assert "Permission denied" in warnings
 
 
 def test_a_directory_that_there_was_not_is_made_for_this_user_alone(folder: Path) -> None:
