@@ -22,7 +22,7 @@ from .again_feeds import Case, Feed
 
 __all__ = ["FILE_CASES"]
 
-FILES = 600
+FILES = 6000
 """That many files keep an operator busy for about as long as a million numbers."""
 LINES = 98
 TEXT = b"the quick brown fox\n" * 20
