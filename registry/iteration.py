@@ -353,9 +353,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
         source._begin_part(link, node)
         return
     if isinstance(source, TorchMapDataPipe):
-        for part in walk(source, stop=is_ours):
-            if hasattr(type(part), "_pass_begins"):
-                part._pass_begins()
+        _tell_maps(source)
         return
     seeds = iter((node or {}).get("seeds", ()))
     for part in walk(source, stop=is_ours):
@@ -365,6 +363,14 @@ def give(source: Any, link: Link, node: Node | None) -> None:
             seed_other(part, link.next_path(), next(seeds, None))
     if node and "state" in node:
         source.load_state_dict(node["state"])
+    _tell_maps(source)
+
+
+def _tell_maps(source: Any) -> None:
+    """Tell pipes of ours that are read by index that a pass begins, now that all have their seeds."""
+    for part in walk(source, stop=is_ours):
+        if hasattr(type(part), "_pass_begins"):
+            part._pass_begins()
 
 
 @contextmanager

@@ -185,10 +185,14 @@ def seed_of_user(pipe: Any) -> int | None:
 def seeds_of(pipe: DataPipe) -> list[int | None]:
     """Return the seeds from which those of all passes over a chain follow."""
     parts: Iterator[Any] = walk(pipe)
-    return [_seed_of(part) for part in parts if hasattr(type(part), "set_seed")]
+    told = ("set_seed", "seed_elsewhere")
+    return [_seed_of(part) for part in parts if any(hasattr(type(part), name) for name in told)]
 
 
 def _seed_of(pipe: Any) -> int | None:
+    if hasattr(type(pipe), "seed_elsewhere"):  # of what is read in another process, or by another chain
+        elsewhere: int = pipe.seed_elsewhere
+        return elsewhere
     if isinstance(pipe, Seeded):
         return pipe._base_seed()
     if hasattr(type(pipe), "_stands"):  # one of ours that seeds itself in a way of its own

@@ -20,6 +20,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from .base import IterDataPipe
+from .graph import walk
 from .iteration import Link, let_steps_nest, replace_live_iterator
 from .notes import say_where
 from .own import own
@@ -242,6 +243,7 @@ class Splitter(IterDataPipe[Any]):
             if generation is None or generation.path != path or branch.number in generation.joined:
                 generation = self._begin_generation(path)
             generation.joined.add(branch.number)
+            generation.gone.discard(branch.number)
             if branch.queue is None:
                 branch.queue, branch.generation = generation.queue_for(branch.number), generation
             branch.joined = generation.number
@@ -301,6 +303,9 @@ class Splitter(IterDataPipe[Any]):
                         each.since = each.takes_from = max(start, places.get(each.number, start))
                 self._places.clear()
             if branch.place < queue.since:
+                for part in walk(self.source, stop=lambda pipe: isinstance(pipe, Branch)):
+                    if isinstance(part, Branch):
+                        part.source.read_again(part)
                 for each in generation.readers():
                     each.takes_from = max(each.takes_from, generation.dealt)
                 queue.entries.clear()

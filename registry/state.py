@@ -266,8 +266,8 @@ def expect_plain(state: Any) -> None:
         if isinstance(value, (dict, list, tuple)):
             if depth > _DEEPEST:
                 raise ValueError(f"a state is at most {_DEEPEST} lists and dicts deep")
-            if id(value) in seen:
-                continue
+            if id(value) in seen and value:
+                raise ValueError(f"a state has each list and dict in one place, and this in several: {_short(value)}")
             seen.add(id(value))
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             parts = value.values()

@@ -8,10 +8,12 @@ from itertools import islice, pairwise
 from typing import Any
 
 import pytest
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
+from torch.utils.data.datapipes.map import Shuffler as TorchMapShuffler
 
 import penstock as ps
-from penstock.registry import reading, seed_graph
+from penstock.registry import SHARDING_PRIORITIES, reading, seed_graph
 from resuming import assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper
@@ -472,7 +474,46 @@ def cached() -> Any:
     return numbers(range(10)).shuffle().enumerate().to_map_datapipe().in_memory_cache().to_iter_datapipe()
 
 
-@pytest.mark.parametrize("chain", [keyed, keyed_by_torch, joined, cached])
+class ByIndex(TorchIterDataPipe[Any]):
+    """A pipe of another library that reads one by index."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.source[place] for place in range(len(self.source)))
+
+
+def keyed_for_others() -> Any:
+    return ps.iter.Mapper(ByIndex(numbers(range(10)).shuffle().enumerate().to_map_datapipe()), str)
+
+
+def keyed_and_shuffled_by_torch() -> Any:
+    return ps.iter.Mapper(TorchMapShuffler(numbers(range(10)).shuffle().enumerate().to_map_datapipe()), str)
+
+
+def kept_in_the_main_process() -> Any:
+    return numbers(range(10)).shuffle().to_device("cpu").in_memory_cache()
+
+
+def kept_behind_a_stream_that_is_dispatched() -> Any:
+    level = SHARDING_PRIORITIES.MULTIPROCESSING
+    return numbers(range(10)).shuffle().sharding_round_robin_dispatch(level).in_memory_cache()
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        keyed,
+        keyed_by_torch,
+        joined,
+        cached,
+        keyed_for_others,
+        keyed_and_shuffled_by_torch,
+        kept_in_the_main_process,
+        kept_behind_a_stream_that_is_dispatched,
+    ],
+)
 @pytest.mark.parametrize("read_before", [False, True])
 def test_what_was_loaded_under_other_seeds_is_loaded_anew(chain: Callable[[], Any], read_before: bool) -> None:
     loader, resumed = ps.DataLoader2(chain()), ps.DataLoader2(chain())
@@ -499,3 +540,42 @@ def test_a_map_is_loaded_once_for_all_passes() -> None:
     dp = pipe.to_iter_datapipe()
     assert list(dp) == list(dp)
     assert len(read) == 5
+
+
+def fork_in_a_branch() -> Any:
+    one, other = numbers(range(12)).fork(2)
+    left, right = other.fork(2)
+    return one.zip(left.zip(right.shuffle(buffer_size=4).set_seed(1)))
+
+
+def demux_in_a_branch() -> Any:
+    one, other = numbers(range(24)).fork(2)
+    even, odd = other.demux(2, lambda item: item % 2)
+    return one.mux(even.zip(odd.shuffle(buffer_size=4).set_seed(1)))
+
+
+def fork_of_a_diamond() -> Any:
+    one, other = numbers(range(12)).fork(2)
+    left, right = one.zip(other).fork(2)
+    return left.zip(right.shuffle(buffer_size=4).set_seed(1))
+
+
+@pytest.mark.parametrize("chain", [fork_in_a_branch, demux_in_a_branch, fork_of_a_diamond])
+def test_a_branch_that_is_divided_itself_goes_back_with_those_who_read_it(chain: Callable[[], Any]) -> None:
+    assert_resumes_everywhere(chain)
+
+
+@pytest.mark.parametrize("where", ["held", "seed"])
+def test_a_state_that_holds_a_list_many_times_over_is_refused(where: str) -> None:
+    dp = numbers(range(20)).shuffle(buffer_size=4).set_seed(1)
+    assert len([*islice(iter(dp), 3)]) == 3
+    state = dp.state_dict()
+    bomb: list[Any] = ["x"]
+    for _ in range(60):
+        bomb = [bomb, bomb]
+    if where == "held":
+        state["state"]["steps"][-1]["own"]["held"] = bomb
+    else:
+        state["state"]["random"][0]["seed"] = bomb
+    with pytest.raises(ValueError, match="each list and dict in one place"):
+        dp.load_state_dict(state)

@@ -60,7 +60,7 @@ class ReadingThread:
         self._source = source
         self._room = threading.Semaphore(room)
         self._buffer: Arrivals[Any] = Arrivals()
-        self._stopped = False
+        self._stopped = self._is_at_end = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)
         atexit.register(self.stop)  # a thread in the middle of torch's code when the interpreter ends may abort it
@@ -70,6 +70,7 @@ class ReadingThread:
         while (item := self._buffer.get()) is not _END:
             self._room.release()
             yield item
+        self._is_at_end = True
         if self._error is not None:
             raise self._error
 
@@ -82,7 +83,8 @@ class ReadingThread:
         atexit.unregister(self.stop)
         if self._thread is threading.current_thread() or sys.is_finalizing():
             return  # collected by the thread itself, or the interpreter has ended it: there is nothing to wait for
-        for pipe in walk(self._source, stop=is_one_of_several):  # what is behind a branch, others may still read
+        # What is behind a branch, others may still read; and what has come to its end may be read once more.
+        for pipe in () if self._is_at_end else walk(self._source, stop=is_one_of_several):
             if isinstance(pipe, (IterDataPipe, MapDataPipe)):
                 pipe.interrupt()
         if not join([self._thread], PATIENCE):
