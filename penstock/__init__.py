@@ -27,6 +27,7 @@ from .runner import (
     ReadingServiceInterface,
     SequentialReadingService,
     iter_torch_batches,
+    merge_state_dicts,
 )
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "iter",
     "iter_torch_batches",
     "map",
+    "merge_state_dicts",
     "own",
     "read_csv",
     "read_images",

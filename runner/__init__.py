@@ -1,6 +1,7 @@
 """The runner: `DataLoader2` and its reading services."""
 
 from .loader import DataLoader2, DataLoader2Iterator, PauseIteration
+from .merging import merge_state_dicts
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
@@ -19,4 +20,5 @@ __all__ = [
     "SequentialReadingService",
     "WorkerInfo",
     "iter_torch_batches",
+    "merge_state_dicts",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -30,7 +31,7 @@ from ..registry.graph import replace_dp, traverse_dps
 from ..registry.iteration import Link, give
 from ..registry.torch_pipes import TorchIterDataPipe
 from .line import BEGUN, HUNG_UP, Receiver, Sender
-from .shards import Dispatched, Epoch, Place, Received, ShardPass
+from .shards import Dispatched, Division, Epoch, Place, Received, ShardPass
 from .watch import Watch
 
 __all__ = ["STREAM_READER", "Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]
@@ -74,10 +75,10 @@ def _expect_apart(streams: list[Any]) -> None:
 class Dispatch:
     """The streams that are read once, and their branches."""
 
-    def __init__(self, streams: list[Any], num_shards: int) -> None:
+    def __init__(self, streams: list[Any], division: Division) -> None:
         self._streams = streams
-        divide: Any = RoundRobinDemultiplexer
-        self.branches: list[list[Any]] = [divide(stream, num_shards, sys.maxsize) for stream in streams]
+        self._division = division
+        self._branches = [self._branches_of(stream) for stream in streams]
         self._epochs: dict[int, int] = {}
         self._first_epoch = 0
         """Those before it were given up."""
@@ -86,12 +87,22 @@ class Dispatch:
         self._generations: dict[int, Any] = {}
         self._beginning = threading.Lock()
 
+    def _branches_of(self, stream: Any) -> dict[int, Any]:
+        """Return, for each shard that is read here, its branch of a stream; nothing waits for those that are not."""
+        divide: Any = RoundRobinDemultiplexer
+        parts = {shard: self._division.part(shard) for shard in self._division.shards}
+        branches = divide(stream, *{number for number, _ in parts.values()}, sys.maxsize)
+        return {shard: branches[part] for shard, (_, part) in parts.items()}
+
+    def _splitter(self, point: int) -> Any:
+        return next(iter(self._branches[point].values())).source
+
     def give_up(self, epoch: int) -> None:
         """Give up the epochs before one, and return when no item of theirs is under way."""
         with self._beginning:
             self._first_epoch = epoch
-            for branches in self.branches:
-                branches[0].source.end_generation()
+            for point in range(len(self._streams)):
+                self._splitter(point).end_generation()
 
     def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
         """Begin a pass over a branch of a stream, and the stream's epoch with the first of them."""
@@ -99,11 +110,12 @@ class Dispatch:
             if epoch.number > self._epochs.get(point, -1):
                 self._epochs[point] = epoch.number
                 self._begun.difference_update([begun for begun in self._begun if begun[0] == point])
-                self.branches[point][0].source.end_generation()
-                seed_graph(self._streams[point], derive_seed(epoch.seed, point), epoch.rank, first_epoch=0)
+                self._splitter(point).end_generation()
+                part = self._division.rank if self._division.by_ranks else 0
+                seed_graph(self._streams[point], derive_seed(epoch.seed, point), part, first_epoch=0)
             if epoch.number < max(self._epochs[point], self._first_epoch):
                 raise RuntimeError("another epoch has begun")
-            branch = self.branches[point][place.shard]
+            branch = self._branches[point][place.shard]
             if (point, place.shard) in self._begun:  # as where a fork goes back to what one of its branches is to read
                 branch.source.read_again(branch)
             self._begun.add((point, place.shard))
@@ -149,7 +161,7 @@ class RemoteFeed:
     def __init__(self, connection: Connection, shard: int, room: int) -> None:
         self._receiver = Receiver(connection, room)
         self._shard = shard
-        self._epoch = Epoch(-1, 0, Path(0), 0)
+        self._epoch = Epoch(-1, 0, Path(0))
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
 
     def begin(self, epoch: Epoch, place: Place) -> None:
@@ -200,7 +212,8 @@ def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> 
             prepare()
         watch = Watch()
         send_parcel_descriptor(connection, watch.descriptor())
-        dispatch = Dispatch(cloudpickle.loads(connection.recv_bytes()), len(to_workers[0]))
+        division: Division = pickle.loads(connection.recv_bytes())
+        dispatch = Dispatch(cloudpickle.loads(connection.recv_bytes()), division)
         blocks = blocks_for_each(len(to_workers) * len(to_workers[0]))
         for point, lines in enumerate(to_workers):
             for line in lines:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from ..pipes.processes import pickled_error
 from ..pipes.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from ..registry import capture, flatten, say_where
 from ..registry.notes import add_note
-from .shards import Epoch, Place, Report, ShardPass
+from .shards import Epoch, Place, Report, ShardPass, Turns
 
 __all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Sender"]
 
@@ -136,7 +135,7 @@ class Sender:
         self._reading = NONE
         self._credit = 0
         self._passes: dict[int, ShardPass] = {}
-        self._turns: deque[int] = deque()
+        self._turns = Turns()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
         threading.Thread(target=self._listen, name="penstock-commands", daemon=True).start()
 
@@ -175,21 +174,24 @@ class Sender:
             except Exception as error:  # it has no place in the new epoch but at its beginning
                 errors.append((shard, error))
         self._passes.clear()
-        self._turns.clear()
+        self._turns = Turns()
         if not is_first:
             self._send(Arrival(self._reading, BEGUN))
         for shard, failure in errors:
             self._send_error(shard, failure)
+        begun: list[Place] = []
         for place in command.places:
             try:
                 self._passes[place.shard] = self._begin(command, place)
             except Exception as error:
                 self._send_error(place.shard, error)
             else:
-                self._turns.append(place.shard)
+                begun.append(place)
+        self._turns = Turns(begun)
 
     def _send_one(self) -> None:
-        shard = self._turns.popleft()
+        place = self._turns.take()
+        shard = place.shard
         reading = self._passes[shard]
         try:
             with self._watch:
@@ -215,7 +217,8 @@ class Sender:
             return
         send_parcel(self._connection, Arrival(self._reading, shard, parcel, report).to_bytes(), descriptor)
         self._credit -= 1
-        self._turns.append(shard)
+        place.advance(None)
+        self._turns.put_back(place)
 
     def _send(self, arrival: Arrival) -> None:
         self._connection.send_bytes(arrival.to_bytes())

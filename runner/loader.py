@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -16,6 +19,8 @@ from ..pipes.iter.transform import StreamMapper
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
+    Pace,
+    Tally,
     chain_shape,
     check_state,
     copy_of,
@@ -27,6 +32,7 @@ from ..registry import (
     walk,
 )
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from .merging import merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
@@ -134,19 +140,27 @@ class DataLoader2(Generic[T]):
         """The seed that was set in the middle of an epoch, for those after it."""
         self._under_way = False
         self._place: dict[str, Any] | None = None
+        self._place_is_own = False
+        """Whether that is this rank's own."""
+        self._tally = Tally()
+        """How many items of this epoch were handed out."""
+        self._marks: deque[tuple[int, dict[str, Any]]] = deque(maxlen=2)
+        """Where the loader stood after so many, now and then."""
         self._shut_down = False
 
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down, and reads no more")
         self._end_epoch_under_way()
+        self._initialized()
+        self._agree()
         adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
         if adapt is not None:
             self._read = readable(adapt(self._read))
         if self._place is None:
             hand_down(self._read, [])
         else:
-            load_place(self._read, self._place)
+            self._load(self._place)
         self._read._epoch = self._epoch
         return DataLoader2Iterator(self._one_epoch(iter(self._read)))
 
@@ -163,54 +177,63 @@ class DataLoader2(Generic[T]):
         else:
             self._seed, self._epoch = seed, 0
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return, as plain data, where the loader stands: just after the last item that it handed out."""
-        place = self._place or place_of(self._initialized())
-        return {
-            **header(self.datapipe),
-            "state": {**place, "epoch": self._epoch},
-            "read_through": chain_shape(self._initialized()),
+    def state_dict(self, *, local: bool = False, before_last: bool = False) -> dict[str, Any]:
+        """Return, as plain data, where the loader stands: just after the last item that it handed out.
+
+        Of several ranks it is where all of them stand, the same on each: all must ask for it after the same item. With
+        `local=True` a rank tells of itself only, and `merge_state_dicts` makes one state of those of all ranks.
+
+        With `before_last=True` it is where the loader stood before that item, for a loop that throws a step away.
+        """
+        here = self._place_before_last if before_last else self._place_now
+        together = self.reading_service.together
+        if together is not None and not local and self._seed is None:
+            self._agree()
+        own = {
+            "state": {**here(), "epoch": self._epoch},
             "num_shards": self.reading_service.num_shards,
-            "rank": self.reading_service.rank,
+            "rank": self._rank(),
+            "of_ranks": None,
             "seed": self._base_seed(),
             "epoch": self._epoch,
             "reseeded": self._reseeded,
         }
+        chain = {**header(self.datapipe), "read_through": self._read_through()}
+        if together is None or local:
+            return {**chain, **own}
+        return {**chain, **merge_state_dicts(together.all_ranks().exchange("take a state", own))}
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Let the next `iter()` go on from a state of a loader over an equal chain.
 
-        The number of worker processes may be another; the number of shards is that of the state.
+        The number of worker processes, and of ranks, may be another; the number of shards is that of the state. Each
+        rank loads the state, which is the same for all.
 
         Raises ValueError when the state is of another chain or version, of other arguments, or of another way to read
         it. Other arguments are accepted with `strict=False`.
         """
-        entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
+        entries = ("read_through", "num_shards", "rank", "of_ranks", "seed", "epoch", "reseeded")
         check_state(self.datapipe, state_dict, strict, *entries)
-        read = self._initialized()
-        if state_dict["read_through"] != chain_shape(read):
+        if state_dict["read_through"] != self._read_through():
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
-                f"reads through {_one_line(chain_shape(read))}: use the same kind of reading service"
+                f"reads through {_one_line(self._read_through())}: use the same kind of reading service"
             )
-        seed, epoch, place = state_dict["seed"], state_dict["epoch"], state_dict["state"]
+        seed, epoch = state_dict["seed"], state_dict["epoch"]
         reseeded = state_dict["reseeded"]
         numbers = (seed, epoch) if reseeded is None else (seed, epoch, reseeded)
         if not all(type(number) is int and number >= 0 for number in numbers):
             raise ValueError("a loader's state has a seed and an epoch, and perhaps another seed, which are integers")
+        place = self._place_in(state_dict)
         if state_dict["num_shards"] is not None:
             expect_shards(state_dict["num_shards"])
-        load_place(read, place)  # raises where it cannot stand there
-        if place["steps"] and state_dict["rank"] != self.reading_service.rank:
-            raise ValueError(
-                f"the state is {_of_rank(state_dict['rank'])}, and this loader's would be "
-                f"{_of_rank(self.reading_service.rank)}: every rank needs the state that it saved itself"
-            )
+        self._load(place)  # raises where it cannot stand there
         if self._under_way:
             self._under_way = False
             self.reading_service.finalize_iteration()
         self.reading_service.num_shards = state_dict["num_shards"]
         self._seed, self._epoch, self._reseeded, self._place = seed, epoch, reseeded, place
+        self._place_is_own = state_dict["rank"] is not None
         for reader in self._readers():
             reader.shutdown()
 
@@ -265,9 +288,96 @@ class DataLoader2(Generic[T]):
         return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
 
     def _one_epoch(self, items: Iterator[T]) -> Generator[T, None, None]:
+        self._tally, self._marks = Tally(), deque([(0, self._place_of(self._read))], maxlen=2)
         self._under_way, self._place = True, None
-        yield from items
+        pace = Pace()
+        while True:
+            step = pace.items_to_go
+            expected = self._tally.items + step
+            yield from self._tally.follow(islice(items, step))
+            if self._tally.items < expected:
+                break
+            if pace.due(step):
+                started = time.perf_counter()
+                self._marks.append((self._tally.items, self._place_of(self._read)))
+                pace.taken(started)
         self._finish_epoch()
+
+    def _agree(self) -> None:
+        """Make sure that all ranks read the same, and adopt the seed that they have in common."""
+        if (together := self.reading_service.together) is None:
+            return
+        told = {
+            "chain": header(self.datapipe),
+            "num_shards": self.reading_service.num_shards,
+            "epoch": self._epoch,
+            "reseeded": self._reseeded,
+            "state": None if self._place_is_own else self._place,
+        }
+        self._seed = together.begin(told, self._seed, self._base_seed())
+
+    def _place_now(self) -> dict[str, Any]:
+        return self._place or self._place_of(self._initialized())
+
+    def _place_of(self, read: IterDataPipe[Any]) -> dict[str, Any]:
+        place = place_of(read)
+        return {**place, "steps": steps_alone(read, place["steps"])}
+
+    def _load(self, place: Any) -> None:
+        read = self._initialized()
+        if isinstance(place, dict) and isinstance(place.get("steps"), list):
+            place = {**place, "steps": steps_around(read, place["steps"])}
+        load_place(read, place)
+
+    def _place_before_last(self) -> dict[str, Any]:
+        reader = reader_below(self._initialized())
+        if not self._under_way or not self._tally.items:
+            raise RuntimeError("no item was handed out since the epoch began, or went on: take a state as it is")
+        if reader is None:
+            raise RuntimeError(
+                "where the loader stood before its last item is known where nothing but fullsync, pin_memory and "
+                "to_device comes after the workers: keep the state that you took before"
+            )
+        before = self._tally.items - 1
+        items, place = [mark for mark in self._marks if mark[0] <= before][-1]
+        return {**place, "steps": [reader.node_after(place["steps"][-1] if place["steps"] else {}, before - items)]}
+
+    def _place_in(self, state: dict[str, Any]) -> Any:
+        """Return this rank's place of a state."""
+        theirs, place = state["rank"], state["state"]
+        if theirs is None:
+            return place
+        if not (isinstance(theirs, list) and len(theirs) == 3):
+            raise ValueError(f"a state is of no rank, or of one of several, and not of {theirs!r:.60}")
+        here, ranks, _ = self._rank() or [None, 1, False]
+        part, parts, _ = theirs
+        if part is None and isinstance(of_ranks := state["of_ranks"], list) and len(of_ranks) == parts == ranks:
+            return of_ranks[here or 0]
+        if part is None or ([part, parts] != [here, ranks] and isinstance(place, dict) and place.get("steps")):
+            raise ValueError(
+                f"the state is that of {_of_rank(part, parts)}, and this loader's would be that of "
+                f"{_of_rank(here, ranks)}: "
+                + (
+                    "steps that divide the stream by ranks, or come after the workers, go on on as many ranks only"
+                    if part is None
+                    else "give every rank the state of all, which state_dict() or merge_state_dicts() returns"
+                )
+            )
+        return place
+
+    def _rank(self) -> list[Any] | None:
+        """Which part of how many is read here, and whether its state goes on on so many ranks only."""
+        together = self.reading_service.together
+        if together is None:
+            return None
+        reader = reader_below(self._initialized())
+        is_bound = reader is None or reader.options.by_ranks
+        return [together.part.rank if together.reads else None, together.part.ranks, is_bound]
+
+    def _read_through(self) -> list[str]:
+        read = self._initialized()
+        reader = reader_below(read)
+        return chain_shape(read if reader is None else reader)
 
     def _initialized(self) -> IterDataPipe[T]:
         """The chain that is read; no process is started and nothing read before its first item is asked for."""
@@ -314,6 +424,5 @@ def _one_line(shape: Any) -> str:
     return " ← ".join(str(line).strip() for line in shape) if isinstance(shape, list) else repr(shape)[:200]
 
 
-def _of_rank(rank: Any) -> str:
-    known = isinstance(rank, list) and len(rank) == 2
-    return "of no rank" if rank is None else f"that of rank {rank[0]} of {rank[1]}" if known else f"of {rank!r:.60}"
+def _of_rank(rank: Any, ranks: Any) -> str:
+    return f"rank {rank} of {ranks}" if rank is not None else f"{ranks} ranks" if ranks != 1 else "no rank"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..registry import Path, capture, copy_of, flatten, walk
 from .dispatch import Dispatch, LocalFeed, divided
-from .shards import Dispatched, Epoch, Place, ReadOptions, Received, ShardPass, Shards, WorkerInfo
+from .shards import Dispatched, Division, Epoch, Place, ReadOptions, Received, ShardPass, Shards, Turns, WorkerInfo
 
 __all__ = ["LocalShards"]
 
@@ -19,42 +18,46 @@ class LocalShards:
     broken = False
     """Whether nothing can be read any more."""
 
-    def __init__(self, options: ReadOptions, num_shards: int) -> None:
+    def __init__(self, options: ReadOptions, division: Division) -> None:
         self._chain, sources = divided(options.chain)
-        self._dispatch = Dispatch(sources, num_shards)
-        self._num_shards = num_shards
+        self._dispatch = Dispatch(sources, division)
+        self._division = division
         worker = WorkerInfo(1, 0)
-        self._shards = Shards(self._chain_of, num_shards, worker, options.init_fn, options.reset_fn)
+        self._shards = Shards(self._chain_of, division, worker, options.init_fn, options.reset_fn)
         self._passes: dict[int, ShardPass] = {}
         self._epoch = 0
 
-    def begin(self, places: deque[Place], seed: int, path: Path, rank: int) -> None:
+    def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
         """Begin an epoch with the shards that are to be read."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1
-        epoch = Epoch(self._epoch, seed, path, rank)
+        epoch = Epoch(self._epoch, seed, path)
         self._passes = {place.shard: self._shards.begin(epoch, place) for place in places}
 
     def _chain_of(self, shard: int) -> Any:
-        chain = self._chain if self._num_shards == 1 else copy_of(self._chain)
+        chain = self._chain if len(self._division.shards) == 1 else copy_of(self._chain)
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.feed = LocalFeed(self._dispatch, pipe.point, shard)
         return chain
 
-    def items_in_turn(self, places: deque[Place]) -> Iterator[Any]:
-        """Yield the items of all shards in turn; `places` are taken off where a shard has ended."""
-        while len(places) > 1:
-            for item in self._passes[places[0].shard].items:
-                places.rotate(-1)
+    def items_in_turn(self, turns: Turns, ended: dict[int, int]) -> Iterator[Any]:
+        """Yield the items of all shards in turn; those that have come to their ends are noted with their items."""
+        while len(turns) > 1:
+            place = turns.take()
+            for item in self._passes[place.shard].items:
+                place.advance(None)
+                turns.put_back(place)
                 yield item
                 break
             else:
-                places.popleft()
-        if places:
-            yield from self._passes[places[0].shard].items
-            places.popleft()
+                ended[place.shard] = place.items
+        for place in turns:
+            reading = self._passes[place.shard]
+            yield from reading.items
+            ended[place.shard] = reading.place_now().items
+            turns.take()
 
     def receive(self, shard: int) -> Received:
         """Return the next item of a shard, or its end."""

@@ -25,7 +25,7 @@ from ..registry.notes import add_note
 from .child import Child, end_all
 from .dispatch import STREAM_READER, divided, run_dispatch
 from .line import BEGUN, HUNG_UP, Arrival, Receiver
-from .shards import Epoch, Place, ReadOptions, Received, Report, WorkerInfo
+from .shards import Division, Epoch, Place, ReadOptions, Received, Report, WorkerInfo
 from .worker import Setup, run
 
 __all__ = ["Interrupted", "WorkerPool"]
@@ -125,16 +125,17 @@ class _Line(Child):
 class _Dispatcher(Child):
     """The process that reads streams once for all shards, and a connection to the workers for each shard of each."""
 
-    def __init__(self, streams: list[Any], options: ReadOptions, num_shards: int) -> None:
+    def __init__(self, streams: list[Any], options: ReadOptions, division: Division) -> None:
         pickled = _pickled(streams)
         context: Any = context_for(options.start_method, run.__module__)
-        pairs = {(point, shard): context.Pipe() for point in range(len(streams)) for shard in range(num_shards)}
+        pairs = {(point, shard): context.Pipe() for point in range(len(streams)) for shard in division.shards}
         self.to_workers = {key: worker_end for key, (worker_end, _) in pairs.items()}
-        ends = [[pairs[point, shard][1] for shard in range(num_shards)] for point in range(len(streams))]
+        ends = [[pairs[point, shard][1] for shard in division.shards] for point in range(len(streams))]
         super().__init__(options.start_method, "penstock-dispatcher", run_dispatch, ends)
         for end in (end for line in ends for end in line):
             end.close()
         self.connection.send_bytes(cloudpickle.dumps(preparations()))
+        self.connection.send_bytes(pickle.dumps(division))
         self.connection.send_bytes(pickled)
 
     def let_workers_have_their_ends(self) -> None:
@@ -181,15 +182,15 @@ if hasattr(os, "register_at_fork"):
 
 
 class WorkerPool:
-    """Worker processes that read the shards of a chain: shard s lives on worker s mod num_workers."""
+    """Worker processes that read shards of a chain."""
 
-    def __init__(self, options: ReadOptions, num_shards: int) -> None:
+    def __init__(self, options: ReadOptions, division: Division) -> None:
         divided_chain, streams = divided(options.chain)
         chain = _pickled(divided_chain)
         max_blocks = blocks_for_each(options.num_workers)
         self.broken = False
-        self._num_shards = num_shards
-        self._epoch = Epoch(0, 0, Path(0), 0)
+        self._division = division
+        self._epoch = Epoch(0, 0, Path(0))
         self._lines: list[_Line] = []
         self._dispatcher: _Dispatcher | None = None
         self._under_way: set[int] = set()
@@ -201,19 +202,21 @@ class WorkerPool:
         try:
             ends: dict[tuple[int, int], Connection] = {}
             if streams:
-                self._dispatcher = _Dispatcher(streams, options, num_shards)
+                self._dispatcher = _Dispatcher(streams, options, division)
                 ends = self._dispatcher.to_workers
             for worker_id in range(options.num_workers):
                 setup = Setup(
                     WorkerInfo(options.num_workers, worker_id),
                     chain,
-                    num_shards,
+                    division,
                     options.init_fn,
                     options.reset_fn,
                     options.worker_prefetch,
                     max_blocks,
                 )
-                own = {key: end for key, end in ends.items() if key[1] % options.num_workers == worker_id}
+                own = {
+                    key: end for key, end in ends.items() if division.worker(key[1], options.num_workers) == worker_id
+                }
                 self._lines.append(_Line(setup, options, own))
             if self._dispatcher is not None:
                 self._dispatcher.let_workers_have_their_ends()
@@ -221,14 +224,14 @@ class WorkerPool:
             self.shutdown()
             raise
 
-    def begin(self, places: Iterable[Place], seed: int, path: Path, rank: int) -> None:
-        """Let every worker begin an epoch with its shards, in the order given; shards left out are not read.
+    def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
+        """Let every worker begin an epoch with its shards; those left out are not read.
 
         Afterwards the pool is `broken` where a process is stuck in an epoch that was given up.
         """
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
-        self._epoch = Epoch(self._epoch.number + 1, seed, path, rank)
+        self._epoch = Epoch(self._epoch.number + 1, seed, path)
         self._reports = {}
         while self._interruption.poll():
             self._interruption.recv_bytes()
@@ -251,7 +254,7 @@ class WorkerPool:
             raise
         except BaseException as error:  # a worker is gone, or half a message was read
             self.broken = True
-            add_note(error, f"penstock: waiting for the next item of shard {shard} of {self._num_shards}")
+            add_note(error, f"penstock: waiting for the next item of shard {shard} of {self._division.num_shards}")
             if self._dispatcher is not None and (seen := self._dispatcher.seen()):
                 add_note(error, f"penstock: {self._dispatcher}{seen}")
             raise
@@ -304,7 +307,7 @@ class WorkerPool:
     def _line_of(self, shard: int) -> _Line:
         if not self._lines:
             raise RuntimeError("the workers are those of the process that this one was forked off: begin a new epoch")
-        return self._lines[shard % len(self._lines)]
+        return self._lines[self._division.worker(shard, len(self._lines))]
 
 
 def _pickled(chain: IterDataPipe[Any] | list[Any]) -> bytes:

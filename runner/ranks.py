@@ -2,72 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
-import torch.distributed as dist
-
-from ..pipes.iter.sync import AllRanks, FullSync
-from ..registry import SHARDING_PRIORITIES, IterDataPipe, apply_sharding, seed_graph, sharding_points
-from .seeds import SeedGenerator, dist_share_seed
-from .services import ReadingServiceInterface, missing_sharding_point
+from ..registry import IterDataPipe
+from ..workers.ranks import expect_ranks
+from .seeds import SeedGenerator
+from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
+from .together import Ends, Others, Part, Together
 
 __all__ = ["DistributedReadingService", "SequentialReadingService"]
 
 
-class DistributedReadingService(ReadingServiceInterface):
+class DistributedReadingService(InProcessReadingService):
     """Read, on each rank of `torch.distributed`, the rank's own part of the chain; all ranks end an epoch together.
 
-    The parts are made at the chain's sharding points; a chain without any is an error, unless `require_sharding=False`
-    says that every rank is to read all of it. `fullsync(timeout)` is put at the end of the chain, where it is not there
-    already: where the parts differ in length, all ranks end with the shortest. The seed of each epoch is rank 0's.
+    The chain is read in `num_shards` shards, over all ranks: shard s belongs to rank s modulo their number. There are
+    as many as ranks and workers, if it is not given. A chain without a sharding point is an error, unless
+    `require_sharding=False` says that every rank is to read all of it. The seed of each epoch is the one that a rank
+    was given, or else rank 0's. States are of all ranks, and go on on any number of them.
 
-    A state is a rank's own: in the middle of an epoch, each rank saves one and goes on from that.
+    `ends` is what becomes of parts that differ in length, agreed before each item, after filters and skipped items:
+
+    - "pad": shorter parts repeat items from their beginnings until the longest ends, as torch's DistributedSampler does
+    - "stop": all end with the shortest, and a warning says once how many items are dropped
+    - "drop": the same, without a word
+
+    `loader.stats()["ranks"]` has what this rank repeated and dropped. With `steps_per_epoch`, each rank gives so many
+    items: what is left begins no other epoch, and parts that are too short repeat items.
+
+    Each rank reads a part of its own, unless `data_rank` and `data_ranks` say which part of how many; `data_rank=None`
+    gets None in place of each item. With a `mesh`, a DeviceMesh of all ranks, the parts are numbered along its
+    `data_dims`, such as "dp". `others` says what those get that are not first along its other dimensions, for all of
+    them, or in a dict by dimension: "same": they read the same items themselves; "broadcast": the first sends them its
+    items; "none": those between the first and the last get None, as the middle stages of a pipeline.
+
+    `timeout` is how many seconds a rank waits for the others. One that is waited for is named after five.
 
     With worker processes on each rank, use
     `SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(num_workers))`.
 
-    Raises RuntimeError, when reading begins, where `torch.distributed` is not initialized.
+    Raises RuntimeError, when reading begins, where `torch.distributed` is not initialized, and on every rank where one
+    does not answer, has another chain, seed or state, or nothing to read.
     """
 
-    def __init__(self, timeout: float = 1800, *, require_sharding: bool = True) -> None:
+    def __init__(
+        self,
+        timeout: float = 1800,
+        *,
+        num_shards: int | None = None,
+        ends: Ends = "pad",
+        steps_per_epoch: int | None = None,
+        mesh: Any = None,
+        data_dims: str | tuple[str, ...] | None = None,
+        others: Others | Mapping[str, Others] = "same",
+        data_rank: int | None = -1,
+        data_ranks: int | None = None,
+        require_sharding: bool = True,
+    ) -> None:
+        super().__init__(require_sharding=require_sharding)
         if not timeout > 0:
             raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        if ends not in get_args(Ends):
+            raise ValueError(f"ends must be one of {', '.join(get_args(Ends))}, and is {ends!r}")
+        for name, number in {"num_shards": num_shards, "steps_per_epoch": steps_per_epoch}.items():
+            if number is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, and is {number}")
+        if mesh is not None and data_ranks is not None:
+            raise ValueError("give a mesh with data_dims, or data_rank and data_ranks")
         self.timeout = timeout
-        self.require_sharding = require_sharding
-        self._ranks: AllRanks | None = None
-        self._rank: list[int] | None = None
-
-    @property
-    def rank(self) -> list[int] | None:
-        return self._rank
+        self.ends = ends
+        self.steps_per_epoch = steps_per_epoch
+        self.given_shards = num_shards
+        self._part: Part | None = None
+        if mesh is not None:
+            self._part = _part_in_mesh(mesh, data_dims, others)
+        elif data_ranks is not None:
+            if data_rank is not None and not 0 <= data_rank < data_ranks:
+                raise ValueError(f"data_rank must be in 0 … {data_ranks - 1}, or None, and is {data_rank}")
+            self._part = Part(data_rank, data_ranks, others == "broadcast")
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        if not dist.is_available() or not dist.is_initialized():
-            raise RuntimeError(
-                "DistributedReadingService needs the ranks of torch.distributed: call "
-                "torch.distributed.init_process_group before the loader is read"
-            )
-        ranks, level = dist.get_world_size(), SHARDING_PRIORITIES.DISTRIBUTED
-        if ranks > 1 and self.require_sharding and not sharding_points(datapipe, level):
-            raise RuntimeError(missing_sharding_point(datapipe, "ranks", ranks))
-        apply_sharding(datapipe, ranks, dist.get_rank(), level)
-        self._ranks, self._rank = AllRanks(self.timeout), [dist.get_rank(), ranks]
-        self._end = datapipe if isinstance(datapipe, FullSync) else FullSync(datapipe, self.timeout)
-        return self._end
+        self.share(self.ranks_together(), None)
+        return super().initialize(datapipe)
 
-    def initialize_iteration(
-        self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
-    ) -> Callable[[Any], Any] | None:
-        group = self._ranks.group if self._ranks is not None else None
-        seed_generator.seed(dist_share_seed(seed_generator.base_seed, group))
-        seed_generator.spawn(dist.get_rank(), inplace=True)
-        seed_graph(self._end, seed_generator.base_seed, seed_generator.worker_id, first_epoch=0)
-        return iter_reset_fn
+    def ranks_together(self) -> Together:
+        """Return how the ranks read together."""
+        rank, ranks = expect_ranks("DistributedReadingService")
+        return Together(self._part or Part(rank, ranks), self.ends, self.steps_per_epoch, self.timeout)
 
-    def finalize(self) -> None:
-        if self._ranks is not None:
-            self._ranks.leave()
+
+def _part_in_mesh(mesh: Any, data_dims: Any, others: Any) -> Part:
+    names = mesh.mesh_dim_names or ()
+    dims = (data_dims,) if isinstance(data_dims, str) else tuple(data_dims or ())
+    if not dims or not {*dims} <= {*names}:
+        raise ValueError(f"data_dims must be some of the mesh's dimensions, {', '.join(names)}, and is {data_dims!r}")
+    rest = [name for name in names if name not in dims]
+    policies = {name: others.get(name, "same") if isinstance(others, Mapping) else others for name in rest}
+    if unknown := {*policies.values()} - {*get_args(Others)}:
+        raise ValueError(f"others must be one of {', '.join(get_args(Others))}, and is {sorted(map(str, unknown))[0]}")
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:
+        raise ValueError("the mesh does not have this rank: it must have all of them")
+    at = dict(zip(names, coordinate, strict=True))
+    size = {name: mesh.size(names.index(name)) for name in names}
+    number = 0
+    for name in dims:
+        number = number * size[name] + at[name]
+    is_between = any(policies[name] == "none" and 0 < at[name] < size[name] - 1 for name in rest)
+    parts = math.prod(size[name] for name in dims)
+    return Part(None if is_between else number, parts, "broadcast" in policies.values())
 
 
 class SequentialReadingService(ReadingServiceInterface):
@@ -89,34 +134,50 @@ class SequentialReadingService(ReadingServiceInterface):
 
     @property
     def num_shards(self) -> int | None:
-        return next((number for each in self.reading_services if (number := each.num_shards) is not None), None)
+        return next((number for each in self._readers() if (number := each.num_shards) is not None), None)
 
     @num_shards.setter
     def num_shards(self, number: int | None) -> None:
-        for service in self.reading_services:
+        for service in self._readers():
             if service.num_shards is not None:
                 service.num_shards = number
 
     @property
-    def rank(self) -> list[int] | None:
-        return self.reading_services[0].rank if self.reading_services else None  # only the first may have ranks
+    def together(self) -> Together | None:
+        return next((each.together for each in self._readers() if each.together is not None), None)
+
+    def _readers(self) -> tuple[ReadingServiceInterface, ...]:
+        """Return the services that read: the ranks' own is not among them where a later one reads for them."""
+        first, *others = self.reading_services or (None,)
+        if isinstance(first, DistributedReadingService) and any(
+            isinstance(each, ShardingReadingService) for each in others
+        ):
+            return (*others,)
+        return self.reading_services
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        for service in self.reading_services:
+        readers = self._readers()
+        if readers != self.reading_services:
+            ranks = self.reading_services[0]
+            reader = next(each for each in readers if isinstance(each, ShardingReadingService))
+            assert isinstance(ranks, DistributedReadingService)
+            reader.share(ranks.ranks_together(), ranks.given_shards)
+            reader.require_sharding &= ranks.require_sharding
+        for service in readers:
             datapipe = service.initialize(datapipe)
         return datapipe
 
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
-        for service in self.reading_services:
+        for service in self._readers():
             iter_reset_fn = service.initialize_iteration(seed_generator, iter_reset_fn)
         return iter_reset_fn
 
     def finalize_iteration(self) -> None:
-        for service in reversed(self.reading_services):
+        for service in reversed(self._readers()):
             service.finalize_iteration()
 
     def finalize(self) -> None:
-        for service in reversed(self.reading_services):
+        for service in reversed(self._readers()):
             service.finalize()

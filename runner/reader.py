@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
@@ -11,7 +11,7 @@ from ..registry import IterDataPipe, Node, copy_of, own
 from ..registry.reading import Waiting
 from .local import LocalShards
 from .pool import Interrupted, WorkerPool
-from .shards import Place, ReadOptions, Received, sharded
+from .shards import Division, Place, ReadOptions, Received, Turns, sharded
 
 __all__ = ["ShardReader", "expect_shards"]
 
@@ -28,79 +28,109 @@ def expect_shards(number: Any) -> int:
 
 
 class ShardReader(IterDataPipe[Any]):
-    """Yield the items of all shards of a chain in turn.
+    """Yield the items of all shards of a chain in turn; of this rank's shards, where there are ranks.
 
     Which process reads a shard makes no difference to what comes out, nor to the state: that is where each shard stands
     after the items that were handed out.
     """
 
     holds_items = False
+    seed_elsewhere = 0
+    """The seed of the chain that is read."""
     payload = ("options",)
     transient = ("_shards",)
     divided: int = own(0)
     """The number of shards in which the pass reads the chain."""
     standing: list[Any] = own(list)
     """Where each shard stands that has not come to its end, as plain data, when the pass goes on from a state."""
-    places: deque[Place] = own(deque, saved=False)
+    given: int = own(0)
+    repeated: list[int] = own(list)
+    dropped: int = own(0, saved=False)
+    goes_on: bool = own(False, saved=False)
+    places: Turns = own(Turns, saved=False)
+    ended: dict[int, int] = own(dict, saved=False)
+    """How many items those shards had that have come to their ends."""
     given_up: bool = own(False, saved=False)
 
     def __init__(self, options: ReadOptions, num_shards: int) -> None:
         self.options = options
         self.num_shards = num_shards
-        self.seed = 0
-        self.rank = 0
         self._shards: WorkerPool | LocalShards | None = None
 
+    @property
+    def division(self) -> Division:
+        """How the chain is divided."""
+        together = self.options.together
+        if together is None or together.part.rank is None:
+            return Division(self.num_shards)
+        return Division(self.num_shards, together.part.rank, together.part.ranks, self.options.by_ranks)
+
     def __iter__(self) -> Iterator[Any]:
-        assert self._pass is not None
-        if self.divided:
+        self.goes_on = self.divided > 0
+        if self.goes_on:
             self.read_in_shards(self.divided)
-            self.places.extend(Place.from_plain(place, self.divided) for place in self.standing)
-        else:
-            self.divided = self.num_shards
-            self.places.extend(map(Place, range(self.num_shards)))
-        shards, places, path = self._opened(), self.places, self._pass.path
+        self.divided = self.num_shards
+        shards, together = self.division.shards, self.options.together
+        told = [Place.from_plain(place, self.divided) for place in self.standing]
+        places = [place for place in told if place.shard in shards] if self.goes_on else [*map(Place, shards)]
+        if together is None:
+            return self._items(places)
+        if not together.reads:
+            places = []
+        return together.read(self, self._items(places), lambda: self._items([*map(Place, shards)], is_repeated=True))
+
+    def _items(self, places: list[Place], is_repeated: bool = False) -> Iterator[Any]:
+        """Yield the items of shards from where they stand; what is repeated is not part of the state."""
+        assert self._pass is not None
+        turns = Turns(places)
+        if not is_repeated:
+            self.places = turns
+        if not turns:
+            return
+        path, shards = self._pass.path, self._opened()
         try:
-            shards.begin(places, self.seed, path, self.rank)
+            shards.begin(places, self.seed_elsewhere, path)
             if shards.broken:  # by a function that hangs in an epoch that was given up
                 self.shutdown()
                 shards = self._opened()
-                shards.begin(places, self.seed, path, self.rank)
+                shards.begin(places, self.seed_elsewhere, path)
         except BaseException:  # a worker has died since: the next epoch begins anew
             self.shutdown()
             raise
         if self.given_up:  # while the workers were starting
             raise Interrupted
+        ended = {} if is_repeated else self.ended
         if isinstance(shards, LocalShards) and not self.options.main_prefetch:
-            yield from shards.items_in_turn(places)
+            yield from shards.items_in_turn(turns, ended)
             return
-        received = self._received_in_turn(shards, deque(place.shard for place in places))
+        received = self._received_in_turn(shards, Turns(map(replace, places)))
         room = self.options.main_prefetch
         thread = ReadingThread(received, self, room) if room else None
         try:
             for each in received if thread is None else thread:
+                place = turns.take()
                 if each.ended:
-                    places.popleft()
+                    ended[place.shard] = place.items
                 else:
-                    places[0].advance(each.told)
-                    places.rotate(-1)
+                    place.advance(each.told)
+                    turns.put_back(place)
                     yield each.item
         finally:
             if thread is not None:
                 thread.stop()
 
-    def _received_in_turn(self, shards: WorkerPool | LocalShards, turns: deque[int]) -> Iterator[Received]:
+    def _received_in_turn(self, shards: WorkerPool | LocalShards, turns: Turns) -> Iterator[Received]:
         while turns:
+            place = turns.take()
             try:
-                received = shards.receive(turns[0])
+                received = shards.receive(place.shard)
             except BaseException:
                 if shards.broken:  # the next epoch begins anew
                     self.shutdown()
                 raise
-            if received.ended:
-                turns.popleft()
-            else:
-                turns.rotate(-1)
+            if not received.ended:
+                place.advance(None)
+                turns.put_back(place)
             yield received
 
     def _place_now(self, place: Place) -> Place:
@@ -109,11 +139,15 @@ class ShardReader(IterDataPipe[Any]):
         return place
 
     def __len__(self) -> int:
-        if self.num_shards == 1:
+        together, division = self.options.together, self.division
+        if together is None or division.by_ranks:
+            return self._length_of(division)
+        return together.length(lambda rank: self._length_of(replace(division, rank=rank)))
+
+    def _length_of(self, division: Division) -> int:
+        if division.part(division.rank)[0] == 1:
             return len(self.options.chain)
-        return sum(
-            len(sharded(copy_of(self.options.chain), self.num_shards, shard)) for shard in range(self.num_shards)
-        )
+        return sum(len(sharded(copy_of(self.options.chain), *division.part(shard))) for shard in division.shards)
 
     def read_in_shards(self, number: int) -> None:
         """Divide the chain into so many shards from the next epoch on."""
@@ -126,7 +160,32 @@ class ShardReader(IterDataPipe[Any]):
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
         places = [self._place_now(place).as_plain() for place in self.places]
-        return {**node, "own": {"divided": self.divided, "standing": places}}
+        return {**node, "own": {**node["own"], "standing": places}}
+
+    def node_after(self, node: Node, items: int) -> Node:
+        """Return where the reader stands so many items after an earlier place in this pass."""
+        if "at" in node or (node and not items):
+            return node
+        fresh = [Place(shard).as_plain() for shard in self.division.shards]
+        own = {"divided": self.divided, "standing": fresh, "given": 0, "repeated": [], **node.get("own", {})}
+        turns = Turns(Place.from_plain(place, self.divided) for place in own["standing"])
+        repeated = 0
+        for _ in range(items):
+            while turns:
+                place = turns.take()
+                if self.ended.get(place.shard) != place.items:
+                    place.advance(None)
+                    turns.put_back(place)
+                    break
+            else:
+                repeated += 1
+        own["standing"] = [place.as_plain() for place in turns]
+        if self.options.together is not None:
+            own["given"] += items
+            rank, ranks = self.division.rank, self.division.ranks
+            own["repeated"] = [*(own["repeated"] or [0] * ranks)]
+            own["repeated"][rank] += repeated
+        return {**node, "own": own}
 
     def _is_to_go_on_from(self, node: Node) -> None:
         own = node.get("own", {})
@@ -134,6 +193,8 @@ class ShardReader(IterDataPipe[Any]):
         places = [Place.from_plain(place, divided) for place in own.get("standing", ())]
         if len({place.shard for place in places}) < len(places):
             raise ValueError("a state tells once where a shard stands")
+        if not all(type(number) is int and number >= 0 for number in own.get("repeated", ())):
+            raise ValueError("a state tells how many items each rank repeated")
 
     def interrupt(self) -> None:
         self.given_up = True
@@ -141,7 +202,11 @@ class ShardReader(IterDataPipe[Any]):
             self._shards.interrupt()
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        return add_up({} if self._shards is None else self._shards.stats())
+        counted = add_up({} if self._shards is None else self._shards.stats())
+        together = self.options.together
+        if together is None or self._pass is None:
+            return counted
+        return {**counted, "ranks": {"repeated": sum(self.repeated), "dropped": self.dropped}}
 
     def shutdown(self) -> None:
         """End the workers."""
@@ -154,7 +219,7 @@ class ShardReader(IterDataPipe[Any]):
             self.shutdown()
         if self._shards is None:
             make = WorkerPool if self.options.num_workers else LocalShards
-            self._shards = make(self.options, self.num_shards)
+            self._shards = make(self.options, self.division)
         return self._shards
 
 

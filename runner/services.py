@@ -9,10 +9,21 @@ from dataclasses import replace
 from typing import Any
 
 from ..pipes.processes import context_for
-from ..registry import SHARDING_PRIORITIES, IterDataPipe, derive_seed, seed_graph, sharding_points, sources_of, walk
+from ..registry import (
+    SHARDING_PRIORITIES,
+    IterDataPipe,
+    apply_sharding,
+    derive_seed,
+    seed_graph,
+    sharding_points,
+    sources_of,
+    walk,
+)
+from ..workers.ranks import several_ranks
 from .reader import ShardReader
 from .seeds import SeedGenerator
 from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
+from .together import Together
 from .worker import run
 
 __all__ = [
@@ -38,8 +49,8 @@ class ReadingServiceInterface(ABC):
             raise ValueError(f"{type(self).__name__} does not read in parts, and the state is of {number} parts")
 
     @property
-    def rank(self) -> list[int] | None:
-        """Which rank of how many reads here; a state in the middle of an epoch contains it, and only it goes on."""
+    def together(self) -> Together | None:
+        """How several ranks read the chain together, where they do."""
         return None
 
     @abstractmethod
@@ -59,11 +70,25 @@ class ReadingServiceInterface(ABC):
         """End an epoch. Called when its last item was handed out, or when it was given up."""
 
 
-class _ShardingReadingService(ReadingServiceInterface):
+class ShardingReadingService(ReadingServiceInterface):
     """Read the chain in shards: the base of the services that do, wherever they read."""
 
     require_sharding = True
     _reader: ShardReader
+    given_shards: int | None = None
+    _together: Together | None = None
+
+    @property
+    def together(self) -> Together | None:
+        return self._together
+
+    def share(self, together: Together, num_shards: int | None) -> None:
+        """Read one rank's part of the chain from now on."""
+        if None not in (num_shards, self.given_shards) and num_shards != self.given_shards:
+            raise ValueError(
+                f"num_shards is that of all ranks, and is given as {num_shards} and as {self.given_shards}"
+            )
+        self._together, self.given_shards = together, num_shards or self.given_shards
 
     @property
     def num_shards(self) -> int | None:
@@ -75,7 +100,7 @@ class _ShardingReadingService(ReadingServiceInterface):
             self._expect_sharding_point(number)
             self._reader.read_in_shards(number)
 
-    def _read(self, options: ReadOptions, num_shards: int) -> IterDataPipe[Any]:
+    def _read(self, options: ReadOptions) -> IterDataPipe[Any]:
         """Return the chain's last steps, which belong in this process, over a reader of all that is before them."""
         above, own_steps = _split_before_main_process(options.chain)
         if options.num_workers and (
@@ -85,7 +110,27 @@ class _ShardingReadingService(ReadingServiceInterface):
                 f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
                 "with worker processes, put it at the end of the chain"
             )
-        self._reader = ShardReader(replace(options, chain=above), num_shards)
+        is_read_already = any(isinstance(pipe, ShardReader) for pipe in walk(above))
+        if self._together is None and self.require_sharding and several_ranks() and not is_read_already:
+            raise RuntimeError(
+                "torch.distributed has several ranks, and each would read all of the data: read through a "
+                "DistributedReadingService, with SequentialReadingService where there are workers too, or pass "
+                "require_sharding=False if that is meant"
+            )
+        ranks = self._together.part.ranks if self._together is not None else 1
+        readers = ranks * max(options.num_workers, 1)
+        num_shards = self.given_shards or readers
+        if ranks > 1 and num_shards < readers:
+            raise ValueError(
+                f"num_shards is {num_shards}, and {ranks} ranks with {max(options.num_workers, 1)} workers each are "
+                f"{readers} readers, some of which would get nothing: give a multiple of {readers}, or more"
+            )
+        by_ranks = ranks > 1 and _divides_by_ranks(above)
+        if by_ranks:
+            assert self._together is not None
+            apply_sharding(above, ranks, self._together.part.rank or 0, SHARDING_PRIORITIES.DISTRIBUTED)
+        options = replace(options, chain=above, together=self._together, by_ranks=by_ranks)
+        self._reader = ShardReader(options, num_shards)
         self._expect_sharding_point(num_shards)
         self._end: IterDataPipe[Any] = self._reader
         for step in own_steps:
@@ -94,27 +139,38 @@ class _ShardingReadingService(ReadingServiceInterface):
         return self._end
 
     def _expect_sharding_point(self, num_shards: int) -> None:
-        chain, level = self._reader.options.chain, SHARDING_PRIORITIES.MULTIPROCESSING
-        if num_shards > 1 and self.require_sharding and not sharding_points(chain, level):
-            readers = "workers" if num_shards == self._reader.options.num_workers else "shards"
-            raise RuntimeError(missing_sharding_point(chain, readers, num_shards))
+        options, division = self._reader.options, replace(self._reader.division, num_shards=num_shards)
+        chain, ranks, workers = options.chain, division.ranks, options.num_workers
+        if num_shards < ranks:
+            raise ValueError(
+                f"{ranks} ranks cannot share {num_shards} shards: the state is of fewer than there are ranks"
+            )
+        parts, _ = division.part(division.rank)
+        if parts > 1 and self.require_sharding and not sharding_points(chain, SHARDING_PRIORITIES.MULTIPROCESSING):
+            readers = "shards" if parts not in (workers, ranks) else "workers" if workers > 1 else "ranks"
+            raise RuntimeError(missing_sharding_point(chain, readers, parts))
 
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
-        self._reader.seed, self._reader.rank = seed_generator.base_seed, seed_generator.worker_id
-        seed_graph(self._end, derive_seed(seed_generator.base_seed, seed_generator.worker_id), first_epoch=0)
+        self._reader.seed_elsewhere = seed_generator.base_seed
+        seed_graph(self._end, derive_seed(seed_generator.base_seed, self._reader.division.rank), first_epoch=0)
         return iter_reset_fn
 
     def finalize(self) -> None:
         self._reader.shutdown()
+        if self._together is not None:
+            self._together.leave()
 
 
-class InProcessReadingService(_ShardingReadingService):
+class InProcessReadingService(ShardingReadingService):
     """Read the chain in this process.
 
-    `prefetch_cnt` items are read ahead by a thread; 0 is none. `init_fn(datapipe, worker_info)` returns the chain to
-    use, once; `reset_fn(datapipe, worker_info, seed_generator)` does at the beginning of each epoch.
+    `prefetch_cnt` items are read ahead by a thread; 0 is none. Where `torch.distributed` has several ranks, it is an
+    error, unless `require_sharding=False` says that each of them is to read all of the data.
+
+    `init_fn(datapipe, worker_info)` returns the chain to use, once; `reset_fn(datapipe, worker_info, seed_generator)`
+    does at the beginning of each epoch.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(3))
@@ -122,18 +178,26 @@ class InProcessReadingService(_ShardingReadingService):
     [0, 1, 2]
     """
 
-    def __init__(self, prefetch_cnt: int = 0, init_fn: InitFn | None = None, reset_fn: ResetFn | None = None) -> None:
+    def __init__(
+        self,
+        prefetch_cnt: int = 0,
+        init_fn: InitFn | None = None,
+        reset_fn: ResetFn | None = None,
+        *,
+        require_sharding: bool = True,
+    ) -> None:
         if prefetch_cnt < 0:
             raise ValueError(f"prefetch_cnt must not be negative, and is {prefetch_cnt}")
         self.prefetch_cnt = prefetch_cnt
         self.init_fn = init_fn
         self.reset_fn = reset_fn
+        self.require_sharding = require_sharding
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt), num_shards=1)
+        return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt))
 
 
-class MultiProcessingReadingService(_ShardingReadingService):
+class MultiProcessingReadingService(ShardingReadingService):
     """Read the chain in `num_workers` processes, each of which reads a part of it, and take their items in turn.
 
     The parts, or shards, are made at the chain's sharding points; a chain without any, read in several, is an error,
@@ -191,7 +255,7 @@ class MultiProcessingReadingService(_ShardingReadingService):
         self.worker_reset_fn = worker_reset_fn
         self.timeout = timeout
         self.require_sharding = require_sharding
-        self._given_shards = num_shards
+        self.given_shards = num_shards
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         options = ReadOptions(
@@ -204,7 +268,7 @@ class MultiProcessingReadingService(_ShardingReadingService):
             max(self.worker_prefetch_cnt, 1),
             self.timeout,
         )
-        return self._read(options, self._given_shards or max(self.num_workers, 1))
+        return self._read(options)
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
@@ -221,6 +285,11 @@ def _replace_source(step: Any, by: IterDataPipe[Any]) -> None:
     for name, value in vars(step).items():
         if value is old:
             setattr(step, name, by)
+
+
+def _divides_by_ranks(chain: IterDataPipe[Any]) -> bool:
+    """Say whether a chain has points at which it is divided among the ranks only."""
+    return any(vars(pipe).get("sharding_group_filter") == SHARDING_PRIORITIES.DISTRIBUTED for pipe in walk(chain))
 
 
 def missing_sharding_point(datapipe: IterDataPipe[Any], readers: str, number: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
@@ -30,9 +31,11 @@ from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
 from .seeds import SeedGenerator
+from .together import Together
 
 __all__ = [
     "Dispatched",
+    "Division",
     "Epoch",
     "Feed",
     "InitFn",
@@ -43,6 +46,7 @@ __all__ = [
     "ResetFn",
     "ShardPass",
     "Shards",
+    "Turns",
     "WorkerInfo",
     "sharded",
 ]
@@ -77,6 +81,35 @@ class ReadOptions:
     start_method: str | None = None
     worker_prefetch: int = 1
     timeout: float | None = None
+    together: Together | None = None
+    """How the ranks of a distributed program share the chain."""
+    by_ranks: bool = False
+
+
+@dataclass(frozen=True)
+class Division:
+    """How a stream is divided into shards, and which of them are read here."""
+
+    num_shards: int
+    """Of all ranks."""
+    rank: int = 0
+    ranks: int = 1
+    """How many ranks read different shards: shard s belongs to rank s modulo `ranks`."""
+    by_ranks: bool = False
+    """Whether steps of the chain divide it among the ranks, before the shards of each divide what it has got."""
+
+    @property
+    def shards(self) -> range:
+        """The shards that are read here."""
+        return range(self.rank, self.num_shards, self.ranks)
+
+    def part(self, shard: int) -> tuple[int, int]:
+        """Return into how many parts the stream is divided that is read here, and which of them a shard is."""
+        return (len(self.shards), self.shards.index(shard)) if self.by_ranks else (self.num_shards, shard)
+
+    def worker(self, shard: int, num_workers: int) -> int:
+        """Return which of the workers reads a shard."""
+        return shard // self.ranks % num_workers
 
 
 @dataclass(frozen=True)
@@ -131,6 +164,32 @@ class Place:
         return cls(*value)
 
 
+class Turns:
+    """The places of shards that have not come to their ends, and whose turn it is.
+
+    That is the shard with the fewest items, and the first of several. So the order in which shards give their items
+    follows from where they stand, whoever reads which of them.
+    """
+
+    def __init__(self, places: Iterable[Place] = ()) -> None:
+        self._waiting = [(place.items, place.shard, place) for place in places]
+        heapq.heapify(self._waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Place]:
+        return (place for _, _, place in sorted(self._waiting))
+
+    def take(self) -> Place:
+        """Take off the place of the shard whose turn it is."""
+        return heapq.heappop(self._waiting)[2]
+
+    def put_back(self, place: Place) -> None:
+        """Put back a place that was taken off."""
+        heapq.heappush(self._waiting, (place.items, place.shard, place))
+
+
 @dataclass(frozen=True)
 class Epoch:
     """Begin to read; what was under way is dropped."""
@@ -140,8 +199,6 @@ class Epoch:
     seed: int
     """That of the loader."""
     path: Path
-    rank: int
-    """Which of the ranks it is that the shards belong to: each has other random numbers below its sharding points."""
     again: int = 0
     """How many times the reader has begun in this epoch before: a fork's branch may make it go back."""
     credit: int = 0
@@ -174,7 +231,7 @@ class ShardPass:
     def __init__(self, chain: Any, place: Place, seeded: Callable[[int], object] | None = None) -> None:
         self.chain = chain
         self._iterator = iter(chain)
-        self._place = place
+        self._place = replace(place)
         self._tally = Tally()
         items: Iterator[Any] = self._iterator
         if seeded is not None:
@@ -219,13 +276,13 @@ class Shards:
     def __init__(
         self,
         make_chain: Callable[[int], Any],
-        num_shards: int,
+        division: Division,
         worker: WorkerInfo,
         init_fn: InitFn | None,
         reset_fn: ResetFn | None,
     ) -> None:
         self._make_chain = make_chain
-        self._num_shards = num_shards
+        self._division = division
         self._worker = worker
         self._init_fn = init_fn
         self._reset_fn = reset_fn
@@ -236,13 +293,12 @@ class Shards:
         """Begin a pass over a shard where it stands; `seed_globals` is called with another seed before each item."""
         chain = self.chains.get(place.shard)
         if chain is None:
-            chain = sharded(self._make_chain(place.shard), self._num_shards, place.shard)
+            chain = sharded(self._make_chain(place.shard), *self._division.part(place.shard))
             if self._init_fn is not None:
                 chain = _chain_from(self._init_fn(chain, self._worker), "worker_init_fn")
-        of_all_ranks = epoch.rank * self._num_shards + place.shard
-        seed_graph(chain, epoch.seed, of_all_ranks, first_epoch=0)
+        seed_graph(chain, epoch.seed, place.shard, first_epoch=0)
         if self._reset_fn is not None:
-            seeds = SeedGenerator(epoch.seed, epoch.path.epoch).spawn(of_all_ranks)
+            seeds = SeedGenerator(epoch.seed, epoch.path.epoch).spawn(place.shard)
             chain = _chain_from(self._reset_fn(chain, self._worker, seeds), "worker_reset_fn")
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
@@ -251,7 +307,7 @@ class Shards:
         hand_down(chain, place.steps, epoch.path)
         if seed_globals is None:
             return ShardPass(chain, place)
-        first = derive_seed(epoch.seed, *epoch.path, of_all_ranks)
+        first = derive_seed(epoch.seed, *epoch.path, place.shard)
         return ShardPass(chain, place, lambda number: seed_globals((first + number * _BETWEEN_SEEDS) % 2**64))
 
 
@@ -299,6 +355,11 @@ class Dispatched(IterDataPipe[Any]):
         place = self.feed.place_now(self._now)
         return {**node, "own": {"standing": [place.steps, place.skip]}}
 
+    @property
+    def seed_elsewhere(self) -> int:
+        """The seed of the stream."""
+        return self.epoch.seed
+
     def interrupt(self) -> None:
         self.feed.interrupt()
 
@@ -309,8 +370,8 @@ def _chain_from(returned: Any, name: str) -> Any:
     return returned
 
 
-def sharded(chain: IterDataPipe[Any], num_shards: int, shard: int) -> IterDataPipe[Any]:
-    """Return a chain that was made one of several shards."""
-    if num_shards > 1:
-        apply_sharding(chain, num_shards, shard, SHARDING_PRIORITIES.MULTIPROCESSING)
+def sharded(chain: IterDataPipe[Any], parts: int, part: int) -> IterDataPipe[Any]:
+    """Return a chain that was made to read one of several parts."""
+    if parts > 1:
+        apply_sharding(chain, parts, part, SHARDING_PRIORITIES.MULTIPROCESSING)
     return chain

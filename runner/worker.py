@@ -18,7 +18,7 @@ from ..pipes.transport import send_parcel_descriptor
 from ..registry import copy_of, walk
 from .dispatch import RemoteFeed
 from .line import HUNG_UP, Sender
-from .shards import Dispatched, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
+from .shards import Dispatched, Division, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .watch import Watch
 
 __all__ = ["Setup", "run"]
@@ -31,7 +31,7 @@ class Setup:
     worker: WorkerInfo
     chain: bytes
     """The chain, by cloudpickle; each shard gets a copy of its own."""
-    num_shards: int
+    division: Division
     init_fn: InitFn | None
     reset_fn: ResetFn | None
     prefetch: int
@@ -68,7 +68,7 @@ class _Worker:
         self._watch = watch
         self._shards = Shards(
             self._chain_of,
-            setup.num_shards,
+            setup.division,
             setup.worker,
             self._watched("worker_init_fn", setup.init_fn),
             self._watched("worker_reset_fn", setup.reset_fn),
@@ -81,7 +81,7 @@ class _Worker:
     def name(self, shard: int) -> str:
         """Return how errors call the reader of a shard."""
         worker = self.setup.worker
-        return f"worker {worker.worker_id} of {worker.num_workers}, shard {shard} of {self.setup.num_shards}"
+        return f"worker {worker.worker_id} of {worker.num_workers}, shard {shard} of {self.setup.division.num_shards}"
 
     def _watched(self, name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Let errors say that it was in this function, where there is one."""

@@ -47,7 +47,7 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
         for process in processes:
             process.kill()
             process.wait()
-    for process, (_, errors) in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, errors
+    failed = [errors for process, (_, errors) in zip(processes, outputs, strict=True) if process.returncode]
+    assert not failed, "\n".join(failed)
     (folder / "store").unlink(missing_ok=True)
     return [[json.loads(line) for line in said.splitlines()] for said, _ in outputs]

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, TypeVar
 
-import torch
-import torch.distributed as dist
-
 from ...registry import IterDataPipe, functional_datapipe, own
-
-__all__ = ["AllRanks"]
+from ...workers.ranks import AllRanks, expect_ranks
 
 T = TypeVar("T")
 
@@ -47,10 +41,10 @@ class FullSync(IterDataPipe[T]):
     keeps_schema = True
     holds_items = False  # but for the one that is dropped at the end
     in_main_process = True  # a worker is no rank
-    transient = ("_ranks", "_world", "_passes")
+    transient = ("_ranks", "_passes")
     given: int = own(0)
 
-    _world: Any = None
+    _ranks: AllRanks | None = None
     _passes = 0
 
     def __init__(self, source: IterDataPipe[T], timeout: float = 1800) -> None:
@@ -85,54 +79,12 @@ class FullSync(IterDataPipe[T]):
             yield item
 
     def _join(self) -> None:
-        """Make the group, which all ranks do together; once, unless the program has begun a new world since."""
-        if not dist.is_available() or not dist.is_initialized():
-            raise RuntimeError(
-                "fullsync needs the ranks of torch.distributed: call torch.distributed.init_process_group before the "
-                "chain is read, or leave fullsync out where there is one process only"
-            )
-        if self._world is None or self._world() is not dist.group.WORLD:
-            self._world = weakref.ref(dist.group.WORLD)
+        """Call the ranks together; once, unless the program has begun a new world since."""
+        expect_ranks("fullsync")
+        if self._ranks is None or not self._ranks.is_of_this_world():
             self._ranks = AllRanks(self.timeout)
 
     def _least_of_all(self, own: int) -> int:
         """Return the least of what the ranks say; all must be in a pass of the same number."""
-        said = torch.tensor([own, self._passes, -self._passes])
-        try:
-            dist.all_reduce(said, dist.ReduceOp.MIN, self._ranks.group)
-        except RuntimeError as error:
-            self._world = None  # the group is of no use any more
-            raise RuntimeError(
-                f"the other ranks did not answer within {self.timeout} s: one of them has ended, stands still, or left "
-                f"its pass earlier than this one ({error})"
-            ) from None
-        least, first, last = said.tolist()
-        if first != -last:
-            raise RuntimeError(
-                f"the ranks are in different passes, of the numbers {first} and {-last}: all ranks must begin a pass "
-                "together, and where one leaves it early, all must leave it at the same item"
-            )
-        return int(least)
-
-
-class AllRanks:
-    """A gloo group of all ranks, for messages between CPUs; every rank makes its own at the same time.
-
-    It is given up with `leave`, or when nobody holds this any more, or when the program ends.
-    """
-
-    def __init__(self, timeout: float) -> None:
-        group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout))
-        # Only the finalizer holds the group: one that lived until the interpreter is torn down would abort the process.
-        self.leave = weakref.finalize(self, _leave, group)
-
-    @property
-    def group(self) -> Any:
-        """The group, for the functions of torch.distributed; None once it is given up."""
-        held = self.leave.peek()
-        return None if held is None else held[2][0]
-
-
-def _leave(group: Any) -> None:
-    with suppress(ValueError, AssertionError, RuntimeError):  # the program may have ended all groups before
-        dist.destroy_process_group(group)
+        assert self._ranks is not None
+        return self._ranks.agree(f"ask for an item of pass {self._passes} over a fullsync", own)[0]

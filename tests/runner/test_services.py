@@ -34,21 +34,24 @@ def loader(n=19):
 def test_ranks_share_the_stream_and_the_seeds_and_end_together(tmp_path, service):
     code = """
 with loader(20) as reading:
-    reading.seed(rank)  # rank 0's is the one that counts
+    if not rank:
+        reading.seed(5)  # which is that of all, where others have none
     say([list(reading) for _ in range(3)])
 with loader(19) as uneven:
     say(list(uneven))
+    say(uneven.stats()["ranks"])
 """
-    (even, uneven), (even_1, uneven_1) = run_ranks(tmp_path, program(service, code))
+    (even, uneven, counts), (even_1, uneven_1, counts_1) = run_ranks(tmp_path, program(service, code))
     for mine, theirs in zip(even, even_1, strict=True):
         assert sorted(mine + theirs) == list(range(20))
     assert even[0] != even[1] != even[2]
-    assert len(uneven) == len(uneven_1) == 9
-    assert len({*uneven, *uneven_1}) == 18
+    assert len(uneven) == len(uneven_1) == 10
+    assert {*uneven, *uneven_1} == {*range(19)}
+    assert [counts, counts_1] == [{"repeated": 0, "dropped": 0}, {"repeated": 1, "dropped": 0}]
 
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
-def test_each_rank_goes_on_from_its_own_state_and_refuses_anothers(tmp_path, service):
+def test_all_ranks_go_on_from_one_state_or_each_from_its_own(tmp_path, service):
     code = """
 with loader(20) as reading:
     reading.seed(3)
@@ -57,23 +60,30 @@ with loader(20) as first:
     first.seed(3)
     iterator = iter(first)
     head = [next(iterator) for _ in range(4)]
+    own = json.loads(json.dumps(first.state_dict(local=True)))
     state = json.loads(json.dumps(first.state_dict()))
-with loader(20) as second:
-    second.load_state_dict(state)
-    say([head + list(second) == whole, list(second) == following])
 states = [None] * ranks
-dist.all_gather_object(states, state)
+dist.all_gather_object(states, own)
+assert ps.merge_state_dicts(states) == state
+for each in (own, state):
+    with loader(20) as second:
+        second.load_state_dict(each)
+        say([head + list(second) == whole, list(second) == following])
 with loader(20) as wrong:
     try:
         wrong.load_state_dict(states[0])
     except ValueError as error:
         say(str(error))
-    dist.barrier()  # or one ends while the other is still connecting
+say(state)
 """
     said = run_ranks(tmp_path, program(service, code))
-    assert [rank[0] for rank in said] == [[True, True]] * 2
-    assert said[0][1:] == []
-    assert "the state is that of rank 0 of 2, and this loader's would be that of rank 1 of 2" in said[1][1]
+    assert [rank[:2] for rank in said] == [[[True, True]] * 2] * 2
+    assert "the state is that of rank 0 of 2, and this loader's would be that of rank 1 of 2" in said[1][2]
+    assert said[0][-1] == said[1][-1]
+    dp = ps.iter.IterableWrapper(range(20)).shuffle().sharding_filter().map(lambda x: x)
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(0, num_shards=4)) as alone:
+        alone.load_state_dict(said[0][-1])
+        assert len(list(alone)) == 12
 
 
 def test_ranks_draw_their_own_random_numbers_below_the_sharding_point(tmp_path):
@@ -98,25 +108,27 @@ def test_a_chain_that_all_ranks_would_read_whole_is_an_error(tmp_path):
     code = """
 from penstock.registry import SHARDING_PRIORITIES
 dp = ps.iter.IterableWrapper(range(4))
-for wrong in (dp, dp.sharding_filter(SHARDING_PRIORITIES.MULTIPROCESSING)):
-    try:
-        list(ps.DataLoader2(wrong, reading_service=ps.DistributedReadingService(timeout=20)))
-    except RuntimeError as error:
-        say(str(error))
+try:
+    list(ps.DataLoader2(dp, reading_service=ps.DistributedReadingService(timeout=20)))
+except RuntimeError as error:
+    say(str(error))
+for level in (SHARDING_PRIORITIES.MULTIPROCESSING, SHARDING_PRIORITIES.DISTRIBUTED):
+    sharded = dp.sharding_filter(level)
+    say(list(ps.DataLoader2(sharded, reading_service=ps.DistributedReadingService(timeout=20))))
 meant = ps.DistributedReadingService(timeout=20, require_sharding=False)
 say(list(ps.DataLoader2(dp, reading_service=meant)))
 """
-    for said in run_ranks(tmp_path, code):
+    for rank, said in enumerate(run_ranks(tmp_path, code)):
         assert said[0].startswith("the chain has no sharding point for ranks, so each of the 2 ranks would read all")
-        assert said[1].startswith("the chain has no sharding point for ranks")
-        assert said[2] == [0, 1, 2, 3]
+        assert said[1] == said[2] == [rank, rank + 2]
+        assert said[3] == [0, 1, 2, 3]
 
 
 def test_distributed_without_ranks_is_an_error_that_says_what_to_do():
     if dist.is_initialized():
         dist.destroy_process_group()
     loader = DataLoader2(ps.iter.IterableWrapper([1]).sharding_filter(), reading_service=DistributedReadingService())
-    with pytest.raises(RuntimeError, match="call torch.distributed.init_process_group before the loader is read"):
+    with pytest.raises(RuntimeError, match="call torch.distributed.init_process_group before the chain is read"):
         list(loader)
 
 

@@ -1,0 +1,118 @@
+"""States of ranks: each rank's own, and the one that they make together, which goes on on any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..pipes.iter.device import DeviceMover, PinMemory
+from ..pipes.iter.sync import FullSync
+from ..registry import IterDataPipe, Node, sources_of
+from ..registry.state import Steps
+from .reader import ShardReader
+
+__all__ = ["merge_state_dicts", "reader_below", "steps_alone", "steps_around"]
+
+_ONE_FOR_EACH = (DeviceMover, FullSync, PinMemory)
+"""Steps of the main process that give one item for each: where they stand follows from where the reader stands."""
+
+
+def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the state of a loader on several ranks, from the states of each, `state_dict(local=True)`.
+
+    Raises ValueError where they are not those of all ranks, taken after the same item.
+
+    >>> import penstock as ps
+    >>> loader = ps.DataLoader2(ps.iter.IterableWrapper(range(4)))
+    >>> merge_state_dicts([loader.state_dict(local=True)]) == loader.state_dict()
+    True
+    """
+    by_part = _by_part(states)
+    first = by_part[0]
+    for state in by_part[1:]:
+        for name in first.keys() - {"state", "rank", "of_ranks"}:
+            if state[name] != first[name]:
+                raise ValueError(
+                    f"these are not states of one loader at one moment: {name} is {first[name]!r:.200} on one, "
+                    f"and {state[name]!r:.200} on another"
+                )
+    if first["rank"] is None:
+        return {**first}
+    is_bound = first["rank"][2]
+    merged = {**first, "rank": [None, len(by_part), True] if is_bound else None}
+    places = [state["state"] for state in by_part]
+    nodes = [_last(place["steps"]) for place in places]
+    if is_bound or any(node is None or "own" not in node for node in nodes):
+        return {**merged, "of_ranks": places if is_bound else None}
+    return {**merged, "state": {**first["state"], "steps": [_merged(nodes)]}}
+
+
+def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the state of each part of the data, in their order."""
+    ranks = [state["rank"] for state in states]
+    if len(states) == 1 and ranks[0] is None:
+        return [*states]
+    if not states or any(rank is None for rank in ranks):
+        raise ValueError("only states of several ranks can be merged, which state_dict(local=True) returns on each")
+    found = {rank[0]: state for rank, state in zip(reversed(ranks), reversed(states), strict=True)}
+    missing = {*range(ranks[0][1])} - found.keys()
+    if missing:
+        raise ValueError(f"the state of rank {', '.join(map(str, sorted(missing)))} of {ranks[0][1]} is missing")
+    return [found[part] for part in range(ranks[0][1])]
+
+
+def _merged(nodes: list[Node]) -> Node:
+    owns = [node["own"] for node in nodes]
+    first = owns[0]
+    for name in ("divided", "given"):
+        for part, own in enumerate(owns):
+            if own[name] != first[name]:
+                raise ValueError(
+                    f"these are not states of one moment: rank 0 has {name}={first[name]}, and rank {part} {own[name]}"
+                )
+    standing = [place for part, own in enumerate(owns) for place in own["standing"] if place[0] % len(owns) == part]
+    repeated = [own["repeated"][part] if own["repeated"] else 0 for part, own in enumerate(owns)]
+    return {**nodes[0], "own": {**first, "standing": sorted(standing), "repeated": repeated}}
+
+
+def _last(steps: Steps) -> Node | None:
+    return steps[-1] if steps else None
+
+
+def reader_below(read: IterDataPipe[Any]) -> ShardReader | None:
+    """Return the reader of a chain, where all steps after it follow from where that stands."""
+    pipe: Any = read
+    while isinstance(pipe, _ONE_FOR_EACH):
+        (pipe,) = sources_of(pipe)
+    return pipe if isinstance(pipe, ShardReader) else None
+
+
+def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
+    """Return steps of a state without those after the reader, which stands where their last item was handed out."""
+    reader = reader_below(read)
+    if reader is None or read is reader or not steps:
+        return steps
+    ahead, node, pipe = 0, steps[-1], read
+    while pipe is not reader:
+        if "at" in node:
+            return [node]
+        at, oldest, *_ = (node.get("read") or [[0, 0]])[0] or [0, 0]
+        ahead += oldest - at + node.get("skip", 0)
+        source = node["sources"][0]
+        node = {} if source is None else steps[source]
+        (pipe,) = sources_of(pipe)
+    return [reader.node_after(node, ahead)]
+
+
+def steps_around(read: IterDataPipe[Any], steps: Steps) -> Steps:
+    """Return, of steps without those after the reader, the steps of all."""
+    reader = reader_below(read)
+    if reader is None or read is reader or not steps or "own" not in steps[-1]:
+        return steps
+    pipe: Any = read
+    after: list[Node] = []
+    while pipe is not reader:
+        own = {name: each.save(each.fresh()) for name, each in type(pipe)._own.items() if each.saved}
+        after.insert(0, {"own": own} if own else {})
+        (pipe,) = sources_of(pipe)
+    return [*steps, *({**node, "sources": [len(steps) - 1 + place]} for place, node in enumerate(after))]

@@ -1,0 +1,252 @@
+"""What the ranks of a distributed program read, and how they end an epoch together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, Protocol
+
+from ..workers.ranks import AllRanks, in_words
+
+__all__ = ["Counts", "Ends", "Others", "Part", "Together"]
+
+Ends = Literal["stop", "pad", "drop"]
+
+_FAILED, _ENDED, _READY = -1, 0, 1
+_NO_MORE = object()
+_COUNTING = 5.0
+"""Seconds for finding out how many items are dropped."""
+
+
+Others = Literal["same", "broadcast", "none"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of the data a rank reads."""
+
+    rank: int | None = 0
+    """The part's number; several ranks may have one. None where a rank gets no items."""
+    ranks: int = 1
+    """How many parts there are."""
+    is_sent: bool = False
+    """Whether the first of the ranks of a part reads it, and sends the others its items."""
+
+
+class Counts(Protocol):
+    """What is counted in an epoch: the reader's attributes."""
+
+    given: int
+    """How many items each rank has handed out."""
+    repeated: list[int]
+    """For each part, how many of these were repeated, since it is shorter than others."""
+    dropped: int
+    """How many items of this rank's part were left out at the end, since another part is shorter."""
+    goes_on: bool
+    """Whether the epoch goes on from a state."""
+
+
+class Together:
+    """Yields the items of one rank's part, and ends when the other ranks do."""
+
+    def __init__(self, part: Part, ends: Ends, steps_per_epoch: int | None, timeout: float) -> None:
+        self.part = part
+        self.steps_per_epoch = steps_per_epoch
+        self._ends = ends
+        self._timeout = timeout
+        self._all: AllRanks | None = None
+        self._has_warned = False
+        self._first: int | None = None
+        """The first rank of this one's part, if that sends the others its items."""
+        self._group = 0
+
+    def all_ranks(self) -> AllRanks:
+        """Return the ranks; they are called together when the first of them asks."""
+        if self._all is None or not self._all.is_of_this_world():
+            self._all = AllRanks(self._timeout)
+            parts = self._all.exchange("say which parts they read", self.part)
+            _expect_all_parts(parts)
+            for number in range(self.part.ranks) if self.part.is_sent else ():
+                ranks = [rank for rank, part in enumerate(parts) if part.rank == number]
+                group = self._all.group_of(ranks)
+                if number == self.part.rank:
+                    self._first, self._group = ranks[0], group
+        return self._all
+
+    @property
+    def reads(self) -> bool:
+        """Whether this rank reads its part itself."""
+        return self.part.rank is not None and (self._first is None or self._first == self.all_ranks().rank)
+
+    def begin(self, told: dict[str, Any], seed: int | None, drawn: int) -> int:
+        """Make sure that what is told is the same on all ranks, and return their seed.
+
+        That is the one that ranks were given, or else what the first has drawn. Raises ValueError on all of them where
+        something differs.
+        """
+        digests = {name: _digest(value) for name, value in told.items()}
+        heard = self.all_ranks().exchange("begin an epoch", (digests, seed, drawn))
+        differing = [name for name in told if len({each[name] for each, _, _ in heard}) > 1]
+        if differing:
+            values = self.all_ranks().exchange("say what differs", {name: told[name] for name in differing})
+            raise ValueError(
+                "the ranks do not read the same: "
+                + "; ".join(_difference(name, [value[name] for value in values]) for name in differing)
+            )
+        seeds = {each for _, each, _ in heard if each is not None}
+        if len(seeds) > 1:
+            raise ValueError(f"the ranks have different seeds: {in_words([each for _, each, _ in heard])}")
+        return next(iter(seeds), heard[0][2])
+
+    def leave(self) -> None:
+        """Let go of the other ranks."""
+        if self._all is not None:
+            self._all.leave()
+            self._all = None
+
+    def length(self, of_part: Callable[[int], int]) -> int:
+        """Return how many items each rank gives in an epoch, from the lengths of the parts."""
+        if self.steps_per_epoch is not None:
+            return self.steps_per_epoch
+        lengths = map(of_part, range(self.part.ranks))
+        return max(lengths) if self._ends == "pad" else min(lengths)
+
+    def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """Yield items until all ranks end; `again` returns an iterator that begins anew, for those to be repeated."""
+        if len(counts.repeated) != self.part.ranks:
+            counts.repeated = [0] * self.part.ranks
+        if not self.reads:
+            yield from self._without_reading(counts)
+            return
+        assert self.part.rank is not None
+        part = self.part.rank
+        is_repeating = counts.repeated[part] > 0
+        if is_repeating:
+            items = islice(cycle_of(again), counts.repeated[part], None)
+        while True:
+            item: Any = _NO_MORE if is_repeating else self._next(counts, items)
+            if not self._goes_on(counts, item is not _NO_MORE):
+                self._count_dropped(counts, item, items)
+                return
+            if item is _NO_MORE:
+                if not is_repeating:
+                    is_repeating, items = True, cycle_of(again)
+                item = self._next(counts, items)
+                if item is _NO_MORE:
+                    self._let_others_fail(counts)
+                    raise _nothing_in([part])
+                counts.repeated[part] += 1
+            if self._first is not None:
+                self.all_ranks().broadcast(item, self._first, self._group)
+            counts.given += 1
+            yield item
+
+    def _without_reading(self, counts: Counts) -> Iterator[Any]:
+        """Yield what the first rank of this one's part sends, or None where this one gets no items."""
+        while self._goes_on(counts, None):
+            item = None if self._first is None else self.all_ranks().broadcast(None, self._first, self._group)
+            counts.given += 1
+            yield item
+        self._count_dropped(counts, _NO_MORE, iter(()))
+
+    def _next(self, counts: Counts, items: Iterator[Any]) -> Any:
+        try:
+            return next(items, _NO_MORE)
+        except Exception:
+            self._let_others_fail(counts)
+            raise
+
+    def _let_others_fail(self, counts: Counts) -> None:
+        with suppress(RuntimeError):  # that others do not answer is not what is to be told
+            self._agree(counts, _FAILED)
+
+    def _goes_on(self, counts: Counts, has_one: bool | None) -> bool:
+        """Say whether all ranks give one more item, of which this one has one, or gets it from elsewhere."""
+        least, greatest = self._agree(counts, None if has_one is None else _READY if has_one else _ENDED)
+        if least == _FAILED:
+            raise RuntimeError("another rank failed at this item, and so all ranks stop here: see its error")
+        if self.steps_per_epoch is not None:
+            return counts.given < self.steps_per_epoch
+        if least < greatest and not counts.given and not counts.goes_on:
+            told = self.all_ranks().exchange("say whose part is empty", (self.part.rank, has_one))
+            raise _nothing_in(sorted({part for part, has_any in told if has_any is False}))
+        return (greatest if self._ends == "pad" else least) == _READY
+
+    def _agree(self, counts: Counts, number: int | None) -> tuple[int, int]:
+        return self.all_ranks().agree(f"ask for item {counts.given} of the epoch", number)
+
+    def _count_dropped(self, counts: Counts, item: Any, items: Iterator[Any]) -> None:
+        """Count what this rank has left, and say once how much that is on all of them."""
+        if self.steps_per_epoch is not None or self._ends == "pad":
+            return
+        until = time.monotonic() + _COUNTING
+        while item is not _NO_MORE:
+            counts.dropped += 1
+            if time.monotonic() > until:
+                break
+            item = next(items, _NO_MORE)
+        own = (self.part.rank, counts.dropped, item is _NO_MORE)
+        told = self.all_ranks().exchange("count what is dropped", own if self.reads else (None, 0, True))
+        by_part = {part: dropped for part, dropped, _ in told if part is not None}
+        dropped = sum(by_part.values())
+        if dropped and self._ends == "stop" and not self._has_warned and not self.all_ranks().rank:
+            least = "" if all(is_all for _, _, is_all in told) else "at least "
+            warnings.warn(
+                f"the ranks end with the shortest part, after {counts.given} items each, and {least}{dropped} items "
+                f'of the others are dropped: {least}{by_part} by rank. ends="pad" drops none, ends="drop" is silent',
+                stacklevel=2,
+            )
+        self._has_warned = True
+
+
+def _expect_all_parts(parts: list[Part]) -> None:
+    """Raise ValueError where the ranks do not read all parts of the same data."""
+    wanted = {(part.ranks, part.is_sent) for part in parts}
+    missing = {*range(max(part.ranks for part in parts))} - {part.rank for part in parts}
+    if len(wanted) > 1 or missing:
+        told = ", ".join(f"rank {rank} part {part.rank} of {part.ranks}" for rank, part in enumerate(parts))
+        raise ValueError(f"the ranks do not read all parts of the data, of which each is to be read: {told}")
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=lambda part: part.hex())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _difference(name: str, values: list[Any]) -> str:
+    """Say what ranks have that differs, of all that is in it."""
+    first: Any = values[0]
+    keys: Iterable[Any] = ()
+    if all(isinstance(value, dict) and value.keys() == first.keys() for value in values):
+        keys = first
+    elif all(isinstance(value, list) and len(value) == len(first) for value in values):
+        keys = range(len(first))
+    for key in keys:
+        if any(value[key] != first[key] for value in values):
+            return _difference(f"{name}[{key!r}]", [value[key] for value in values])
+    return f"{name} is {in_words([f'{value!r:.200}' for value in values])}"
+
+
+def cycle_of(again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """Yield the items of one iterator after another, up to one that has none."""
+    while True:
+        items = again()
+        first = next(items, _NO_MORE)
+        if first is _NO_MORE:
+            return
+        yield first
+        yield from items
+
+
+def _nothing_in(parts: list[int]) -> Exception:
+    which = f"part {parts[0]} is" if len(parts) == 1 else f"parts {', '.join(map(str, parts))} are"
+    return RuntimeError(
+        f"{which} empty, so its rank has nothing to read: there are fewer items before the sharding point than shards, "
+        "or filters leave none. Take fewer ranks, or put sharding_filter where there are more items"
+    )

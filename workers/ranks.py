@@ -1,0 +1,200 @@
+"""The ranks of torch.distributed, and the messages by which they keep in step."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+import weakref
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["AllRanks", "expect_ranks", "in_words", "several_ranks"]
+
+_PATIENCE = 2.5
+"""Seconds after which a rank that waits says so to the others, and again as long until it says for whom it waits."""
+_GRACE = 1.0
+"""Seconds in which those who are alive hear that another is not."""
+
+_NOT_LEAST = 2**62
+
+_made = itertools.count()
+
+
+def several_ranks() -> bool:
+    """Say whether this process is one of several ranks."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def expect_ranks(who: str) -> tuple[int, int]:
+    """Return which of how many ranks this process is; RuntimeError where there are none."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise RuntimeError(
+            f"{who} needs the ranks of torch.distributed: call torch.distributed.init_process_group before the chain "
+            "is read, or leave it out where there is one process only"
+        )
+    return dist.get_rank(), dist.get_world_size()
+
+
+class AllRanks:
+    """All ranks of `torch.distributed`, for messages between CPUs; every rank makes its own at the same time.
+
+    A rank that does not come, or does something else than the others, is named, on every other: as a warning after some
+    seconds, as RuntimeError after `timeout` seconds, or at once where it has ended.
+
+    The messages go through a gloo group. It is given up with `leave`, or when nobody holds this any more.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        from torch.distributed.distributed_c10d import _get_default_store  # of torch without ranks there is none
+
+        self.timeout = timeout
+        self.rank, self.size = expect_ranks(type(self).__name__)
+        self._world = weakref.ref(dist.group.WORLD)
+        self._store = dist.PrefixStore(f"penstock/{next(_made)}", _get_default_store())
+        self._number = 0
+        """Of the next time that they meet; the same on all ranks."""
+        self._expect_all()
+        # Only the finalizer holds the groups: one that lived until the interpreter is torn down would abort it.
+        self.leave = weakref.finalize(self, _leave, [])
+        self.group_of(range(self.size))
+
+    def group_of(self, ranks: Iterable[int]) -> int:
+        """Make a group of some of the ranks, which all ranks do together, and return its number; all have the first."""
+        groups = self._groups
+        groups.append(dist.new_group([*ranks], backend="gloo", timeout=timedelta(seconds=self.timeout)))
+        return len(groups) - 1
+
+    @property
+    def _groups(self) -> list[Any]:
+        held = self.leave.peek()
+        if held is None:
+            raise RuntimeError("the ranks have parted, as where one of them failed: begin a new epoch")
+        groups: list[Any] = held[2][0]
+        return groups
+
+    def is_of_this_world(self) -> bool:
+        """Say whether the ranks are still those that the program has begun."""
+        return self._world() is dist.group.WORLD and self.leave.alive
+
+    def agree(self, what: str, number: int | None = None) -> tuple[int, int]:
+        """Return the least and the greatest of the numbers that ranks have; `what` says what they are for.
+
+        Raises RuntimeError where the ranks do not all say the same, and where one does not answer.
+        """
+        code = zlib.crc32(what.encode())
+        numbers = [_NOT_LEAST, _NOT_LEAST] if number is None else [number, -number]
+        said = torch.tensor([*numbers, code, -code])
+        work = dist.all_reduce(said, dist.ReduceOp.MIN, self._groups[0], async_op=True)
+        self._wait(work, what)
+        least, greatest, first, last = said.tolist()
+        if first != -last:
+            told = in_words(self._told_by_all(what))
+            raise RuntimeError(f"the ranks are not in step: {told}. All must do the same, in the same order")
+        return least, -greatest
+
+    def exchange(self, what: str, told: Any) -> list[Any]:
+        """Return what each rank has told, in their order."""
+        self.agree(what)
+        return self._told_by_all(told)
+
+    def _told_by_all(self, told: Any) -> list[Any]:
+        everything: list[Any] = [None] * self.size
+        dist.all_gather_object(everything, told, group=self._groups[0])
+        return everything
+
+    def broadcast(self, item: Any, first: int, group: int) -> Any:
+        """Return the item of a group's first rank, on each rank of the group."""
+        items = [item]
+        dist.broadcast_object_list(items, first, group=self._groups[group])
+        return items[0]
+
+    def _expect_all(self) -> None:
+        """Wait until every rank is there: a group is made by all."""
+        what = "begin to read together"
+        began = time.monotonic()
+        self._say_here("made")
+        missing = self._missing("made", min(2 * _PATIENCE, self.timeout))
+        if missing and self.timeout > 2 * _PATIENCE:
+            self._warn(missing, what)
+            missing = self._missing("made", self.timeout - (time.monotonic() - began))
+        if missing:
+            raise RuntimeError(self._not_there(missing, what))
+
+    def _wait(self, work: Any, what: str) -> None:
+        """Wait for what all ranks do together, and say for whom where that takes long."""
+        number = str(self._number)
+        self._number += 1
+        try:
+            if not _is_done(work, min(_PATIENCE, self.timeout)):
+                self._say_here(number)
+                if not _is_done(work, min(_PATIENCE, self.timeout)) and (missing := self._missing(number, 0.0)):
+                    self._warn(missing, what)
+                work.wait()
+        except RuntimeError as error:
+            self._say_here(number)
+            missing = self._missing(number, _GRACE)
+            self.leave()  # the group is of no use any more
+            raise RuntimeError(f"{self._not_there(missing, what)} ({error})") from None
+
+    def _say_here(self, where: str) -> None:
+        with suppress(RuntimeError):  # the store may be gone with its rank
+            self._store.set(f"{where}/{self.rank}", "here")
+
+    def _missing(self, where: str, seconds: float) -> list[int]:
+        """Return the ranks that are not there after so many seconds at most."""
+        keys = [f"{where}/{rank}" for rank in range(self.size)]
+        try:
+            with suppress(RuntimeError):
+                if seconds:
+                    self._store.wait(keys, timedelta(seconds=seconds))
+            return [rank for rank, key in enumerate(keys) if not self._store.check([key])]
+        except RuntimeError:  # the store is gone
+            return [rank for rank in range(self.size) if rank != self.rank]
+
+    def _warn(self, missing: list[int], what: str) -> None:
+        warnings.warn(
+            f"rank {self.rank} waits for {_ranks(missing)} to {what}, for {self.timeout:g} s at most", stacklevel=2
+        )
+
+    def _not_there(self, missing: list[int], what: str) -> str:
+        who = _ranks(missing) if missing else "another rank"
+        return (
+            f"rank {self.rank} was to {what}, and {who} did not: it has ended, has failed, is still at "
+            f"something else after timeout={self.timeout:g} s, or left its loop earlier than the others"
+        )
+
+
+def _is_done(work: Any, seconds: float) -> bool:
+    try:
+        work.wait(timedelta(seconds=seconds))
+    except RuntimeError:
+        if work.is_completed():  # it has failed, and not only taken longer
+            raise
+        return False
+    return True
+
+
+def _ranks(numbers: list[int]) -> str:
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(map(str, numbers))}"
+
+
+def in_words(told: Sequence[Any]) -> str:
+    """Return which rank says what, those together who say the same."""
+    who: dict[str, list[int]] = {}
+    for rank, each in enumerate(told):
+        who.setdefault(str(each), []).append(rank)
+    return "; ".join(f"{_ranks(ranks)}: {text}" for text, ranks in who.items())
+
+
+def _leave(groups: list[Any]) -> None:
+    for group in groups:
+        if group is not dist.GroupMember.NON_GROUP_MEMBER:
+            with suppress(ValueError, AssertionError, RuntimeError):  # the program may have ended all groups before
+                dist.destroy_process_group(group)
