@@ -190,6 +190,8 @@ class DataLoader2(Generic[T]):
         if together is not None and not local and self._seed is None:
             self._agree()
         own = {
+            **header(self.datapipe),
+            "read_through": self._read_through(),
             "state": {**here(), "epoch": self._epoch},
             "num_shards": self.reading_service.num_shards,
             "rank": self._rank(),
@@ -198,10 +200,9 @@ class DataLoader2(Generic[T]):
             "epoch": self._epoch,
             "reseeded": self._reseeded,
         }
-        chain = {**header(self.datapipe), "read_through": self._read_through()}
         if together is None or local:
-            return {**chain, **own}
-        return {**chain, **merge_state_dicts(together.all_ranks().exchange("take a state", own))}
+            return own
+        return merge_state_dicts(together.all_ranks().exchange("take a state", own))
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Let the next `iter()` go on from a state of a loader over an equal chain.
@@ -308,7 +309,12 @@ class DataLoader2(Generic[T]):
         if (together := self.reading_service.together) is None:
             return
         told = {
-            "chain": header(self.datapipe),
+            "chain": chain_shape(self.datapipe),
+            "arguments": [
+                # Texts may be paths, of each rank's own disk.
+                {name: value for name, value in arguments.items() if not isinstance(value, str)}
+                for arguments in header(self.datapipe)["arguments"]
+            ],
             "num_shards": self.reading_service.num_shards,
             "epoch": self._epoch,
             "reseeded": self._reseeded,

@@ -30,7 +30,7 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     by_part = _by_part(states)
     first = by_part[0]
     for state in by_part[1:]:
-        for name in first.keys() - {"state", "rank", "of_ranks"}:
+        for name in first.keys() - {"state", "rank", "of_ranks", "arguments"}:  # which are paths of each, perhaps
             if state[name] != first[name]:
                 raise ValueError(
                     f"these are not states of one loader at one moment: {name} is {first[name]!r:.200} on one, "
@@ -71,7 +71,8 @@ def _merged(nodes: list[Node]) -> Node:
                     f"these are not states of one moment: rank 0 has {name}={first[name]}, and rank {part} {own[name]}"
                 )
     standing = [place for part, own in enumerate(owns) for place in own["standing"] if place[0] % len(owns) == part]
-    repeated = [own["repeated"][part] if own["repeated"] else 0 for part, own in enumerate(owns)]
+    of_others = [0] * len(owns)
+    repeated = [(own["repeated"] if len(own["repeated"]) == len(owns) else of_others)[n] for n, own in enumerate(owns)]
     return {**nodes[0], "own": {**first, "standing": sorted(standing), "repeated": repeated}}
 
 

@@ -75,6 +75,7 @@ class ShardReader(IterDataPipe[Any]):
         places = [place for place in told if place.shard in shards] if self.goes_on else [*map(Place, shards)]
         if together is None:
             return self._items(places)
+        self.repeated = self._repeated_by_rank(self.repeated)
         if not together.reads:
             places = []
         return together.read(self, self._items(places), lambda: self._items([*map(Place, shards)], is_repeated=True))
@@ -182,10 +183,14 @@ class ShardReader(IterDataPipe[Any]):
         own["standing"] = [place.as_plain() for place in turns]
         if self.options.together is not None:
             own["given"] += items
-            rank, ranks = self.division.rank, self.division.ranks
-            own["repeated"] = [*(own["repeated"] or [0] * ranks)]
-            own["repeated"][rank] += repeated
+            own["repeated"] = self._repeated_by_rank(own["repeated"])
+            own["repeated"][self.division.rank] += repeated
         return {**node, "own": own}
+
+    def _repeated_by_rank(self, repeated: list[int]) -> list[int]:
+        """Return how many items each rank has repeated; nothing is known of that where there were others before."""
+        ranks = self.division.ranks
+        return [*repeated] if len(repeated) == ranks else [0] * ranks
 
     def _is_to_go_on_from(self, node: Node) -> None:
         own = node.get("own", {})
@@ -206,7 +211,8 @@ class ShardReader(IterDataPipe[Any]):
         together = self.options.together
         if together is None or self._pass is None:
             return counted
-        return {**counted, "ranks": {"repeated": sum(self.repeated), "dropped": self.dropped}}
+        repeated = self._repeated_by_rank(self.repeated)
+        return {**counted, "ranks": {"repeated": repeated[self.division.rank], "dropped": self.dropped}}
 
     def shutdown(self) -> None:
         """End the workers."""

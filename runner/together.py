@@ -119,8 +119,6 @@ class Together:
 
     def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Yield items until all ranks end; `again` returns an iterator that begins anew, for those to be repeated."""
-        if len(counts.repeated) != self.part.ranks:
-            counts.repeated = [0] * self.part.ranks
         if not self.reads:
             yield from self._without_reading(counts)
             return

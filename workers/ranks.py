@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 import warnings
 import weakref
@@ -24,7 +23,8 @@ _GRACE = 1.0
 
 _NOT_LEAST = 2**62
 
-_made = itertools.count()
+_made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""How many were made of each world."""
 
 
 def several_ranks() -> bool:
@@ -56,8 +56,10 @@ class AllRanks:
 
         self.timeout = timeout
         self.rank, self.size = expect_ranks(type(self).__name__)
-        self._world = weakref.ref(dist.group.WORLD)
-        self._store = dist.PrefixStore(f"penstock/{next(_made)}", _get_default_store())
+        world = dist.group.WORLD
+        self._world = weakref.ref(world)
+        made = _made[world] = _made.get(world, 0) + 1
+        self._store = dist.PrefixStore(f"penstock/{made}", _get_default_store())
         self._number = 0
         """Of the next time that they meet; the same on all ranks."""
         self._expect_all()

@@ -150,4 +150,4 @@ def test_map_style_pipes_and_loaders_that_pause_and_go_on():
 def test_ranks_with_workers_through_one_service_after_another(tmp_path):
     environment = {"WORLD_SIZE": "2", "STORE": str(tmp_path / "store")}
     ranks = [start("distributed", RANK=str(rank), **environment) for rank in range(2)]
-    assert [lines_of(rank) for rank in ranks] == [["both epochs 10"]] * 2
+    assert [lines_of(rank) for rank in ranks] == [["both epochs 11"]] * 2

@@ -27,7 +27,8 @@ if __name__ == "__main__":
         dist.all_gather_object(every, mine)
         assert len({len(part) for part in every}) == 1, every
         items = [item for part in every for item in part]
-        assert len({*items}) == len(items) == 20, items
+        assert {*items} == {*range(0, 210, 10)}, items  # and torchdata dropped one, where one comes twice here
+        assert len(items) == 22, items
     loader.shutdown()
     dist.destroy_process_group()
     print("both epochs", len(mine))
