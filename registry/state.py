@@ -112,7 +112,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     }
     # The steps have their counts too, but tell them only where they are read again.
     counts = [guard.skipped for guard in _guards(pipe)]
-    return {**place, "counts": counts} if any(counts) and not between else place
+    return {**place, "counts": counts if any(counts) and not between else []}
 
 
 def load_place(pipe: Any, place: Any) -> None:
@@ -120,21 +120,21 @@ def load_place(pipe: Any, place: Any) -> None:
     expect_plain(place)
     random = [*_random_parts(pipe)]
     guards = _guards(pipe)
-    counts = place.get("counts", [0] * len(guards)) if isinstance(place, dict) else []
     if (
         not isinstance(place, dict)
-        or not {"epoch", "random", "steps"} <= place.keys() <= {"epoch", "random", "steps", "counts"}
+        or place.keys() != {"epoch", "random", "steps", "counts"}
         or not _is_number(place["epoch"])
-        or not (isinstance(place["random"], list) and len(place["random"]) == len(random))
+        or not (isinstance(place["random"], (list, tuple)) and len(place["random"]) == len(random))
         or not all(isinstance(each, dict) for each in place["random"])
-        or not (isinstance(counts, list) and len(counts) == len(guards) and all(map(_is_number, counts)))
+        or not (isinstance(place["counts"], list) and len(place["counts"]) in (0, len(guards)))
+        or not all(map(_is_number, place["counts"]))
     ):
         raise ValueError(f"this is not where a chain of {len(guards)} steps can stand: {_short(place)}")
     hand_down(pipe, place["steps"])
     pipe._epoch = place["epoch"]
     for part, state in zip(random, place["random"], strict=True):
         _set_random_state(part, state)
-    for guard, skipped in zip(guards, counts, strict=True):
+    for guard, skipped in zip(guards, place["counts"] or [0] * len(guards), strict=True):
         if guard.counts:
             guard.begin(skipped)
 
@@ -163,7 +163,7 @@ def flatten(node: Node | None) -> Steps:
 
 
 def _unflatten(steps: Any) -> Node | None:
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+    if not isinstance(steps, (list, tuple)) or not all(isinstance(step, dict) for step in steps):
         raise ValueError(f"the steps of a state are a list of dicts, and these are {_short(steps)}")
     nodes: Steps = []
     for step in steps:
@@ -373,7 +373,8 @@ def _difference(one: Any, other: list[str]) -> str:
 def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
     """Raise ValueError for the arguments that differ; they name the step, and what it had and has."""
     parts = [*walk(pipe)]
-    if not isinstance(theirs, list) or len(theirs) != len(parts) or not all(isinstance(each, dict) for each in theirs):
+    are_dicts = isinstance(theirs, (list, tuple)) and all(isinstance(each, dict) for each in theirs)
+    if not are_dicts or len(theirs) != len(parts):
         raise ValueError(f"the state has no arguments of {len(parts)} steps: {_short(theirs)}")
     differences = (
         f"{shown(part):.200} was made with {name}={before.get(name, '(nothing told)')!r:.80}, and has "

@@ -32,7 +32,7 @@ from ..registry import (
     walk,
 )
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from .merging import merge_state_dicts, reader_below, steps_alone, steps_around
+from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
@@ -201,7 +201,7 @@ class DataLoader2(Generic[T]):
             "reseeded": self._reseeded,
         }
         if together is None or local:
-            return own
+            return in_one_piece(own)
         return merge_state_dicts(together.all_ranks().exchange("take a state", own))
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
@@ -214,6 +214,8 @@ class DataLoader2(Generic[T]):
         it. Other arguments are accepted with `strict=False`.
         """
         entries = ("read_through", "num_shards", "rank", "of_ranks", "seed", "epoch", "reseeded")
+        if isinstance(state_dict, dict) and isinstance(state_dict.get("arguments"), tuple):
+            state_dict = {**state_dict, "arguments": [*state_dict["arguments"]]}
         check_state(self.datapipe, state_dict, strict, *entries)
         if state_dict["read_through"] != self._read_through():
             raise ValueError(
@@ -331,8 +333,8 @@ class DataLoader2(Generic[T]):
 
     def _load(self, place: Any) -> None:
         read = self._initialized()
-        if isinstance(place, dict) and isinstance(place.get("steps"), list):
-            place = {**place, "steps": steps_around(read, place["steps"])}
+        if isinstance(place, dict) and isinstance(place.get("steps"), (list, tuple)):
+            place = {**place, "steps": steps_around(read, [*place["steps"]])}
         load_place(read, place)
 
     def _place_before_last(self) -> dict[str, Any]:
@@ -357,7 +359,8 @@ class DataLoader2(Generic[T]):
             raise ValueError(f"a state is of no rank, or of one of several, and not of {theirs!r:.60}")
         here, ranks, _ = self._rank() or [None, 1, False]
         part, parts, _ = theirs
-        if part is None and isinstance(of_ranks := state["of_ranks"], list) and len(of_ranks) == parts == ranks:
+        of_ranks = state["of_ranks"]
+        if part is None and isinstance(of_ranks, (list, tuple)) and len(of_ranks) == parts == ranks:
             return of_ranks[here or 0]
         if part is None or ([part, parts] != [here, ranks] and isinstance(place, dict) and place.get("steps")):
             raise ValueError(

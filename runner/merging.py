@@ -11,7 +11,7 @@ from ..registry import IterDataPipe, Node, sources_of
 from ..registry.state import Steps
 from .reader import ShardReader
 
-__all__ = ["merge_state_dicts", "reader_below", "steps_alone", "steps_around"]
+__all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "steps_alone", "steps_around"]
 
 _ONE_FOR_EACH = (DeviceMover, FullSync, PinMemory)
 """Steps of the main process that give one item for each: where they stand follows from where the reader stands."""
@@ -37,14 +37,25 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                     f"and {state[name]!r:.200} on another"
                 )
     if first["rank"] is None:
-        return {**first}
+        return in_one_piece(first)
     is_bound = first["rank"][2]
     merged = {**first, "rank": [None, len(by_part), True] if is_bound else None}
     places = [state["state"] for state in by_part]
     nodes = [_last(place["steps"]) for place in places]
     if is_bound or any(node is None or "own" not in node for node in nodes):
-        return {**merged, "of_ranks": places if is_bound else None}
-    return {**merged, "state": {**first["state"], "steps": [_merged(nodes)]}}
+        return in_one_piece({**merged, "of_ranks": places if is_bound else None})
+    return in_one_piece({**merged, "state": {**first["state"], "steps": [_merged(nodes)]}})
+
+
+def in_one_piece(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state in which lists of dicts are tuples: torch.distributed.checkpoint takes those as they are.
+
+    In a list it would look for each entry of each dict under its name, of which there are others when it is loaded.
+    """
+    place = state["state"]
+    whole = {**place, "random": (*place["random"],), "steps": (*place["steps"],)}
+    of_ranks = None if state["of_ranks"] is None else (*state["of_ranks"],)
+    return {**state, "arguments": (*state["arguments"],), "state": whole, "of_ranks": of_ranks}
 
 
 def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

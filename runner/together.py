@@ -18,7 +18,7 @@ __all__ = ["Counts", "Ends", "Others", "Part", "Together"]
 
 Ends = Literal["stop", "pad", "drop"]
 
-_FAILED, _ENDED, _READY = -1, 0, 1
+_FAILED, _ENDED, _REPEATING, _READY = range(4)
 _NO_MORE = object()
 _COUNTING = 5.0
 """Seconds for finding out how many items are dropped."""
@@ -129,17 +129,18 @@ class Together:
             items = islice(cycle_of(again), counts.repeated[part], None)
         while True:
             item: Any = _NO_MORE if is_repeating else self._next(counts, items)
-            if not self._goes_on(counts, item is not _NO_MORE):
+            says = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
+            goes_on, some_begin_to_repeat = self._goes_on(counts, says)
+            if not goes_on:
                 self._count_dropped(counts, item, items)
                 return
             if item is _NO_MORE:
                 if not is_repeating:
                     is_repeating, items = True, cycle_of(again)
                 item = self._next(counts, items)
-                if item is _NO_MORE:
-                    self._let_others_fail(counts)
-                    raise _nothing_in([part])
                 counts.repeated[part] += 1
+            if some_begin_to_repeat:
+                self._expect_items(item is not _NO_MORE)
             if self._first is not None:
                 self.all_ranks().broadcast(item, self._first, self._group)
             counts.given += 1
@@ -147,7 +148,12 @@ class Together:
 
     def _without_reading(self, counts: Counts) -> Iterator[Any]:
         """Yield what the first rank of this one's part sends, or None where this one gets no items."""
-        while self._goes_on(counts, None):
+        while True:
+            goes_on, some_begin_to_repeat = self._goes_on(counts, None)
+            if not goes_on:
+                break
+            if some_begin_to_repeat:
+                self._expect_items(True)
             item = None if self._first is None else self.all_ranks().broadcast(None, self._first, self._group)
             counts.given += 1
             yield item
@@ -164,17 +170,29 @@ class Together:
         with suppress(RuntimeError):  # that others do not answer is not what is to be told
             self._agree(counts, _FAILED)
 
-    def _goes_on(self, counts: Counts, has_one: bool | None) -> bool:
-        """Say whether all ranks give one more item, of which this one has one, or gets it from elsewhere."""
-        least, greatest = self._agree(counts, None if has_one is None else _READY if has_one else _ENDED)
+    def _goes_on(self, counts: Counts, says: int | None) -> tuple[bool, bool]:
+        """Return whether all ranks give one more item, and whether some begin to repeat theirs for that."""
+        least, greatest = self._agree(counts, says)
         if least == _FAILED:
             raise RuntimeError("another rank failed at this item, and so all ranks stop here: see its error")
         if self.steps_per_epoch is not None:
-            return counts.given < self.steps_per_epoch
-        if least < greatest and not counts.given and not counts.goes_on:
-            told = self.all_ranks().exchange("say whose part is empty", (self.part.rank, has_one))
-            raise _nothing_in(sorted({part for part, has_any in told if has_any is False}))
-        return (greatest if self._ends == "pad" else least) == _READY
+            goes_on = counts.given < self.steps_per_epoch
+        else:
+            goes_on = (greatest if self._ends == "pad" else least) == _READY
+            if not goes_on and least < greatest and not counts.given and not counts.goes_on:
+                self._expect_items(says != _ENDED)
+        return goes_on, goes_on and least == _ENDED
+
+    def _expect_items(self, has_one: bool) -> None:
+        """Raise RuntimeError, on all ranks, where one of them has nothing to read."""
+        told = self.all_ranks().exchange("say whose part is empty", (self.part.rank, has_one))
+        if empty := sorted({part for part, has_any in told if not has_any}):
+            raise RuntimeError(
+                f"{'part' if len(empty) == 1 else 'parts'} {', '.join(map(str, empty))} of {self.part.ranks} "
+                f"{'is' if len(empty) == 1 else 'are'} empty, so there is a rank that has nothing to read: there are "
+                "fewer items before the sharding point than shards, or filters leave none. Take fewer ranks, or put "
+                "sharding_filter where there are more items"
+            )
 
     def _agree(self, counts: Counts, number: int | None) -> tuple[int, int]:
         return self.all_ranks().agree(f"ask for item {counts.given} of the epoch", number)
@@ -240,11 +258,3 @@ def cycle_of(again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
             return
         yield first
         yield from items
-
-
-def _nothing_in(parts: list[int]) -> Exception:
-    which = f"part {parts[0]} is" if len(parts) == 1 else f"parts {', '.join(map(str, parts))} are"
-    return RuntimeError(
-        f"{which} empty, so its rank has nothing to read: there are fewer items before the sharding point than shards, "
-        "or filters leave none. Take fewer ranks, or put sharding_filter where there are more items"
-    )

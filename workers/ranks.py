@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 import weakref
@@ -59,7 +60,8 @@ class AllRanks:
         world = dist.group.WORLD
         self._world = weakref.ref(world)
         made = _made[world] = _made.get(world, 0) + 1
-        self._store = dist.PrefixStore(f"penstock/{made}", _get_default_store())
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun's ranks keep their store
+        self._store = dist.PrefixStore(f"penstock/{restarts}/{made}", _get_default_store())
         self._number = 0
         """Of the next time that they meet; the same on all ranks."""
         self._expect_all()

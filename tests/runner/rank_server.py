@@ -1,4 +1,4 @@
-"""One rank of many small worlds, one after another: it does what it is told line by line, and tells what it has read."""
+"""One rank of many small worlds, one after another: it does what each line says, and tells what it has read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import torch.distributed as dist
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-import penstock as ps
-from random_chains import build, text
-from resuming import always_due, as_json, from_json
+import penstock as ps  # noqa: E402
+from random_chains import build, text  # noqa: E402
+from resuming import always_due, as_json, from_json  # noqa: E402
 
 
 def loader_of(told: dict[str, Any]) -> ps.DataLoader2[Any]:

@@ -1,0 +1,353 @@
+"""What ranks read, how they end, and what is said where they do not fit together; ranks are real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from ranks import run_ranks
+
+LOADER = """
+import time, warnings
+def loader(n, num_shards=None, chain=None, workers=0, **given):
+    dp = chain or ps.iter.IterableWrapper(range(n)).sharding_filter()
+    service = ps.DistributedReadingService(timeout=20, **given)
+    workers = ps.MultiProcessingReadingService(workers, num_shards=num_shards)
+    return ps.DataLoader2(dp, reading_service=ps.SequentialReadingService(service, workers))
+def told(act):
+    try:
+        return act()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+"""
+
+
+def both(tmp_path: Path, code: str, ranks: int = 2, seconds: float = 45) -> list[list[Any]]:
+    return run_ranks(tmp_path, LOADER + code, ranks, seconds)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_rank_and_worker_has_its_part_whatever_the_number_of_shards(tmp_path: Path, workers: int) -> None:
+    code = f"""
+for files in (16, 12, 7):
+    dp = ps.iter.IterableWrapper(range(files)).sharding_filter().flatmap(lambda f: range(f * 10, f * 10 + 10))
+    with loader(0, 7, dp, workers={workers}) as reading:
+        items = list(reading)
+        say([items[: len(items) - reading.stats()["ranks"]["repeated"]], len(items)])
+"""
+    for files, *parts in zip((16, 12, 7), *both(tmp_path, code), strict=True):
+        assert len({length for _, length in parts}) == 1
+        assert sorted(item for items, _ in parts for item in items) == list(range(10 * files))
+
+
+def test_uneven_parts_are_padded_or_dropped_and_counted(tmp_path: Path) -> None:
+    code = """
+for ends in ("pad", "stop", "drop"):
+    dp = ps.iter.IterableWrapper(range(20)).sharding_filter().filter(lambda x: x % 2 == 0 or x < 6)
+    with warnings.catch_warnings(record=True) as caught, loader(0, chain=dp, ends=ends) as reading:
+        warnings.simplefilter("always")
+        items = [list(reading), list(reading)]
+        say([*items, reading.stats()["ranks"], [str(each.message) for each in caught]])
+"""
+    (pad, stop, drop), (pad_1, stop_1, drop_1) = both(tmp_path, code)
+    even = list(range(0, 20, 2))
+    assert pad == [even, even, {"repeated": 0, "dropped": 0}, []]
+    assert pad_1 == [[1, 3, 5, 1, 3, 5, 1, 3, 5, 1]] * 2 + [{"repeated": 7, "dropped": 0}, []]
+    assert stop[:3] == drop[:3] == [[0, 2, 4], [0, 2, 4], {"repeated": 0, "dropped": 7}]
+    assert stop_1 == drop_1 == [[1, 3, 5], [1, 3, 5], {"repeated": 0, "dropped": 0}, []]
+    assert drop[3] == []
+    (warning,) = stop[3]
+    assert (
+        "end with the shortest part, after 3 items each, and 7 items of the others are dropped: {0: 7, 1: 0}" in warning
+    )
+
+
+def test_an_epoch_has_as_many_steps_as_wanted(tmp_path: Path) -> None:
+    code = """
+with loader(7, steps_per_epoch=6) as reading:
+    say([len(reading), list(reading), list(reading)])
+with loader(10**9, steps_per_epoch=2) as reading:
+    iterator = iter(reading)
+    first = next(iterator)
+    state = reading.state_dict()
+with loader(10**9, steps_per_epoch=2) as reading:
+    reading.load_state_dict(state)
+    say([first, list(reading)])
+"""
+    said = both(tmp_path, code)
+    assert said[0] == [[6, [0, 2, 4, 6, 0, 2], [0, 2, 4, 6, 0, 2]], [0, [2]]]
+    assert said[1] == [[6, [1, 3, 5, 1, 3, 5], [1, 3, 5, 1, 3, 5]], [1, [3]]]
+
+
+def test_the_length_is_that_of_all_ranks(tmp_path: Path) -> None:
+    code = """
+for ends in ("pad", "drop"):
+    with loader(11, 5, ends=ends) as reading:
+        say([len(reading), len(list(reading))])
+"""
+    assert both(tmp_path, code) == [[[7, 7], [4, 4]]] * 2
+
+
+def test_an_empty_part_is_an_error_on_all_ranks(tmp_path: Path) -> None:
+    code = """
+for ends in ("pad", "stop"):
+    with loader(1, ends=ends) as reading:
+        say(told(lambda: list(reading)))
+with loader(0) as reading:
+    say(list(reading))
+"""
+    for said in both(tmp_path, code):
+        for error in said[:2]:
+            assert "RuntimeError: part 1 of 2 is empty, so there is a rank that has nothing to read" in error
+        assert said[2] == []
+
+
+def test_the_state_before_the_last_item(tmp_path: Path) -> None:
+    code = """
+with loader(30, 6, workers=1) as reading:
+    iterator = iter(reading)
+    items = [next(iterator) for _ in range(5)]
+    state = reading.state_dict(before_last=True)
+with loader(30, 6) as reading:
+    reading.load_state_dict(state)
+    say([items, list(reading)])
+"""
+    said = both(tmp_path, code)
+    for rank, ((items, rest),) in enumerate(said):
+        assert items[:-1] + rest == [s + 6 * n for n in range(5) for s in range(rank, 6, 2)]
+
+
+def test_ranks_that_hold_parts_of_one_model_read_the_same(tmp_path: Path) -> None:
+    code = """
+from torch.distributed.device_mesh import init_device_mesh
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+reads = []
+def chain():
+    return ps.iter.IterableWrapper(range(10)).sharding_filter().map(lambda x: reads.append(x) or x)
+for others in ("same", "broadcast"):
+    reads.clear()
+    with loader(0, 4, chain(), mesh=mesh, data_dims="dp", others=others) as reading:
+        items = list(reading)
+        iterator = iter(reading)
+        next(iterator)
+        states = reading.state_dict()
+        say([items, len(reads) > 1, states["state"]["steps"][0]["own"]["standing"]])
+with loader(0, 4, chain(), data_rank=None if rank == 3 else rank % 2, data_ranks=2) as reading:
+    say(list(reading))
+line = init_device_mesh("cpu", (4,), mesh_dim_names=("pp",))
+say(told(lambda: loader(0, 4, chain(), mesh=line, data_dims="dp")))
+stages = init_device_mesh("cpu", (1, 4), mesh_dim_names=("dp", "pp"))
+with loader(0, 4, chain(), mesh=stages, data_dims=("dp",), others={"pp": "none"}) as reading:
+    say(list(reading))
+say(told(lambda: list(loader(0, 4, chain(), data_rank=0, data_ranks=2))))
+"""
+    said = both(tmp_path, code, ranks=4)
+    parts = [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 2, 3]]
+    parts = [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+    for rank, (same, broadcast, plain, unknown, stage, missing) in enumerate(said):
+        assert same[0] == broadcast[0] == parts[rank // 2]
+        assert [same[1], broadcast[1]] == [True, rank % 2 == 0]
+        assert same[2] == broadcast[2] == said[0][0][2]
+        assert plain == ([None] * 5 if rank == 3 else parts[rank % 2])
+        assert "data_dims must be some of the mesh's dimensions, pp, and is 'dp'" in unknown
+        assert stage == ([None] * 10 if rank in (1, 2) else list(range(10)))
+        assert "the ranks do not read all parts of the data" in missing
+
+
+def test_a_loader_that_knows_nothing_of_ranks_is_an_error(tmp_path: Path) -> None:
+    code = """
+dp = ps.iter.IterableWrapper(range(4)).sharding_filter()
+say(told(lambda: list(ps.DataLoader2(dp))))
+service = ps.MultiProcessingReadingService(0, num_shards=2)
+say(told(lambda: list(ps.DataLoader2(dp, reading_service=service))))
+meant = ps.InProcessReadingService(require_sharding=False)
+say(list(ps.DataLoader2(dp, reading_service=meant)))
+say(told(lambda: list(loader(4, 3, workers=2))))
+"""
+    for said in both(tmp_path, code):
+        for error in said[:2]:
+            assert "each would read all of the data: read through a DistributedReadingService" in error
+        assert said[2] == [0, 1, 2, 3]
+        assert "num_shards is 3, and 2 ranks with 2 workers each are 4 readers" in said[3]
+
+
+def test_ranks_that_do_not_fit_together_are_told_apart(tmp_path: Path) -> None:
+    code = """
+began = time.monotonic()
+dp = ps.iter.IterableWrapper(range(8))
+say(told(lambda: list(loader(0, chain=dp.sharding_filter().map(abs) if rank else dp.sharding_filter()))))
+say(told(lambda: list(loader(0, chain=dp.sharding_filter().batch(2 + rank)))))
+seeded = loader(8)
+seeded.seed(rank)
+say(told(lambda: list(seeded)))
+say(told(lambda: list(loader(8, 2 + 2 * rank))))
+with loader(8) as reading:
+    iterator = iter(reading)
+    next(iterator)
+    state = json.loads(json.dumps(reading.state_dict()))
+state["epoch"] += rank
+with loader(8) as reading:
+    reading.load_state_dict(state)
+    say(told(lambda: list(reading)))
+with loader(8) as reading:
+    iterator = iter(reading)
+    next(iterator)
+    own = reading.state_dict(local=True)
+    say(told(lambda: next(iterator) if rank else reading.state_dict()))
+say(told(lambda: ps.merge_state_dicts([own])))
+say(time.monotonic() - began < 10)
+"""
+    for rank, said in enumerate(both(tmp_path, code)):
+        chain, arguments, seeds, shards, state, step, merged, in_time = said
+        assert "the ranks do not read the same: chain is rank 0: ['ShardingFilter'" in chain
+        assert "arguments[0]['batch_size'] is rank 0: 2; rank 1: 3" in arguments
+        assert "the ranks have different seeds: rank 0: 0; rank 1: 1" in seeds
+        assert "num_shards is rank 0: 2; rank 1: 4" in shards
+        assert "epoch is rank 0: 0; rank 1: 1" in state
+        assert "not in step: rank 0: take a state; rank 1: ask for item 1 of the epoch" in step
+        assert f"the state of rank {1 - rank} of 2 is missing" in merged
+        assert in_time
+
+
+def test_a_rank_that_is_missing_is_named_on_every_other(tmp_path: Path) -> None:
+    code = """
+if rank != 1:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dp = ps.iter.IterableWrapper(range(8)).sharding_filter()
+        service = ps.DistributedReadingService(timeout=7)
+        say(told(lambda: list(ps.DataLoader2(dp, reading_service=service))))
+        say([str(each.message) for each in caught])
+else:
+    time.sleep(9)
+"""
+    said = both(tmp_path, code, ranks=3)
+    for rank in (0, 2):
+        error, warned = said[rank]
+        assert f"rank {rank} was to begin to read together, and rank 1 did not" in error
+        assert warned == [f"rank {rank} waits for rank 1 to begin to read together, for 7 s at most"]
+
+
+def test_where_a_rank_fails_or_is_killed_the_others_end(tmp_path: Path) -> None:
+    code = """
+def fails(x):
+    if x == 5:
+        raise KeyError("gone")
+    return x
+dp = ps.iter.IterableWrapper(range(10)).sharding_filter().map(fails)
+say(told(lambda: list(loader(0, chain=dp))))
+reading = loader(100)
+iterator = iter(reading)
+next(iterator)
+dist.barrier()
+if rank == 1:
+    os._exit(0)
+began = time.monotonic()
+say(told(lambda: list(iterator)))
+say(time.monotonic() - began < 10)
+os._exit(0)
+"""
+    (failed, killed, in_time), (own,) = both(tmp_path, code)
+    assert failed == "RuntimeError: another rank failed at this item, and so all ranks stop here: see its error"
+    assert own == "KeyError: 'gone'"
+    assert "rank 0 was to ask for item 1 of the epoch, and rank 1 did not: it has ended" in killed
+    assert in_time
+
+
+def test_a_loader_is_part_of_a_distributed_checkpoint(tmp_path: Path) -> None:
+    code = f"""
+import torch.distributed.checkpoint as dcp
+with loader(30, 6) as reading:
+    reading.seed(1)
+    iterator = iter(reading)
+    head = [next(iterator) for _ in range(4)]
+    dcp.save({{"loader": reading}}, checkpoint_id={str(tmp_path / "checkpoint")!r})
+    rest = list(iterator)
+with loader(30, 6) as reading:
+    dcp.load({{"loader": reading}}, checkpoint_id={str(tmp_path / "checkpoint")!r})
+    say([rest, list(reading)])
+"""
+    for ((rest, resumed),) in both(tmp_path, code):
+        assert resumed == rest
+
+
+RESTARTED = """
+import json, os, signal, sys
+from pathlib import Path
+import torch.distributed as dist
+import penstock as ps
+dist.init_process_group("gloo")
+rank, folder = dist.get_rank(), Path(sys.argv[1])
+state = folder / "state.json"
+dp = ps.iter.IterableWrapper(range(40)).shuffle().sharding_filter()
+service = ps.SequentialReadingService(ps.DistributedReadingService(timeout=20, num_shards=8),
+                                      ps.MultiProcessingReadingService(1))
+with ps.DataLoader2(dp, reading_service=service) as loader:
+    loader.seed(3)
+    seen = []
+    if state.exists():
+        saved = json.loads(state.read_text())
+        seen = saved["seen"][rank]
+        loader.load_state_dict(saved["loader"])
+    for number, item in enumerate(loader):
+        seen.append(item)
+        everything = [None] * dist.get_world_size()
+        dist.all_gather_object(everything, seen)
+        now = {"loader": loader.state_dict(), "seen": everything}
+        if rank == 0:
+            (folder / "new").write_text(json.dumps(now))
+            os.replace(folder / "new", state)
+        if number == 6 and rank == 1 and not (folder / "killed").exists():
+            (folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+(folder / f"{rank}.json").write_text(json.dumps(seen))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_killed_under_torchrun_all_ranks_go_on_from_the_last_state(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(RESTARTED)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    # Without it, gloo's ranks of torch 2.13 look for those before the restart, in whatever program.
+    environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    done = subprocess.run(
+        [*command, str(program), str(tmp_path)], capture_output=True, text=True, timeout=100, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "killed").exists()
+    seen = [item for rank in range(2) for item in json.loads((tmp_path / f"{rank}.json").read_text())]
+    assert sorted(seen) == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ends": "later"}, "ends must be one of stop, pad, drop, and is 'later'"),
+        ({"num_shards": 0}, "num_shards must be at least 1, and is 0"),
+        ({"steps_per_epoch": 0}, "steps_per_epoch must be at least 1, and is 0"),
+        ({"data_rank": 2, "data_ranks": 2}, "data_rank must be in 0 … 1, or None, and is 2"),
+        ({"mesh": object(), "data_ranks": 2}, "give a mesh with data_dims, or data_rank and data_ranks"),
+    ],
+)
+def test_arguments_that_cannot_be(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ps.DistributedReadingService(**given)
+
+
+def test_states_that_are_not_those_of_all_ranks() -> None:
+    with pytest.raises(ValueError, match="only states of several ranks can be merged"):
+        ps.merge_state_dicts([])
+    loader = ps.DataLoader2(ps.iter.IterableWrapper(range(4)))
+    with pytest.raises(ValueError, match="only states of several ranks can be merged"):
+        ps.merge_state_dicts([loader.state_dict(), loader.state_dict()])
+    with pytest.raises(RuntimeError, match="no item was handed out since the epoch began"):
+        loader.state_dict(before_last=True)
