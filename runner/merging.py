@@ -41,8 +41,8 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     is_bound = first["rank"][2]
     merged = {**first, "rank": [None, len(by_part), True] if is_bound else None}
     places = [state["state"] for state in by_part]
-    nodes = [_last(place["steps"]) for place in places]
-    if is_bound or any(node is None or "own" not in node for node in nodes):
+    nodes = [place["steps"][-1] for place in places if place["steps"]]
+    if is_bound or len(nodes) < len(places) or not all("own" in node for node in nodes):
         return in_one_piece({**merged, "of_ranks": places if is_bound else None})
     return in_one_piece({**merged, "state": {**first["state"], "steps": [_merged(nodes)]}})
 
@@ -87,10 +87,6 @@ def _merged(nodes: list[Node]) -> Node:
     return {**nodes[0], "own": {**first, "standing": sorted(standing), "repeated": repeated}}
 
 
-def _last(steps: Steps) -> Node | None:
-    return steps[-1] if steps else None
-
-
 def reader_below(read: IterDataPipe[Any]) -> ShardReader | None:
     """Return the reader of a chain, where all steps after it follow from where that stands."""
     pipe: Any = read
@@ -104,7 +100,8 @@ def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
     reader = reader_below(read)
     if reader is None or read is reader or not steps:
         return steps
-    ahead, node, pipe = 0, steps[-1], read
+    pipe: Any = read
+    ahead, node = 0, steps[-1]
     while pipe is not reader:
         if "at" in node:
             return [node]

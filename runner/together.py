@@ -99,10 +99,11 @@ class Together:
                 "the ranks do not read the same: "
                 + "; ".join(_difference(name, [value[name] for value in values]) for name in differing)
             )
-        seeds = {each for _, each, _ in heard if each is not None}
+        seeds: set[int] = {each for _, each, _ in heard if each is not None}
         if len(seeds) > 1:
             raise ValueError(f"the ranks have different seeds: {in_words([each for _, each, _ in heard])}")
-        return next(iter(seeds), heard[0][2])
+        seeds = seeds or {heard[0][2]}
+        return seeds.pop()
 
     def leave(self) -> None:
         """Let go of the other ranks."""

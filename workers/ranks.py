@@ -53,7 +53,8 @@ class AllRanks:
     """
 
     def __init__(self, timeout: float) -> None:
-        from torch.distributed.distributed_c10d import _get_default_store  # of torch without ranks there is none
+        # Of torch without ranks there are none.
+        from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
         self.timeout = timeout
         self.rank, self.size = expect_ranks(type(self).__name__)
@@ -61,7 +62,7 @@ class AllRanks:
         self._world = weakref.ref(world)
         made = _made[world] = _made.get(world, 0) + 1
         restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun's ranks keep their store
-        self._store = dist.PrefixStore(f"penstock/{restarts}/{made}", _get_default_store())
+        self._store = PrefixStore(f"penstock/{restarts}/{made}", _get_default_store())
         self._number = 0
         """Of the next time that they meet; the same on all ranks."""
         self._expect_all()

@@ -106,7 +106,11 @@ def check(ranks: Ranks, case: dict[str, Any]) -> bool:
     ended = 0
     for number, stop in enumerate([*case["stops"], None]):
         answers = read_on(ranks, case, number, state, stop)
-        if all("a rank that has nothing to read" in answer.get("error", "") for answer in answers):
+        errors = [answer.get("error", "") for answer in answers]
+        if all("a rank that has nothing to read" in error for error in errors):
+            return False
+        if any("a pass over another branch began anew" in error for error in errors):
+            assert "by_index" in repr(case["spec"]) or "in_memory_cache" in repr(case["spec"]), answers
             return False
         assert not any("error" in answer for answer in answers), answers
         assert len({len(answer["items"]) for answer in answers}) == 1, "the ranks did not end together"
@@ -138,6 +142,6 @@ def test_ranks_that_stop_anywhere_go_on_exactly_on_any_number_of_ranks(ranks: Ra
     case = drawn(seed)
     try:
         if not check(ranks, case):
-            pytest.skip("filters left a rank nothing to read, which is an error on all ranks")
+            pytest.skip("a rank has nothing to read, or repeats a branch that is kept while another goes by: errors")
     except Exception as error:
         raise AssertionError(f"it fails with check(ranks, {case!r})") from error
