@@ -124,7 +124,9 @@ def test_a_rank_that_does_not_answer_is_waited_for_no_longer_than_the_timeout(tm
         """,
     )
     assert said[1] == [0]
-    assert said[0][1].startswith("rank 0 was to ask for an item of pass 1 over a fullsync, and rank 1 did not: it has ended")
+    assert said[0][1].startswith(
+        "rank 0 was to ask for an item of pass 1 over a fullsync, and rank 1 did not: it has ended"
+    )
 
 
 def test_ranks_in_different_passes_are_told(tmp_path):
