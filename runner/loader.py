@@ -146,6 +146,8 @@ class DataLoader2(Generic[T]):
         """How many items of this epoch were handed out."""
         self._marks: deque[tuple[int, dict[str, Any]]] = deque(maxlen=2)
         """Where the loader stood after so many, now and then."""
+        self._began_at: Any = []
+        """The steps of the state from which the epoch went on."""
         self._shut_down = False
 
     def __iter__(self) -> DataLoader2Iterator[T]:
@@ -165,8 +167,17 @@ class DataLoader2(Generic[T]):
         return DataLoader2Iterator(self._one_epoch(iter(self._read)))
 
     def __len__(self) -> int:
-        """Return the number of items of an epoch, over all shards; TypeError where it is not known before."""
-        return len(self._initialized())
+        """Return the number of items of an epoch, over all shards; TypeError where it is not known before.
+
+        On several ranks it is what each of them gives. An epoch that goes on from a state has what was given before,
+        and what is left for so many ranks.
+        """
+        read = self._initialized()
+        reader = reader_below(read)
+        if reader is None:
+            return len(read)
+        steps = self._place["steps"] if self._place is not None else self._began_at
+        return reader.length_from(steps[-1] if steps else {})
 
     def seed(self, seed: int) -> None:
         """Set the seed from which those of all epochs follow; the next epoch is the first again."""
@@ -291,7 +302,8 @@ class DataLoader2(Generic[T]):
         return f"DataLoader2({self.datapipe!r}, reading_service={type(self.reading_service).__name__})"
 
     def _one_epoch(self, items: Iterator[T]) -> Generator[T, None, None]:
-        self._tally, self._marks = Tally(), deque([(0, self._place_of(self._read))], maxlen=2)
+        start = self._place_of(self._read)
+        self._tally, self._marks, self._began_at = Tally(), deque([(0, start)], maxlen=2), start["steps"]
         self._under_way, self._place = True, None
         pace = Pace()
         while True:
@@ -404,7 +416,7 @@ class DataLoader2(Generic[T]):
 
     def _finish_epoch(self) -> None:
         if self._under_way:
-            self._under_way = False
+            self._under_way, self._began_at = False, []
             self._epoch += 1
             if self._reseeded is not None:
                 self._seed, self._epoch, self._reseeded = self._reseeded, 0, None

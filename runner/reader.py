@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
@@ -140,15 +141,28 @@ class ShardReader(IterDataPipe[Any]):
         return place
 
     def __len__(self) -> int:
+        return self.length_from({})
+
+    def length_from(self, node: Node) -> int:
+        """Return the length of an epoch that goes on from a node: of what ranks were given before, and what is left."""
         together, division = self.options.together, self.division
         if together is None or division.by_ranks:
-            return self._length_of(division)
-        return together.length(lambda rank: self._length_of(replace(division, rank=rank)))
+            return sum(map(partial(self._length_of, division), division.shards))
+        own = node.get("own", {"given": 0})
+        before = {place[0]: place[3] for place in own["standing"]} if "standing" in own else None
 
-    def _length_of(self, division: Division) -> int:
-        if division.part(division.rank)[0] == 1:
-            return len(self.options.chain)
-        return sum(len(sharded(copy_of(self.options.chain), *division.part(shard))) for shard in division.shards)
+        def length_of_part(rank: int) -> int:
+            shards = replace(division, rank=rank).shards
+            if before is None:
+                return sum(self._length_of(division, shard) for shard in shards)
+            return sum(self._length_of(division, shard) - before[shard] for shard in shards if shard in before)
+
+        given: int = own["given"]
+        return together.length(length_of_part, given)
+
+    def _length_of(self, division: Division, shard: int) -> int:
+        parts, part = division.part(shard)
+        return len(self.options.chain) if parts == 1 else len(sharded(copy_of(self.options.chain), parts, part))
 
     def read_in_shards(self, number: int) -> None:
         """Divide the chain into so many shards from the next epoch on."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, Protocol
 
-from ..workers.ranks import AllRanks, in_words
+from ..workers.ranks import AllRanks, expect_no_second_division, in_words
 
 __all__ = ["Counts", "Ends", "Others", "Part", "Together"]
 
@@ -111,15 +111,16 @@ class Together:
             self._all.leave()
             self._all = None
 
-    def length(self, of_part: Callable[[int], int]) -> int:
-        """Return how many items each rank gives in an epoch, from the lengths of the parts."""
+    def length(self, of_part: Callable[[int], int], given: int) -> int:
+        """Return how many items each rank gives in an epoch: those given before, and those left of the parts."""
         if self.steps_per_epoch is not None:
             return self.steps_per_epoch
         lengths = map(of_part, range(self.part.ranks))
-        return max(lengths) if self._ends == "pad" else min(lengths)
+        return given + (max(lengths) if self._ends == "pad" else min(lengths))
 
     def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Yield items until all ranks end; `again` returns an iterator that begins anew, for those to be repeated."""
+        expect_no_second_division()
         if not self.reads:
             yield from self._without_reading(counts)
             return

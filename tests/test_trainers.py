@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from accelerate.data_loader import IterableDatasetShard
+
+import penstock as ps
+from penstock.registry import apply_sharding
 
 PAGE = (Path(__file__).parents[1] / "docs" / "trainers.md").read_text()
 BATCHES = 24
@@ -21,10 +26,41 @@ def torchrun(ranks: int, program: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def program_of(heading: str, folder: Path) -> Path:
+    """Write the program below a heading of the page into a folder."""
+    (block,) = re.findall(rf"## {heading}\n.*?```python\n(.*?)```", PAGE, re.DOTALL)
+    program = folder / "train.py"
+    program.write_text(block)
+    return program
+
+
 @pytest.mark.timeout(120)
 def test_a_loop_of_ones_own_goes_on_on_another_number_of_ranks(tmp_path: Path) -> None:
-    (block,) = re.findall(r"## A loop of your own.*?```python\n(.*?)```", PAGE, re.DOTALL)
-    program = tmp_path / "train.py"
-    program.write_text(block)
+    program = program_of("A loop of your own, under torchrun", tmp_path)
     assert torchrun(2, program, str(tmp_path), "3") == ["steps 3"] * 2
     assert torchrun(3, program, str(tmp_path)) == [f"steps {(BATCHES - 2 * 3) // 3}"] * 3
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("trainer", ["Lightning", "accelerate"])
+def test_a_trainer_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(tmp_path: Path, trainer: str) -> None:
+    program, checkpoints = program_of(trainer, tmp_path), str(tmp_path / "checkpoints")
+    seen: list[int] = []
+    for ranks, steps in ((2, 3), (3, -1)):
+        said = torchrun(ranks, program, checkpoints, str(steps))
+        lines = [json.loads(line.removeprefix("seen ")) for line in said if line.startswith("seen")]
+        assert len(lines) == ranks
+        seen += [number for line in lines for number in line]
+        if steps > 0:
+            assert len(seen) == 2 * 3 * 4
+    assert sorted(seen) == list(range(64))
+
+
+def test_what_is_divided_already_is_not_divided_once_more() -> None:
+    dp = ps.iter.IterableWrapper(range(80)).sharding_filter()
+    assert len([*IterableDatasetShard(dp, num_processes=2, process_index=0)]) == 40
+    assert len([*IterableDatasetShard(dp, num_processes=1)]) == 80
+    apply_sharding(dp, 2, 0)
+    assert len([*dp]) == 40
+    with pytest.raises(RuntimeError, match="accelerate divides it among 2 processes once more"):
+        list(IterableDatasetShard(dp, num_processes=2, process_index=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 import weakref
@@ -10,12 +11,13 @@ import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["AllRanks", "expect_ranks", "in_words", "several_ranks"]
+__all__ = ["AllRanks", "expect_no_second_division", "expect_ranks", "in_words", "several_ranks"]
 
 _PATIENCE = 2.5
 """Seconds after which a rank that waits says so to the others, and again as long until it says for whom it waits."""
@@ -41,6 +43,22 @@ def expect_ranks(who: str) -> tuple[int, int]:
             "is read, or leave it out where there is one process only"
         )
     return dist.get_rank(), dist.get_world_size()
+
+
+def expect_no_second_division() -> None:
+    """Raise RuntimeError where accelerate, or transformers' Trainer, divides among ranks what is divided already."""
+    module = sys.modules.get("accelerate.data_loader")
+    if module is None:
+        return
+    divide = module.IterableDatasetShard.__iter__.__code__
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code is not divide:
+        frame = frame.f_back
+    if frame is not None and (number := frame.f_locals["self"].num_processes) > 1:
+        raise RuntimeError(
+            f"the chain is divided among ranks, and accelerate divides it among {number} processes once more, which "
+            "would lose items: give accelerate a chain that nobody has divided, or do not let it prepare the loader"
+        )
 
 
 class AllRanks:

@@ -17,6 +17,7 @@ from ...registry import (
     provenance_of,
     walk,
 )
+from ...workers.ranks import expect_no_second_division
 from ..striding import Strided, strided
 
 T = TypeVar("T")
@@ -74,6 +75,9 @@ class ShardingFilter(Strided[T]):
 
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         parts, part = self._part()
+        shares = self.shares().items()
+        if any(number > 1 and group != SHARDING_PRIORITIES.MULTIPROCESSING for group, (number, _) in shares):
+            expect_no_second_division()
         if self.parts:
             self._expect_the_same(parts, part)
         self.parts, self.part = parts, part
