@@ -42,8 +42,12 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged = {**first, "rank": [None, len(by_part), True] if is_bound else None}
     places = [state["state"] for state in by_part]
     nodes = [place["steps"][-1] for place in places if place["steps"]]
-    if is_bound or len(nodes) < len(places) or not all("own" in node for node in nodes):
-        return in_one_piece({**merged, "of_ranks": places if is_bound else None})
+    if is_bound:
+        return in_one_piece({**merged, "of_ranks": places})
+    if not nodes:  # between two epochs
+        return in_one_piece(merged)
+    if len(nodes) < len(places) or not all("own" in node for node in nodes):
+        raise ValueError("these are not states of one moment: some ranks are in the middle of an epoch, and some not")
     return in_one_piece({**merged, "state": {**first["state"], "steps": [_merged(nodes)]}})
 
 

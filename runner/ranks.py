@@ -32,11 +32,12 @@ class DistributedReadingService(InProcessReadingService):
     `loader.stats()["ranks"]` has what this rank repeated and dropped. With `steps_per_epoch`, each rank gives so many
     items: what is left begins no other epoch, and parts that are too short repeat items.
 
-    Each rank reads a part of its own, unless `data_rank` and `data_ranks` say which part of how many; `data_rank=None`
-    gets None in place of each item. With a `mesh`, a DeviceMesh of all ranks, the parts are numbered along its
-    `data_dims`, such as "dp". `others` says what those get that are not first along its other dimensions, for all of
-    them, or in a dict by dimension: "same": they read the same items themselves; "broadcast": the first sends them its
-    items; "none": those between the first and the last get None, as the middle stages of a pipeline.
+    Each rank reads a part of its own, unless `data_rank` and `data_ranks` say which part of how many; with
+    `data_rank=None` a rank gets None in place of each item. With a `mesh`, a DeviceMesh of all ranks, the parts are
+    numbered along its `data_dims`, such as "dp". `others` says what those get that are not first along its other
+    dimensions, for all of them, or in a dict by dimension: "same": they read the same items themselves; "broadcast":
+    the first sends them its items; "none": those between the first and the last get None, as the middle stages of a
+    pipeline.
 
     `timeout` is how many seconds a rank waits for the others. One that is waited for is named after five.
 
@@ -57,7 +58,7 @@ class DistributedReadingService(InProcessReadingService):
         mesh: Any = None,
         data_dims: str | tuple[str, ...] | None = None,
         others: Others | Mapping[str, Others] = "same",
-        data_rank: int | None = -1,
+        data_rank: int | None = None,
         data_ranks: int | None = None,
         require_sharding: bool = True,
     ) -> None:
@@ -69,8 +70,11 @@ class DistributedReadingService(InProcessReadingService):
         for name, number in {"num_shards": num_shards, "steps_per_epoch": steps_per_epoch}.items():
             if number is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1, and is {number}")
-        if mesh is not None and data_ranks is not None:
+        if (mesh is not None and data_ranks is not None) or (data_rank is not None and data_ranks is None):
             raise ValueError("give a mesh with data_dims, or data_rank and data_ranks")
+        policies = {*(others.values() if isinstance(others, Mapping) else [others])}
+        if unknown := policies - {*get_args(Others)}:
+            raise ValueError(f"others must be one of {', '.join(get_args(Others))}, and is {min(unknown)!r}")
         self.timeout = timeout
         self.ends = ends
         self.steps_per_epoch = steps_per_epoch
@@ -100,8 +104,6 @@ def _part_in_mesh(mesh: Any, data_dims: Any, others: Any) -> Part:
         raise ValueError(f"data_dims must be some of the mesh's dimensions, {', '.join(names)}, and is {data_dims!r}")
     rest = [name for name in names if name not in dims]
     policies = {name: others.get(name, "same") if isinstance(others, Mapping) else others for name in rest}
-    if unknown := {*policies.values()} - {*get_args(Others)}:
-        raise ValueError(f"others must be one of {', '.join(get_args(Others))}, and is {sorted(map(str, unknown))[0]}")
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         raise ValueError("the mesh does not have this rank: it must have all of them")

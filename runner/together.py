@@ -23,7 +23,6 @@ _NO_MORE = object()
 _COUNTING = 5.0
 """Seconds for finding out how many items are dropped."""
 
-
 Others = Literal["same", "broadcast", "none"]
 
 
@@ -90,6 +89,7 @@ class Together:
         That is the one that ranks were given, or else what the first has drawn. Raises ValueError on all of them where
         something differs.
         """
+        told = {**told, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
         digests = {name: _digest(value) for name, value in told.items()}
         heard = self.all_ranks().exchange("begin an epoch", (digests, seed, drawn))
         differing = [name for name in told if len({each[name] for each, _, _ in heard}) > 1]
@@ -208,7 +208,10 @@ class Together:
             counts.dropped += 1
             if time.monotonic() > until:
                 break
-            item = next(items, _NO_MORE)
+            try:
+                item = next(items, _NO_MORE)
+            except Exception:  # nobody was to see that item
+                break
         own = (self.part.rank, counts.dropped, item is _NO_MORE)
         told = self.all_ranks().exchange("count what is dropped", own if self.reads else (None, 0, True))
         by_part = {part: dropped for part, dropped, _ in told if part is not None}

@@ -42,6 +42,17 @@ def test_a_loop_of_ones_own_goes_on_on_another_number_of_ranks(tmp_path: Path) -
 
 
 @pytest.mark.timeout(150)
+def test_ranks_that_are_killed_go_on_as_one_and_as_three() -> None:
+    tutorial = Path(__file__).parents[1] / "tutorials" / "distributed_training.py"
+    done = subprocess.run([sys.executable, str(tutorial)], capture_output=True, text=True, timeout=140)
+    assert done.returncode == 0, done.stderr
+    killed, one, three = done.stdout.splitlines()
+    assert killed.startswith("2 ranks were killed; their last checkpoint is behind")
+    assert one == "1 went on, to the end of the epoch: 1797 images, once each"
+    assert three == "3 went on, to the end of the epoch: 1797 images, once each"
+
+
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize("trainer", ["Lightning", "accelerate"])
 def test_a_trainer_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(tmp_path: Path, trainer: str) -> None:
     program, checkpoints = program_of(trainer, tmp_path), str(tmp_path / "checkpoints")

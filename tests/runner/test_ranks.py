@@ -336,6 +336,8 @@ def test_killed_under_torchrun_all_ranks_go_on_from_the_last_state(tmp_path: Pat
         ({"steps_per_epoch": 0}, "steps_per_epoch must be at least 1, and is 0"),
         ({"data_rank": 2, "data_ranks": 2}, "data_rank must be in 0 … 1, or None, and is 2"),
         ({"mesh": object(), "data_ranks": 2}, "give a mesh with data_dims, or data_rank and data_ranks"),
+        ({"data_rank": 1}, "give a mesh with data_dims, or data_rank and data_ranks"),
+        ({"others": "some"}, "others must be one of same, broadcast, none, and is 'some'"),
     ],
 )
 def test_arguments_that_cannot_be(given: dict[str, Any], message: str) -> None:
