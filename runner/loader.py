@@ -206,7 +206,6 @@ class DataLoader2(Generic[T]):
             "state": {**here(), "epoch": self._epoch},
             "num_shards": self.reading_service.num_shards,
             "rank": self._rank(),
-            "of_ranks": None,
             "seed": self._base_seed(),
             "epoch": self._epoch,
             "reseeded": self._reseeded,
@@ -224,7 +223,7 @@ class DataLoader2(Generic[T]):
         Raises ValueError when the state is of another chain or version, of other arguments, or of another way to read
         it. Other arguments are accepted with `strict=False`.
         """
-        entries = ("read_through", "num_shards", "rank", "of_ranks", "seed", "epoch", "reseeded")
+        entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
         if isinstance(state_dict, dict) and isinstance(state_dict.get("arguments"), tuple):
             state_dict = {**state_dict, "arguments": [*state_dict["arguments"]]}
         check_state(self.datapipe, state_dict, strict, *entries)
@@ -370,17 +369,15 @@ class DataLoader2(Generic[T]):
         if not (isinstance(theirs, list) and len(theirs) == 3):
             raise ValueError(f"a state is of no rank, or of one of several, and not of {theirs!r:.60}")
         here, ranks, _ = self._rank() or [None, 1, False]
-        part, parts, _ = theirs
-        of_ranks = state["of_ranks"]
-        if part is None and isinstance(of_ranks, (list, tuple)) and len(of_ranks) == parts == ranks:
-            return of_ranks[here or 0]
-        if part is None or ([part, parts] != [here, ranks] and isinstance(place, dict) and place.get("steps")):
+        part, parts, is_bound = theirs
+        is_begun = isinstance(place, dict) and place.get("steps")
+        if is_begun and not (parts == ranks and (part == here or is_bound is True)):
             raise ValueError(
                 f"the state is that of {_of_rank(part, parts)}, and this loader's would be that of "
                 f"{_of_rank(here, ranks)}: "
                 + (
-                    "steps that divide the stream by ranks, or come after the workers, go on on as many ranks only"
-                    if part is None
+                    "a sharding_filter for ranks only goes on on as many of them"
+                    if is_bound is True
                     else "give every rank the state of all, which state_dict() or merge_state_dicts() returns"
                 )
             )
@@ -392,8 +389,8 @@ class DataLoader2(Generic[T]):
         if together is None:
             return None
         reader = reader_below(self._initialized())
-        is_bound = reader is None or reader.options.by_ranks
-        return [together.part.rank if together.reads else None, together.part.ranks, is_bound]
+        assert reader is not None  # as ranks need, to end together
+        return [together.part.rank if together.reads else None, together.part.ranks, reader.options.by_ranks]
 
     def _read_through(self) -> list[str]:
         read = self._initialized()

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..pipes.iter.ahead import Prefetcher
 from ..pipes.iter.device import DeviceMover, PinMemory
 from ..pipes.iter.sync import FullSync
+from ..pipes.iter.transform import OneToOne
 from ..registry import IterDataPipe, Node, sources_of
 from ..registry.state import Steps
 from .reader import ShardReader
 
-__all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "steps_alone", "steps_around"]
+__all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "stays_in_thread", "steps_alone", "steps_around"]
 
-_ONE_FOR_EACH = (DeviceMover, FullSync, PinMemory)
-"""Steps of the main process that give one item for each: where they stand follows from where the reader stands."""
+_IN_THREAD = (DeviceMover, FullSync, OneToOne, PinMemory)
 
 
 def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     by_part = _by_part(states)
     first = by_part[0]
     for state in by_part[1:]:
-        for name in first.keys() - {"state", "rank", "of_ranks", "arguments"}:  # which are paths of each, perhaps
+        for name in first.keys() - {"state", "rank", "arguments"}:  # which are paths of each, perhaps
             if state[name] != first[name]:
                 raise ValueError(
                     f"these are not states of one loader at one moment: {name} is {first[name]!r:.200} on one, "
@@ -38,15 +39,11 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 )
     if first["rank"] is None:
         return in_one_piece(first)
-    is_bound = first["rank"][2]
-    merged = {**first, "rank": [None, len(by_part), True] if is_bound else None}
-    places = [state["state"] for state in by_part]
-    nodes = [place["steps"][-1] for place in places if place["steps"]]
-    if is_bound:
-        return in_one_piece({**merged, "of_ranks": places})
+    merged = {**first, "rank": [None, len(by_part), True] if first["rank"][2] else None}
+    nodes = [steps[-1] for state in by_part if (steps := state["state"]["steps"])]
     if not nodes:  # between two epochs
         return in_one_piece(merged)
-    if len(nodes) < len(places) or not all("own" in node for node in nodes):
+    if len(nodes) < len(by_part) or not all("own" in node for node in nodes):
         raise ValueError("these are not states of one moment: some ranks are in the middle of an epoch, and some not")
     return in_one_piece({**merged, "state": {**first["state"], "steps": [_merged(nodes)]}})
 
@@ -58,8 +55,7 @@ def in_one_piece(state: Mapping[str, Any]) -> dict[str, Any]:
     """
     place = state["state"]
     whole = {**place, "random": (*place["random"],), "steps": (*place["steps"],)}
-    of_ranks = None if state["of_ranks"] is None else (*state["of_ranks"],)
-    return {**state, "arguments": (*state["arguments"],), "state": whole, "of_ranks": of_ranks}
+    return {**state, "arguments": (*state["arguments"],), "state": whole}
 
 
 def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -92,11 +88,22 @@ def _merged(nodes: list[Node]) -> Node:
 
 
 def reader_below(read: IterDataPipe[Any]) -> ShardReader | None:
-    """Return the reader of a chain, where all steps after it follow from where that stands."""
+    """Return the reader of a chain, where all steps after it give one item for each, and remember nothing."""
     pipe: Any = read
-    while isinstance(pipe, _ONE_FOR_EACH):
+    while _gives_one_for_each(pipe):
         (pipe,) = sources_of(pipe)
     return pipe if isinstance(pipe, ShardReader) else None
+
+
+def _gives_one_for_each(pipe: Any) -> bool:
+    if isinstance(pipe, OneToOne):
+        return not (pipe.guard.skips or any(each.saved for each in pipe._own.values()) or len(sources_of(pipe)) > 1)
+    return isinstance(pipe, (*_IN_THREAD, Prefetcher))
+
+
+def stays_in_thread(pipe: Any) -> bool:
+    """Say whether a step is known to read its source where it is read itself."""
+    return isinstance(pipe, _IN_THREAD)
 
 
 def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:

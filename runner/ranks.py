@@ -132,6 +132,12 @@ class SequentialReadingService(ReadingServiceInterface):
                 raise ValueError(
                     "DistributedReadingService must be the first: the others would read what other ranks read too"
                 )
+            if (
+                isinstance(service, ShardingReadingService)
+                and place > 1
+                and isinstance(reading_services[0], DistributedReadingService)
+            ):
+                raise ValueError("one service reads what DistributedReadingService shares out, and these are more")
         self.reading_services = reading_services
 
     @property

@@ -20,6 +20,7 @@ from ..registry import (
     walk,
 )
 from ..workers.ranks import several_ranks
+from .merging import reader_below, stays_in_thread
 from .reader import ShardReader
 from .seeds import SeedGenerator
 from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
@@ -136,6 +137,15 @@ class ShardingReadingService(ReadingServiceInterface):
         for step in own_steps:
             _replace_source(step, self._end)
             self._end = step
+        if self._together is not None:
+            self._together.reads_elsewhere = not all(map(stays_in_thread, own_steps))
+            if reader_below(self._end) is None:
+                steps = ", ".join(type(step).__name__ for step in own_steps)
+                raise RuntimeError(
+                    f"of {steps}, which run on each rank after the ranks have agreed who has an item, some may give "
+                    "more or fewer items than they get, so that ranks would wait for each other: put them before the "
+                    "first, or use map"
+                )
         return self._end
 
     def _expect_sharding_point(self, num_shards: int) -> None:

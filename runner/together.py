@@ -58,25 +58,35 @@ class Together:
         self.part = part
         self.steps_per_epoch = steps_per_epoch
         self._ends = ends
-        self._timeout = timeout
+        self.timeout = timeout
         self._all: AllRanks | None = None
         self._has_warned = False
         self._first: int | None = None
         """The first rank of this one's part, if that sends the others its items."""
         self._group = 0
+        self.reads_elsewhere = False
+        """Whether the items may be read in another thread than the one that takes states."""
+        self._reading: AllRanks | None = None
 
     def all_ranks(self) -> AllRanks:
         """Return the ranks; they are called together when the first of them asks."""
         if self._all is None or not self._all.is_of_this_world():
-            self._all = AllRanks(self._timeout)
+            self._all = AllRanks(self.timeout)
+            # Two threads cannot share one group: their messages would come in another order on each rank.
+            self._reading = AllRanks(self.timeout) if self.reads_elsewhere else self._all
             parts = self._all.exchange("say which parts they read", self.part)
             _expect_all_parts(parts)
             for number in range(self.part.ranks) if self.part.is_sent else ():
                 ranks = [rank for rank, part in enumerate(parts) if part.rank == number]
-                group = self._all.group_of(ranks)
+                group = self._reading.group_of(ranks)
                 if number == self.part.rank:
                     self._first, self._group = ranks[0], group
         return self._all
+
+    def _readers(self) -> AllRanks:
+        self.all_ranks()
+        assert self._reading is not None
+        return self._reading
 
     @property
     def reads(self) -> bool:
@@ -107,9 +117,10 @@ class Together:
 
     def leave(self) -> None:
         """Let go of the other ranks."""
-        if self._all is not None:
-            self._all.leave()
-            self._all = None
+        for ranks in (self._all, self._reading):
+            if ranks is not None:
+                ranks.leave()
+        self._all = self._reading = None
 
     def length(self, of_part: Callable[[int], int], given: int) -> int:
         """Return how many items each rank gives in an epoch: those given before, and those left of the parts."""
@@ -144,7 +155,7 @@ class Together:
             if some_begin_to_repeat:
                 self._expect_items(item is not _NO_MORE)
             if self._first is not None:
-                self.all_ranks().broadcast(item, self._first, self._group)
+                self._readers().broadcast(item, self._first, self._group)
             counts.given += 1
             yield item
 
@@ -156,7 +167,7 @@ class Together:
                 break
             if some_begin_to_repeat:
                 self._expect_items(True)
-            item = None if self._first is None else self.all_ranks().broadcast(None, self._first, self._group)
+            item = None if self._first is None else self._readers().broadcast(None, self._first, self._group)
             counts.given += 1
             yield item
         self._count_dropped(counts, _NO_MORE, iter(()))
@@ -187,7 +198,7 @@ class Together:
 
     def _expect_items(self, has_one: bool) -> None:
         """Raise RuntimeError, on all ranks, where one of them has nothing to read."""
-        told = self.all_ranks().exchange("say whose part is empty", (self.part.rank, has_one))
+        told = self._readers().exchange("say whose part is empty", (self.part.rank, has_one))
         if empty := sorted({part for part, has_any in told if not has_any}):
             raise RuntimeError(
                 f"{'part' if len(empty) == 1 else 'parts'} {', '.join(map(str, empty))} of {self.part.ranks} "
@@ -197,7 +208,7 @@ class Together:
             )
 
     def _agree(self, counts: Counts, number: int | None) -> tuple[int, int]:
-        return self.all_ranks().agree(f"ask for item {counts.given} of the epoch", number)
+        return self._readers().agree(f"ask for item {counts.given} of the epoch", number)
 
     def _count_dropped(self, counts: Counts, item: Any, items: Iterator[Any]) -> None:
         """Count what this rank has left, and say once how much that is on all of them."""
@@ -213,7 +224,7 @@ class Together:
             except Exception:  # nobody was to see that item
                 break
         own = (self.part.rank, counts.dropped, item is _NO_MORE)
-        told = self.all_ranks().exchange("count what is dropped", own if self.reads else (None, 0, True))
+        told = self._readers().exchange("count what is dropped", own if self.reads else (None, 0, True))
         by_part = {part: dropped for part, dropped, _ in told if part is not None}
         dropped = sum(by_part.values())
         if dropped and self._ends == "stop" and not self._has_warned and not self.all_ranks().rank:

@@ -17,7 +17,7 @@ from ranks import run_ranks
 LOADER = """
 import time, warnings
 def loader(n, num_shards=None, chain=None, workers=0, **given):
-    dp = chain or ps.iter.IterableWrapper(range(n)).sharding_filter()
+    dp = ps.iter.IterableWrapper(range(n)).sharding_filter() if chain is None else chain
     service = ps.DistributedReadingService(timeout=20, **given)
     workers = ps.MultiProcessingReadingService(workers, num_shards=num_shards)
     return ps.DataLoader2(dp, reading_service=ps.SequentialReadingService(service, workers))
@@ -122,6 +122,50 @@ with loader(30, 6) as reading:
     said = both(tmp_path, code)
     for rank, ((items, rest),) in enumerate(said):
         assert items[:-1] + rest == [s + 6 * n for n in range(5) for s in range(rank, 6, 2)]
+
+
+def test_steps_after_the_workers_give_one_item_for_each(tmp_path: Path) -> None:
+    code = """
+def chain():
+    dp = ps.iter.IterableWrapper(range(21)).sharding_filter().to_device("cpu")
+    return dp.map(lambda x: 10 * x).prefetch(2).fullsync(timeout=20)
+with loader(0, 6, chain()) as reading:
+    iterator = iter(reading)
+    head = [next(iterator) for _ in range(3)]
+    state = reading.state_dict()
+    rest = list(iterator)
+with loader(0, 6, chain()) as again:
+    again.load_state_dict(json.loads(json.dumps(state)))
+    say([list(again) == rest, len(rest), state["rank"]])
+say(told(lambda: list(loader(0, 6, chain().batch(2)))))
+"""
+    for resumed, error in both(tmp_path, code):
+        assert resumed == [True, 8, None]
+        assert "of DeviceMover, Mapper, Prefetcher, FullSync, Batcher, which run on each rank after the ranks" in error
+
+
+def test_a_stream_that_is_divided_among_ranks_only_goes_on_on_as_many(tmp_path: Path) -> None:
+    code = """
+from penstock.registry import SHARDING_PRIORITIES
+def chain():
+    dp = ps.iter.IterableWrapper(range(24)).sharding_filter(SHARDING_PRIORITIES.DISTRIBUTED)
+    return dp.shuffle().sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+with loader(0, 6, chain()) as reading:
+    reading.seed(1)
+    iterator = iter(reading)
+    head = [next(iterator) for _ in range(5)]
+    state = json.loads(json.dumps(reading.state_dict()))
+    rest = list(iterator)
+with loader(0, 6, chain()) as again:
+    again.load_state_dict(state)
+    say([list(again) == rest, head + rest])
+alone = ps.DataLoader2(chain(), reading_service=ps.InProcessReadingService(require_sharding=False))
+say(told(lambda: alone.load_state_dict(state)))
+"""
+    one, other = both(tmp_path, code)
+    assert one[0][0] is other[0][0] is True
+    assert [sorted(one[0][1]), sorted(other[0][1])] == [list(range(0, 24, 2)), list(range(1, 24, 2))]
+    assert "the state is that of 2 ranks, and this loader's would be that of no rank" in one[1]
 
 
 def test_ranks_that_hold_parts_of_one_model_read_the_same(tmp_path: Path) -> None:
