@@ -190,35 +190,39 @@ class Sender:
         self._turns = Turns(begun)
 
     def _send_one(self) -> None:
-        place = self._turns.take()
+        place = self._turns.next()
         shard = place.shard
         reading = self._passes[shard]
         try:
             with self._watch:
                 item = next(reading.items)
         except StopIteration:
+            self._turns.end(place)
             self._send(Arrival(self._reading, shard, report=report_on(reading.chain)))
             return
         except Exception as error:
-            self._send_error(shard, error)
+            self._fail(place, error)
             return
         try:
             parcel, descriptor = self._outbox.pack(item)
         except Exception as error:
             add_note(error, "the item could not be pickled, and so not be sent to the process that reads it")
             say_where(error, reading.chain, item)
-            self._send_error(shard, error)
+            self._fail(place, error)
             return
         try:
             report = reading.if_due(report_on)
         except Exception as error:
             add_note(error, "the state of the chain could not be taken")
-            self._send_error(shard, error)
+            self._fail(place, error)
             return
         send_parcel(self._connection, Arrival(self._reading, shard, parcel, report).to_bytes(), descriptor)
         self._credit -= 1
-        place.advance(None)
-        self._turns.put_back(place)
+        place.items += 1
+
+    def _fail(self, place: Place, error: Exception) -> None:
+        self._turns.end(place)
+        self._send_error(place.shard, error)
 
     def _send(self, arrival: Arrival) -> None:
         self._connection.send_bytes(arrival.to_bytes())

@@ -45,19 +45,19 @@ class LocalShards:
     def items_in_turn(self, turns: Turns, ended: dict[int, int]) -> Iterator[Any]:
         """Yield the items of all shards in turn; those that have come to their ends are noted with their items."""
         while len(turns) > 1:
-            place = turns.take()
-            for item in self._passes[place.shard].items:
-                place.advance(None)
-                turns.put_back(place)
-                yield item
-                break
-            else:
-                ended[place.shard] = place.items
+            for place in turns.round():
+                for item in self._passes[place.shard].items:
+                    place.items += 1
+                    yield item
+                    break
+                else:
+                    ended[place.shard] = place.items
+                    turns.end(place)
         for place in turns:
             reading = self._passes[place.shard]
             yield from reading.items
             ended[place.shard] = reading.place_now().items
-            turns.take()
+            turns.end(place)
 
     def receive(self, shard: int) -> Received:
         """Return the next item of a shard, or its end."""

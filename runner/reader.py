@@ -110,12 +110,12 @@ class ShardReader(IterDataPipe[Any]):
         thread = ReadingThread(received, self, room) if room else None
         try:
             for each in received if thread is None else thread:
-                place = turns.take()
+                place = turns.next()
                 if each.ended:
                     ended[place.shard] = place.items
+                    turns.end(place)
                 else:
                     place.advance(each.told)
-                    turns.put_back(place)
                     yield each.item
         finally:
             if thread is not None:
@@ -123,16 +123,16 @@ class ShardReader(IterDataPipe[Any]):
 
     def _received_in_turn(self, shards: WorkerPool | LocalShards, turns: Turns) -> Iterator[Received]:
         while turns:
-            place = turns.take()
+            place = turns.next()
             try:
                 received = shards.receive(place.shard)
             except BaseException:
                 if shards.broken:  # the next epoch begins anew
                     self.shutdown()
                 raise
-            if not received.ended:
-                place.advance(None)
-                turns.put_back(place)
+            if received.ended:
+                turns.end(place)
+            place.items += 1
             yield received
 
     def _place_now(self, place: Place) -> Place:
@@ -187,11 +187,11 @@ class ShardReader(IterDataPipe[Any]):
         repeated = 0
         for _ in range(items):
             while turns:
-                place = turns.take()
+                place = turns.next()
                 if self.ended.get(place.shard) != place.items:
                     place.advance(None)
-                    turns.put_back(place)
                     break
+                turns.end(place)
             else:
                 repeated += 1
         own["standing"] = [place.as_plain() for place in turns]

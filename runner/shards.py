@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import pickle
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
@@ -172,22 +172,35 @@ class Turns:
     """
 
     def __init__(self, places: Iterable[Place] = ()) -> None:
-        self._waiting = [(place.items, place.shard, place) for place in places]
-        heapq.heapify(self._waiting)
+        self._places = {place.shard: place for place in sorted(places, key=lambda place: place.shard)}
+        self._round: deque[Place] = deque()
+        self._are_even = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._places)
 
     def __iter__(self) -> Iterator[Place]:
-        return (place for _, _, place in sorted(self._waiting))
+        return iter([*self._places.values()])
 
-    def take(self) -> Place:
-        """Take off the place of the shard whose turn it is."""
-        return heapq.heappop(self._waiting)[2]
+    def round(self) -> list[Place]:
+        """Return the places of the shards that have the fewest items; each then gives one more, or ends."""
+        places = [*self._places.values()]
+        if self._are_even:
+            return places
+        fewest = min(place.items for place in places)
+        behind = [place for place in places if place.items == fewest]
+        self._are_even = len(behind) == len(places)  # and stay so
+        return behind
 
-    def put_back(self, place: Place) -> None:
-        """Put back a place that was taken off."""
-        heapq.heappush(self._waiting, (place.items, place.shard, place))
+    def next(self) -> Place:
+        """Return the place of the shard whose turn it is, which then gives an item, or ends."""
+        if not self._round:
+            self._round.extend(self.round())
+        return self._round.popleft()
+
+    def end(self, place: Place) -> None:
+        """Take off a shard that has come to its end."""
+        del self._places[place.shard]
 
 
 @dataclass(frozen=True)

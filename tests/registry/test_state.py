@@ -204,6 +204,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
             "epoch": 0,
             "random": [],
             "steps": [{"own": {"position": 2}}, {"sources": [0]}, {"sources": [1]}],
+            "counts": [],
         },
     }
 
