@@ -135,6 +135,8 @@ class DataLoader2(Generic[T]):
         self._read: Any = None
         """The chain that is read: what the reading service made of the user's."""
         self._seed: int | None = None
+        self._drawn: int | None = None
+        """The seed where none was given; of several ranks, each draws one, and the first's is that of all."""
         self._epoch = 0
         self._reseeded: int | None = None
         """The seed that was set in the middle of an epoch, for those after it."""
@@ -197,8 +199,9 @@ class DataLoader2(Generic[T]):
         With `before_last=True` it is where the loader stood before that item, for a loop that throws a step away.
         """
         here = self._place_before_last if before_last else self._place_now
+        self._initialized()
         together = self.reading_service.together
-        if together is not None and not local and self._seed is None:
+        if together is not None and not local and not self._under_way:  # as it is on all ranks, or on none
             self._agree()
         own = {
             **header(self.datapipe),
@@ -420,9 +423,9 @@ class DataLoader2(Generic[T]):
             self.reading_service.finalize_iteration()
 
     def _base_seed(self) -> int:
-        if self._seed is None:
-            self._seed = int(torch.empty((), dtype=torch.int64).random_().item())
-        return self._seed
+        if self._seed is None and self._drawn is None:
+            self._drawn = int(torch.empty((), dtype=torch.int64).random_().item())
+        return self._drawn if self._seed is None else self._seed  # type: ignore[return-value]
 
 
 def readable(chain: Any) -> IterDataPipe[Any]:

@@ -65,11 +65,25 @@ def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return [*states]
     if not states or any(rank is None for rank in ranks):
         raise ValueError("only states of several ranks can be merged, which state_dict(local=True) returns on each")
-    found = {rank[0]: state for rank, state in zip(reversed(ranks), reversed(states), strict=True)}
-    missing = {*range(ranks[0][1])} - found.keys()
+    (_, number, is_bound), found = ranks[0], dict[int, Mapping[str, Any]]()
+    for (part, *of_how_many), state in zip(ranks, states, strict=True):
+        if of_how_many != [number, is_bound]:
+            raise ValueError(
+                f"these are states of {number} ranks and of {of_how_many[0]}: those of one program are merged"
+            )
+        if part is not None and _items_of(found.setdefault(part, state)) != _items_of(state):
+            raise ValueError(f"two states of rank {part} of {number} are not of one moment")
+    missing = {*range(number)} - found.keys()
     if missing:
-        raise ValueError(f"the state of rank {', '.join(map(str, sorted(missing)))} of {ranks[0][1]} is missing")
-    return [found[part] for part in range(ranks[0][1])]
+        raise ValueError(f"the state of rank {', '.join(map(str, sorted(missing)))} of {number} is missing")
+    return [found[part] for part in range(number)]
+
+
+def _items_of(state: Mapping[str, Any]) -> Any:
+    """Return how many items each shard has given; ranks that read the same may tell in other ways where they stand."""
+    steps = state["state"]["steps"]
+    own = steps[-1].get("own") if steps else None
+    return own and (own["given"], {place[0]: place[3] for place in own["standing"]})
 
 
 def _merged(nodes: list[Node]) -> Node:

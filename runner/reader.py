@@ -212,8 +212,9 @@ class ShardReader(IterDataPipe[Any]):
         places = [Place.from_plain(place, divided) for place in own.get("standing", ())]
         if len({place.shard for place in places}) < len(places):
             raise ValueError("a state tells once where a shard stands")
-        if not all(type(number) is int and number >= 0 for number in [own.get("given", 0), *own.get("repeated", ())]):
-            raise ValueError("a state tells how many items each rank was given, and how many it repeated")
+        given = own.get("given", 0)
+        if not all(type(number) is int and 0 <= number <= given for number in [given, *own.get("repeated", ())]):
+            raise ValueError("a state tells how many items each rank was given, and how many of them it repeated")
 
     def interrupt(self) -> None:
         self.given_up = True

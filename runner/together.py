@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ class Together:
         part = self.part.rank
         is_repeating = counts.repeated[part] > 0
         if is_repeating:
-            items = islice(cycle_of(again), counts.repeated[part], None)
+            items = cycle_of(again, counts.repeated[part])
         while True:
             item: Any = _NO_MORE if is_repeating else self._next(counts, items)
             says = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
@@ -265,8 +266,14 @@ def _difference(name: str, values: list[Any]) -> str:
     return f"{name} is {in_words([f'{value!r:.200}' for value in values])}"
 
 
-def cycle_of(again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """Yield the items of one iterator after another, up to one that has none."""
+def cycle_of(again: Callable[[], Iterator[Any]], skip: int = 0) -> Iterator[Any]:
+    """Yield the items of one iterator after another, up to one that has none, but for so many at the beginning."""
+    items = again()
+    skipped = sum(1 for _ in islice(items, skip))
+    if skipped < skip and skipped:  # so many are all: however often they were repeated, they are read once more only
+        items = again()
+        deque(islice(items, skip % skipped), maxlen=0)
+    yield from items
     while True:
         items = again()
         first = next(items, _NO_MORE)

@@ -109,6 +109,60 @@ with loader(0) as reading:
         assert said[2] == []
 
 
+def test_a_state_before_the_first_item_is_of_all_ranks_and_changes_nothing(tmp_path: Path) -> None:
+    code = """
+def unseeded():
+    return ps.iter.IterableWrapper(range(12)).shuffle().sharding_filter()
+for seeded in ((), (0,), (0, 1)):
+    with loader(0, chain=unseeded()) as reading:
+        if rank in seeded:
+            reading.seed(3)
+        state = json.loads(json.dumps(reading.state_dict()))
+        items = list(reading)
+    with loader(0, chain=unseeded()) as again:
+        again.load_state_dict(state)
+        say([state, items, list(again) == items])
+with loader(0, chain=unseeded()) as reading:
+    reading.state_dict(local=True)
+    say(list(reading))
+"""
+    one, other = both(tmp_path, code)
+    for (state, items, same), (state_1, items_1, same_1) in zip(one[:3], other[:3], strict=True):
+        assert state == state_1
+        assert same is same_1 is True
+        assert sorted(items + items_1) == list(range(12))
+    assert sorted(one[3] + other[3]) == list(range(12))
+
+
+def test_states_of_other_worlds_and_moments_are_not_merged(tmp_path: Path) -> None:
+    code = """
+def own(steps, **given):
+    with loader(24, 12, **given) as reading:
+        iterator = iter(reading)
+        for _ in range(steps):
+            next(iterator)
+        return reading.state_dict(local=True)
+states = [None] * ranks
+dist.all_gather_object(states, (own(2), own(3)))
+(first, later), (second, _) = states
+say(told(lambda: ps.merge_state_dicts([first, {**second, "rank": [1, 4, False]}])))
+say(told(lambda: ps.merge_state_dicts([first, later, second])))
+state = json.loads(json.dumps(ps.merge_state_dicts([first, second, first])))
+own = state["state"]["steps"][0]["own"]
+own["repeated"] = [3_000_000, 0]
+say(told(lambda: loader(24).load_state_dict(state)))
+own["given"] = 3_000_000
+with loader(24) as reading:
+    reading.load_state_dict(state)
+    say(len(list(reading)) > 0)
+"""
+    for worlds, moments, more, ended in both(tmp_path, code):
+        assert "these are states of 2 ranks and of 4" in worlds
+        assert "two states of rank 0 of 2 are not of one moment" in moments
+        assert "how many of them it repeated" in more
+        assert ended is True
+
+
 def test_the_state_before_the_last_item(tmp_path: Path) -> None:
     code = """
 with loader(30, 6, workers=1) as reading:
