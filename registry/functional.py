@@ -180,7 +180,7 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
         place = (caller.f_code.co_filename, caller.f_lineno)
         operators._enter(Operator(name or cls.__name__, holder, cls, *place, method=name is not None))
         if name is not None:
-            setattr(base, name, _method(cls, name))
+            setattr(base, name, _MethodToBe(base, cls, name))
             cls.functional_name = name  # type: ignore[attr-defined]
         return cls
 
@@ -199,7 +199,13 @@ def find_method(pipe: Any, name: str) -> Any:
     theirs = registered_with_torch(base)
     for _ in range(2):
         if name in operators.methods_on(_kind_of(base)) or name in TERMINAL:
-            return functools.partial(getattr(base, name), pipe) if not isinstance(pipe, base) else getattr(pipe, name)
+            if not isinstance(pipe, base):
+                return functools.partial(getattr(base, name), pipe)
+            if inspect.getattr_static(type(pipe), name, None) is not vars(base).get(name):
+                raise AttributeError(
+                    f"the {name} of {type(pipe).__name__} raised an AttributeError itself", name=name, obj=pipe
+                )
+            return getattr(base, name).__get__(pipe)
         if name in theirs:
             return functools.partial(theirs[name], pipe)
         operators._load_plug_ins()
@@ -226,6 +232,21 @@ def did_you_mean(name: str, known: list[str]) -> str:
     """Return the end of an error message: the nearest of the known names, or nothing where none is near."""
     near = difflib.get_close_matches(name, sorted(set(known)), n=3)
     return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+class _MethodToBe:
+    """A method of an operator's, made when it is first asked for: a program uses few of them, and imports all."""
+
+    def __init__(self, base: type, cls: type, name: str) -> None:
+        self._base = base
+        self._cls = cls
+        self._name = name
+
+    def __get__(self, pipe: Any, cls: type | None = None) -> Any:
+        method: Any = _method(self._cls, self._name)
+        if vars(self._base).get(self._name) is self:  # and nobody has put something in its place
+            setattr(self._base, self._name, method)
+        return method.__get__(pipe, cls)
 
 
 def _method(cls: type, name: str) -> Callable[..., Any]:

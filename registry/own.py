@@ -102,14 +102,15 @@ def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None =
 
 def owned_by(cls: type) -> dict[str, Own]:
     """Return the attributes of a class, and of its bases, that belong to a pass."""
-    found: dict[str, Own] = {}
-    for base in reversed(cls.__mro__):
-        for name, value in vars(base).items():
-            if isinstance(value, Own):
-                found[name] = value
-            else:
-                found.pop(name, None)
-    return found
+    names = [name for base in reversed(cls.__mro__) for name in _names_of_own(base)]
+    # A class may have put something else in its place.
+    found = {name: next(vars(base)[name] for base in cls.__mro__ if name in vars(base)) for name in names}
+    return {name: value for name, value in found.items() if isinstance(value, Own)}
+
+
+def _names_of_own(cls: type) -> Iterable[str]:
+    known: Iterable[str] | None = vars(cls).get("_own")  # of a pipe, to which every operator adds a method
+    return [name for name, value in vars(cls).items() if isinstance(value, Own)] if known is None else known
 
 
 def _copied(value: Any) -> Any:

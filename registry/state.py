@@ -53,7 +53,7 @@ __all__ = [
     "state_of",
 ]
 
-VERSION = 2
+VERSION = 3
 
 Steps = list[Node]
 """The nodes of a chain, each after those of its sources, which it names by their numbers."""
@@ -402,6 +402,8 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     cls: Any = type(pipe)
     for name in _parameters(cls):
         value = held[name] if name in held else held.get(f"_{name}")
+        if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a number of NumPy's or torch's
+            value = value.item()
         if type(value) in (int, bool) or (type(value) is float and math.isfinite(value)):
             found[name] = value
         elif type(value) is str:

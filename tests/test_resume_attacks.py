@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
@@ -579,3 +581,153 @@ def test_a_state_that_holds_a_list_many_times_over_is_refused(where: str) -> Non
         state["state"]["random"][0]["seed"] = bomb
     with pytest.raises(ValueError, match="each list and dict in one place"):
         dp.load_state_dict(state)
+
+
+def dispatched(workers: int, num_shards: int = 4) -> ps.DataLoader2[Any]:
+    dp = numbers(range(600)).shuffle().sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+    service = ps.MultiProcessingReadingService(workers, num_shards=num_shards)
+    loader: ps.DataLoader2[Any] = ps.DataLoader2(dp, reading_service=service)
+    loader.seed(0)
+    return loader
+
+
+def test_a_state_of_shards_that_share_a_stream_is_plain_data_as_it_is() -> None:
+    with dispatched(0) as loader, dispatched(0) as other:
+        whole = list(loader)
+        items = iter(other)
+        for count in range(1, 10):
+            next(items)
+            state = other.state_dict()
+            with dispatched(0) as resumed:
+                resumed.load_state_dict(state)
+                assert list(resumed) == whole[count:]
+
+
+def test_there_may_be_more_shards_than_a_fork_server_takes_over_descriptors() -> None:
+    with dispatched(0, num_shards=300) as loader:
+        whole = list(loader)
+    with dispatched(2, num_shards=300) as loader:
+        assert list(loader) == whole
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_that_was_shut_down_within_an_epoch_has_no_state_and_after_one_it_has(workers: int) -> None:
+    def made() -> ps.DataLoader2[Any]:
+        dp = numbers(range(12)).shuffle().sharding_filter()
+        return ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers, num_shards=2))
+
+    with made() as loader:
+        loader.seed(0)
+        epochs = [list(loader) for _ in range(2)]
+    with made() as loader:
+        loader.seed(0)
+        assert list(loader) == epochs[0]
+    with made() as resumed:
+        resumed.load_state_dict(loader.state_dict())
+        assert next(iter(resumed)) == epochs[1][0]
+    with pytest.raises(RuntimeError, match="was shut down in the middle of an epoch"):
+        resumed.state_dict()
+
+
+def test_a_loader_that_is_being_read_can_be_shut_down_when_it_has_ended() -> None:
+    loader = ps.DataLoader2(numbers(range(3)).map(lambda item: refused.append(shut_down()) or item))
+    refused: list[bool] = []
+
+    def shut_down() -> bool:
+        try:
+            loader.shutdown()
+        except (RuntimeError, ValueError):
+            return True
+        return False
+
+    assert list(loader) == [0, 1, 2]
+    assert refused == [True] * 3
+    assert not shut_down()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_copy_of_a_loader_that_was_read_reads_and_ends_on_its_own(workers: int) -> None:
+    dp = numbers(range(12)).shuffle().sharding_filter()
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers, num_shards=2)) as loader:
+        loader.seed(0)
+        list(loader)
+        with copy.deepcopy(loader) as other:
+            assert list(other) == list(loader)
+
+
+@pytest.mark.parametrize("error", [EOFError, ConnectionResetError, StopIteration])
+def test_an_item_that_cannot_be_unpickled_is_no_death_of_a_worker(error: type[Exception]) -> None:
+    class Item:
+        def __reduce__(self) -> Any:
+            return raising, (error,)
+
+    dp = numbers(range(3)).sharding_filter().map(lambda _: Item())
+    with (
+        ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(1)) as loader,
+        pytest.raises(RuntimeError, match=rf"an item of shard 0 cannot be unpickled: {error.__name__}"),
+    ):
+        list(loader)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("which", ["worker_init_fn", "worker_reset_fn"])
+def test_a_worker_function_that_raises_stop_iteration_is_named(which: str, workers: int) -> None:
+    service = ps.MultiProcessingReadingService(workers, **{which: lambda *_: next(iter(()))})
+    with (
+        ps.DataLoader2(numbers(range(3)), reading_service=service) as loader,
+        pytest.raises(RuntimeError, match=f"{which} raised StopIteration"),
+    ):
+        list(loader)
+
+
+def test_seeds_that_a_reset_function_sets_hold() -> None:
+    def made(**how: Any) -> list[int]:
+        dp = numbers(range(30)).shuffle().sharding_filter()
+        service = ps.MultiProcessingReadingService(0, num_shards=2, **how)
+        with ps.DataLoader2(dp, reading_service=service) as loader:
+            loader.seed(3)
+            return list(loader)
+
+    def seeded(dp: Any, _: Any, seeds: Any) -> Any:
+        seed_graph(dp, 9)
+        return dp
+
+    assert made(worker_reset_fn=lambda dp, *_: dp) == made() != made(worker_reset_fn=seeded)
+
+
+def test_what_belongs_to_a_pass_may_be_of_a_class_that_is_no_pipe() -> None:
+    class Counted:
+        count: int = ps.own(0)
+
+    class Counter(Counted, ps.IterDataPipe[Any]):
+        holds_items = False
+
+        def __init__(self, source: Any) -> None:
+            self.source = source
+
+        def __iter__(self) -> Iterator[Any]:
+            for item in self.source:
+                self.count += 1
+                yield self.count, item
+
+    ps.check_operator(lambda: Counter(numbers("abcde")))
+
+
+@pytest.mark.parametrize("step", ["batch", "header", "shuffle"])
+def test_another_number_of_numpys_is_another_argument(step: str) -> None:
+    argument = {"batch": "batch_size", "header": "limit", "shuffle": "buffer_size"}[step]
+
+    def made(number: Any) -> Any:
+        return getattr(numbers(range(20)), step)(**{argument: number})
+
+    dp = made(np.int64(2))
+    next(iter(dp))
+    state = dp.state_dict()
+    made(2).load_state_dict(state)
+    for other in (3, np.int64(3)):
+        with pytest.raises(ValueError, match="was made with .*=2, and has 3 now"):
+            made(other).load_state_dict(state)
+
+
+def raising(error: type[Exception]) -> None:
+    raise error("on purpose")

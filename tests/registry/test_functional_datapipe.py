@@ -289,3 +289,20 @@ def test_only_a_source_that_was_given_must_be_a_pipe() -> None:
 def test_the_old_names_of_the_source_are_answered_with_the_new(name: str) -> None:
     with pytest.raises(AttributeError, match="what a pipe reads from is its `source`"):
         getattr(ps.iter.IterableWrapper("ab").map(str), name)
+
+
+def test_a_property_of_an_operators_name_that_fails_says_so():
+    class Pipe(ps.iter.IterableWrapper):
+        @property
+        def batch(self):
+            return self.a_typo
+
+    pipe = Pipe([1])
+    assert not hasattr(pipe, "batch")
+    with pytest.raises(AttributeError, match="the batch of Pipe raised an AttributeError itself"):
+        _ = pipe.batch
+
+
+def test_a_method_that_was_taken_away_is_not_there(monkeypatch):
+    monkeypatch.delattr(ps.IterDataPipe, "batch")
+    assert not hasattr(ps.iter.IterableWrapper([1]), "batch")
