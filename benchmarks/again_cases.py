@@ -210,7 +210,9 @@ CASES = [
     ),
     Case("iter.processpool_map", lambda f: f.source().processpool_map(as_it_is, max_workers=2)),
     Case("iter.map_pool", lambda f: f.source().map_pool(Model, workers=2)),
-    Case("iter.map_pool", lambda f: f.source().map_pool(Model, workers=2, threads=True, batch_size=8), "threads, 8"),
+    Case(
+        "iter.map_pool", lambda f: f.source().map_pool(Model, workers=2, engine="threads", batch_size=8), "threads, 8"
+    ),
     Case("iter.pipe", lambda f: f.source().pipe(changes), excused="without a state"),
     # Several sources
     Case("iter.concat", lambda f: f.source(length=f.items * 2 // 3).concat(f.source())),

@@ -1,8 +1,11 @@
-"""What it costs that several ranks read together: `python -m benchmarks.clusters`.
+"""What it costs that several ranks read together, and what actors of Ray give: `python -m benchmarks.clusters`.
 
 Ranks are processes of this machine, with gloo. They read a chain of numbers, which costs next to nothing, so that what
 is left is what the ranks say to each other: agreeing before each item, and taking a state together. Where there are
 more ranks than cores, they also wait for each other to be given one.
+
+Actors read JPEGs to tensors, in batches of 32, and columns of Parquet, in batches of 1,024 rows, beside Ray Data and
+beside as many local processes, each in a process of its own, once a round; shares are taken within rounds.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,13 +26,19 @@ import torch.distributed as dist
 
 import penstock as ps
 
-from .harness import table, verdict
+from .cluster_peers import ACTORS, OTHERS, PEERS, PROCESSES, grow, measure
+from .columns import lay_out
+from .harness import environment, measured_apart, rounds_of, share, table, verdict
+from .images import make_images
 
 MOST_MS = 20.0
 """That taking a state may take on four ranks."""
 STATES, ITEMS = 30, 2000
 SHARDS = 12
 MANY_SHARDS = 10_000
+IMAGES, TABLE_ROWS = 600, 1_000_000
+LEAST_OF_RAY_DATA, LEAST_OF_PROCESSES = 2.0, 0.8
+ACTORS_IN_ALL = [1, 2, 4, 8]
 
 
 def chain() -> Any:
@@ -88,21 +98,8 @@ def size_of_state(shards: int) -> int:
         return len(json.dumps(loader.state_dict()))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--store")
-    given = parser.parse_args()
-    if given.rank is not None:
-        if given.ranks > 1:
-            dist.init_process_group(
-                "gloo", init_method=f"file://{given.store}", rank=given.rank, world_size=given.ranks
-            )
-        print(json.dumps(measured(given.ranks)))
-        if given.ranks > 1:
-            dist.destroy_process_group()
-        return
+def of_ranks() -> None:
+    """Print what ranks cost."""
     found = {ranks: on_ranks(ranks) for ranks in (1, 2, 4)}
     header = ["ranks", "first item, s", "a state, ms", "an item, µs", "bytes of the state"]
     rows = [
@@ -113,6 +110,93 @@ def main() -> None:
     small, many = size_of_state(100), size_of_state(1000)
     print(f"bytes of a state: 100 shards {small:,}, 1,000 shards {many:,}, so {MANY_SHARDS:,} {10 * many:,}\n")
     print(verdict(f"a state of 4 ranks takes {found[4]['state']:.1f} ms, of {MOST_MS:g}", found[4]["state"] <= MOST_MS))
+
+
+def apart(*measured: str) -> dict[str, Any]:
+    return measured_apart([sys.executable, "-m", __spec__.name, "--measure", *measured])
+
+
+def of_actors(kind: str, of: str, rounds: int) -> None:
+    """Print what actors give, beside others."""
+    names = PEERS[kind][1]
+    trial = {name: apart(kind, name, of) for name in names}  # also what reads everything into memory
+    for name, found in trial.items():
+        if "error" in found:
+            print(f"{name}: not measured: {found['error']}")
+    able = [name for name in names if "error" not in trial[name]]
+    results = rounds_of({name: partial(apart, kind, name, of) for name in able}, rounds)
+
+    def rates(name: str) -> list[float]:
+        return [found["rate"] for found in results[name]]
+
+    rows = [
+        [
+            name,
+            f"{median(rates(name)):,.0f}",
+            f"{share(rates(name), rates(PROCESSES)):.2f}",
+            f"{median(found['first'] for found in results[name]):.1f}",
+        ]
+        for name in able
+    ]
+    header = [kind, "a second", "of local processes", "first batch, s"]
+    print(f"\n{trial[able[0]]['rows']:,} {kind}, medians of {rounds}\n\n{table(header, rows)}\n")
+    others = [name for name in able if name in OTHERS]
+    if ACTORS in able and others:
+        best = max(others, key=lambda name: median(rates(name)))
+        times = share(rates(ACTORS), rates(best))
+        goal = f"{kind} by actors: {times:.1f} × {best}, of {LEAST_OF_RAY_DATA:g}"
+        print(verdict(goal, times >= LEAST_OF_RAY_DATA))
+    if ACTORS in able and kind == "images":
+        reached = share(rates(ACTORS), rates(PROCESSES))
+        goal = f"{kind} by actors: {reached:.2f} of local processes, of {LEAST_OF_PROCESSES:g}"
+        print(verdict(goal, reached >= LEAST_OF_PROCESSES))
+
+
+def of_many_actors() -> None:
+    """Print what grows with the number of actors."""
+    found = apart("growth", "", "")
+    rows = [[str(each["actors"]), f"{each['first']:.1f}", f"{each['cpu']:.0f}"] for each in found["growth"]]
+    print(f"\nnumbers from actors\n\n{table(['actors', 'first item, s', 'CPU an item here, µs'], rows)}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clusters", description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=["ranks", "images", "columns", "growth"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--measure", nargs=3, help="measure this one only, here, and print the figures as JSON")
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--store")
+    given = parser.parse_args()
+    if given.measure:
+        kind, peer, of = given.measure
+        if kind == "growth":
+            print(json.dumps({"growth": grow(ACTORS_IN_ALL)}))
+        else:
+            print(json.dumps(measure(kind, peer, make_images(int(of)) if kind == "images" else of)))
+        return
+    if given.rank is not None:
+        if given.ranks > 1:
+            dist.init_process_group(
+                "gloo", init_method=f"file://{given.store}", rank=given.rank, world_size=given.ranks
+            )
+        print(json.dumps(measured(given.ranks)))
+        if given.ranks > 1:
+            dist.destroy_process_group()
+        return
+    parts = given.parts or ["ranks", "images", "columns", "growth"]
+    print(environment("penstock", "torch", "ray"))
+    if "ranks" in parts:
+        of_ranks()
+    if "images" in parts:
+        make_images(IMAGES)
+        of_actors("images", str(IMAGES), given.rounds)
+    if "columns" in parts:
+        with tempfile.TemporaryDirectory() as folder:
+            lay_out(Path(folder), TABLE_ROWS)
+            of_actors("columns", folder, given.rounds)
+    if "growth" in parts:
+        of_many_actors()
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ def ours_of_model(folder: str, **options: Any) -> Epoch:
 
 
 def ours_of_model_in_threads(folder: str) -> Epoch:
-    return ours_of_model(folder, threads=True)
+    return ours_of_model(folder, engine="threads")
 
 
 def ray_of_model(folder: str) -> Epoch:

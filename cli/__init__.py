@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,4 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from .demo import run  # it needs the extra, which the other commands do not
 
-    return run(chosen.data, chosen.workers, chosen.epochs, chosen.device)
+    try:
+        return run(chosen.data, chosen.workers, chosen.epochs, chosen.device)
+    except (ImportError, FileNotFoundError, ValueError) as error:  # what is missing, or was given wrongly
+        parser.exit(2, f"penstock demo: {''.join(traceback.format_exception_only(error))}")

@@ -68,7 +68,10 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
         raise ImportError('the demo needs tqdm and Pillow: pip install "penstock[demo]"') from error
 
     url = url or str(BUILT_IN)
-    device = torch.device(device_name) if device_name else default_device()
+    try:
+        device = torch.device(device_name) if device_name else default_device()
+    except RuntimeError as error:
+        raise ValueError(f"no device is called {device_name!r}: {error}") from error
     torch.manual_seed(0)
     shards = sorted(path.rpartition("/")[2] for path in ps.iter.FSSpecFileLister(url, masks="*.tar*"))
     if len(shards) < 2:

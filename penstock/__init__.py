@@ -15,6 +15,7 @@ if not (_Path(__file__).parent / "registry").is_dir():
 from . import checkpoint
 from .pipes import iter, map
 from .pipes.file_sources import read_images, read_numpy, read_text
+from .pipes.iter.ray_data import from_ray_dataset
 from .pipes.schema import schema
 from .pipes.sources import read_csv, read_ipc, read_json, read_orc, read_parquet
 from .pipes.table_sources import from_arrow, from_items, from_numpy, from_pandas, from_torch
@@ -24,11 +25,14 @@ from .runner import (
     DistributedReadingService,
     InProcessReadingService,
     MultiProcessingReadingService,
+    RayFleet,
+    RayReadingService,
     ReadingServiceInterface,
     SequentialReadingService,
     iter_torch_batches,
     merge_state_dicts,
 )
+from .runner.ray_data import to_ray_dataset
 
 __all__ = [
     "DataLoader2",
@@ -37,6 +41,8 @@ __all__ = [
     "IterDataPipe",
     "MapDataPipe",
     "MultiProcessingReadingService",
+    "RayFleet",
+    "RayReadingService",
     "ReadingServiceInterface",
     "Retry",
     "Seeded",
@@ -49,6 +55,7 @@ __all__ = [
     "from_items",
     "from_numpy",
     "from_pandas",
+    "from_ray_dataset",
     "from_torch",
     "functional_datapipe",
     "iter",
@@ -65,4 +72,5 @@ __all__ = [
     "read_parquet",
     "read_text",
     "schema",
+    "to_ray_dataset",
 ]

@@ -30,6 +30,7 @@ __all__ = [
     "pickled_error",
     "preparations",
     "start",
+    "start_server",
 ]
 
 START_METHOD = "forkserver"
@@ -110,6 +111,8 @@ if hasattr(os, "register_at_fork"):
 
 def _start_fork_server() -> None:
     """Start the fork server, if none runs, with a socket that lies in no folder, which `kill -9` would leave behind."""
+    if not _sockets_need_no_folder():
+        return  # multiprocessing starts it
     server: Any = forkserver._forkserver
     config: dict[str, Any] = process.current_process()._config  # type: ignore[attr-defined]
     usual = config.get("tempdir")
@@ -150,6 +153,13 @@ def _sockets_need_no_folder() -> bool:
     return True
 
 
+def start_server(preload: str) -> None:
+    """Let the fork server start, and import a module meanwhile, before the first process is asked for."""
+    context_for(None, preload)
+    with lock:
+        _start_fork_server()
+
+
 def start(starting: BaseProcess) -> None:
     """Start a process, also from one that is a daemon, such as a loader's worker.
 
@@ -162,7 +172,7 @@ def start(starting: BaseProcess) -> None:
         try:
             if daemon:
                 me.daemon = False
-            if getattr(starting, "_start_method", "") == "forkserver" and _sockets_need_no_folder():
+            if getattr(starting, "_start_method", "") == "forkserver":
                 _start_fork_server()
             starting.start()
             _started.add(starting)

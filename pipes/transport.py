@@ -37,6 +37,7 @@ __all__ = [
     "Parcel",
     "anonymous_file",
     "blocks_for_each",
+    "pickled_apart",
     "receive_parcel_descriptor",
     "send_parcel",
     "send_parcel_descriptor",
@@ -62,6 +63,22 @@ class Parcel(NamedTuple):
     dropped_blocks: tuple[int, ...] = ()
 
 
+def pickled_apart(item: Any) -> list[memoryview]:
+    """Return the memory of an item's arrays and tensors, as it is, and last its pickle. Raises what pickle raises."""
+    parts: list[memoryview] = []
+
+    def in_pickle(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes >= IN_PICKLE_BELOW:
+            parts.append(view)
+        return view.nbytes < IN_PICKLE_BELOW
+
+    target = io.BytesIO()
+    _Pickler(target, protocol=5, buffer_callback=in_pickle).dump(item)
+    parts.append(target.getbuffer())
+    return parts
+
+
 class Outbox:
     """The sender's side: packs items, and owns the blocks, `max_blocks` at most; more items go along the connection."""
 
@@ -77,19 +94,9 @@ class Outbox:
 
     def pack(self, item: Any) -> tuple[Parcel, int | None]:
         """Return an item as a parcel, and the descriptor of its block where that is new. Raises what pickle raises."""
-        parts: list[memoryview] = []
-
-        def in_pickle(buffer: pickle.PickleBuffer) -> bool:
-            view = buffer.raw()
-            if view.nbytes >= IN_PICKLE_BELOW:
-                parts.append(view)
-            return view.nbytes < IN_PICKLE_BELOW
-
-        target = io.BytesIO()
-        _Pickler(target, protocol=5, buffer_callback=in_pickle).dump(item)
-        if not parts and target.tell() < BLOCK_FROM:
-            return Parcel([target.getvalue()], []), None
-        parts.append(target.getbuffer())
+        parts = pickled_apart(item)
+        if len(parts) == 1 and parts[0].nbytes < BLOCK_FROM:
+            return Parcel([bytes(parts[0])], []), None
         sizes = [part.nbytes for part in parts]
         needed = sum(map(_aligned, sizes))
         if needed < BLOCK_FROM or (not self._free and len(self._blocks) >= self._max_blocks):
@@ -183,7 +190,7 @@ def send_parcel(connection: Connection, message: bytes, descriptor: int | None) 
 
 
 def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
-    """Pass a block's descriptor along a connection, and close it here."""
+    """Pass a descriptor along a connection, and close it here."""
     # multiprocessing's send_handle waits, on macOS, for an answer on the connection, where commands may come first.
     try:
         with _socket_of(connection) as line:
@@ -199,7 +206,7 @@ def receive_parcel_descriptor(connection: Connection) -> int:
     if not descriptors:
         if flags & socket.MSG_CTRUNC:
             raise OSError(
-                errno.EMFILE, "no descriptor is left for the memory of an item: keep fewer, or see `ulimit -n`"
+                errno.EMFILE, "no descriptor is left, such as for the memory of an item: keep fewer, or see `ulimit -n`"
             )
         raise EOFError
     return descriptors[0]

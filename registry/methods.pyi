@@ -1376,17 +1376,22 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         device: str | int | torch.device | None = None,
         max_in_flight: int | None = None,
         *,
-        threads: bool = False,
+        engine: typing.Literal['processes', 'threads', 'ray'] = 'processes',
+        resources: collections.abc.Mapping[str, float] | None = None,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
-        """Yield what a model makes of each item, called in `workers` processes at once, in the order of the items.
+        """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
 
         `model` is a class whose instances can be called, or a function that returns what can be called, such as
-        `functools.partial(Predictor, "weights.pt")`. Each process calls it once, and what it made for one item after
-        another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled or copied,
-        which is quicker where what is computed takes less time than the items' way to another process, as small models do;
-        torch's operations run in threads at once.
+        `functools.partial(Predictor, "weights.pt")`. Each worker calls it once, and what it made for one item after
+        another, from pass to pass. Workers are by `engine`
+
+        - `"processes"` of this machine.
+        - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
+          than the items' way to another process, as small models do; torch's operations run in threads at once.
+        - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
+          "CPU", "GPU", and what the cluster's nodes have by other names.
 
         With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
         items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
@@ -1402,9 +1407,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `on_error` is what becomes of an item for which the model raises. As with `processpool_map`, processes have one
         thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
 
+        Actors live as long as the pipe, too, and end with the program. They are those of the Ray that the program is
+        connected to, or else gets by itself at first use. In the workers of a loader they are of the same, where the
+        program is connected before the chain goes there, or of the one at `RAY_ADDRESS`. An actor has one item at a time;
+        tensors and arrays are copied into Ray's memory and out of it, and can be written to. Torch has as many threads
+        there as it has CPUs. A pass begins with the actors that are there. One that Ray has not started is
+        waited for, with a RuntimeWarning after 10 seconds, and takes part when it comes.
+
         Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
-        device, ValueError for a dict that may be batch or row, and RuntimeError, which says how and on which item, where a
-        process ends.
+        device, ValueError for a dict that may be batch or row and for resources that are not of Ray's actors, ImportError
+        where Ray is asked for and missing, and RuntimeError, which says how and on which item, where a process ends or an
+        actor dies; for `on_error`, that is an item's failure as any other, and the next item goes to a new one.
 
         >>> class Adder:
         ...     def __init__(self, number=10):

@@ -1,10 +1,16 @@
 """The runner: `DataLoader2` and its reading services."""
 
+from .actors import RayFleet
 from .loader import DataLoader2, DataLoader2Iterator, PauseIteration
 from .merging import merge_state_dicts
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
-from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
+from .services import (
+    InProcessReadingService,
+    MultiProcessingReadingService,
+    RayReadingService,
+    ReadingServiceInterface,
+)
 from .shards import WorkerInfo
 from .torch_batches import iter_torch_batches
 
@@ -15,6 +21,8 @@ __all__ = [
     "InProcessReadingService",
     "MultiProcessingReadingService",
     "PauseIteration",
+    "RayFleet",
+    "RayReadingService",
     "ReadingServiceInterface",
     "SeedGenerator",
     "SequentialReadingService",

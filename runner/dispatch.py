@@ -10,31 +10,40 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import signal
 import sys
 import threading
 import traceback
+from copy import deepcopy
 from dataclasses import replace
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import torch
 
 from ..pipes.iter.split import RoundRobinDemultiplexer
-from ..pipes.processes import end_with_parent
-from ..pipes.transport import blocks_for_each, send_parcel_descriptor
+from ..pipes.transport import blocks_for_each
 from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ..registry.display import step
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.iteration import Link, give
 from ..registry.torch_pipes import TorchIterDataPipe
+from .beginning import begin, prepare, received_ends
 from .line import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Division, Epoch, Place, Received, ShardPass
 from .watch import Watch
 
-__all__ = ["STREAM_READER", "Dispatch", "LocalFeed", "RemoteFeed", "divided", "run_dispatch"]
+__all__ = [
+    "STREAM_READER",
+    "Dispatch",
+    "LocalFeed",
+    "RemoteFeed",
+    "divided",
+    "give_up_when_told",
+    "received_dispatch",
+    "run_dispatch",
+    "serve_shard",
+]
 
 
 STREAM_READER = "the process that reads the dispatched stream"
@@ -133,6 +142,7 @@ class LocalFeed:
         self._dispatch = dispatch
         self._point = point
         self._shard = shard
+        self._pass: ShardPass | None = None
 
     def begin(self, epoch: Epoch, place: Place) -> None:
         """Begin where the shard stands."""
@@ -140,17 +150,20 @@ class LocalFeed:
 
     def receive(self) -> Received:
         """Return the next item, or the end."""
+        assert self._pass is not None
         for item in self._pass.items:
             return Received(item)
         return Received(ended=True)
 
     def place_now(self, _: Place) -> Place:
-        """Return where the shard stands."""
-        return self._pass.place_now()
+        """Return where the shard stands, in lists of its own: the shards share the stream that they are cut from."""
+        assert self._pass is not None
+        place = self._pass.place_now()
+        return replace(place, told=deepcopy(place.steps))
 
     def interrupt(self) -> None:
         """Let the stream end soon if it waits for something outside."""
-        for pipe in walk(self._pass.chain):
+        for pipe in walk(self._pass.chain) if self._pass is not None else ():
             if isinstance(pipe, IterDataPipe):
                 pipe.interrupt()
 
@@ -202,30 +215,38 @@ class RemoteFeed:
         self._interrupt.send_bytes(b"!")
 
 
-def run_dispatch(connection: Connection, to_workers: list[list[Connection]]) -> None:
-    """Read streams for workers, each shard of each along a connection, until the main process wants no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
-    torch.set_num_threads(1)
+def run_dispatch(connection: Connection, points: list[int]) -> None:
+    """Read streams for workers, each shard of each along a connection, until the main process wants no more.
+
+    `points` are the numbers of the connections' streams.
+    """
     try:
-        for prepare in cloudpickle.loads(connection.recv_bytes()):
-            prepare()
-        watch = Watch()
-        send_parcel_descriptor(connection, watch.descriptor())
-        division: Division = pickle.loads(connection.recv_bytes())
-        dispatch = Dispatch(cloudpickle.loads(connection.recv_bytes()), division)
-        blocks = blocks_for_each(len(to_workers) * len(to_workers[0]))
-        for point, lines in enumerate(to_workers):
-            for line in lines:
-                threading.Thread(target=_serve, args=(line, blocks, dispatch, point, watch), daemon=True).start()
-        while True:
-            dispatch.give_up(int.from_bytes(connection.recv_bytes()))
-            connection.send_bytes(b"given up")
+        watch = begin(connection)
+        to_workers = received_ends(connection, len(points))
+        prepare(connection)
+        dispatch = received_dispatch(connection)
+        blocks = blocks_for_each(len(points))
+        for point, line in zip(points, to_workers, strict=True):
+            threading.Thread(target=serve_shard, args=(line, blocks, dispatch, point, watch), daemon=True).start()
+        give_up_when_told(connection, dispatch)
     except HUNG_UP:
         pass  # the main process closed its end
 
 
-def _serve(line: Connection, blocks: int, dispatch: Dispatch, point: int, watch: Watch) -> None:
+def received_dispatch(connection: Connection) -> Dispatch:
+    """Return the streams that the main process sends, with how they are divided."""
+    division: Division = pickle.loads(connection.recv_bytes())
+    return Dispatch(cloudpickle.loads(connection.recv_bytes()), division)
+
+
+def give_up_when_told(connection: Connection, dispatch: Dispatch) -> None:
+    """Give up epochs as the main process says, until it closes its end, which raises what a connection does."""
+    while True:
+        dispatch.give_up(int.from_bytes(connection.recv_bytes()))
+        connection.send_bytes(b"given up")
+
+
+def serve_shard(line: Connection, blocks: int, dispatch: Dispatch, point: int, watch: Watch) -> None:
     """Serve one worker; what would end a process ends this one, which is more than the thread."""
 
     def begin(epoch: Epoch, place: Place) -> ShardPass:

@@ -22,10 +22,10 @@ from ..registry import capture, flatten, say_where
 from ..registry.notes import add_note
 from .shards import Epoch, Place, Report, ShardPass, Turns
 
-__all__ = ["BEGUN", "HUNG_UP", "Arrival", "Receiver", "Sender"]
+__all__ = ["BEGUN", "FAILED", "HUNG_UP", "NONE", "Arrival", "Receiver", "Sender"]
 
 
-HUNG_UP = (EOFError, BrokenPipeError, ConnectionResetError)
+HUNG_UP = (EOFError, ConnectionError)
 """What using a connection raises whose other end is gone."""
 
 
@@ -39,6 +39,9 @@ class Credit:
 
 BEGUN = -1
 """In the place of a shard, with the first arrival of each reading but the first: earlier ones are let go of."""
+
+FAILED = -2
+"""In the place of a shard: the sending end cannot read at all."""
 
 NONE = (-1, 0)
 """The reading before the first."""
@@ -93,11 +96,14 @@ class Receiver:
     def receive(self) -> tuple[Arrival, Any]:
         """Return the next arrival, of whichever reading, and its item. Raises what a connection does."""
         arrival = Arrival.from_bytes(self.connection.recv_bytes())
-        item = None
-        if arrival.parcel is not None:
-            is_new = arrival.parcel.new_block_bytes > 0
-            item = self._inbox.unpack(arrival.parcel, receive_parcel_descriptor(self.connection) if is_new else None)
-        return arrival, item
+        if arrival.parcel is None:
+            return arrival, None
+        is_new = arrival.parcel.new_block_bytes > 0
+        descriptor = receive_parcel_descriptor(self.connection) if is_new else None
+        try:
+            return arrival, self._inbox.unpack(arrival.parcel, descriptor)
+        except (*HUNG_UP, StopIteration) as error:  # which would pass for the end of the other side, or of the items
+            raise RuntimeError(f"an item of shard {arrival.shard} cannot be unpickled: {error!r}") from error
 
     def take_one(self) -> None:
         """Let one item more be read; told only when half of the room is free, as telling costs time."""

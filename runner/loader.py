@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import torch
 
@@ -151,6 +151,8 @@ class DataLoader2(Generic[T]):
         self._began_at: Any = []
         """The steps of the state from which the epoch went on."""
         self._shut_down = False
+        self._is_cut_short = False
+        """Whether it was shut down in the middle of an epoch."""
 
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
@@ -198,6 +200,11 @@ class DataLoader2(Generic[T]):
 
         With `before_last=True` it is where the loader stood before that item, for a loop that throws a step away.
         """
+        if self._is_cut_short:
+            raise RuntimeError(
+                "the loader was shut down in the middle of an epoch, and has let go of where it stood: take the state "
+                "before, such as at the end of the `with`"
+            )
         here = self._place_before_last if before_last else self._place_now
         self._initialized()
         together = self.reading_service.together
@@ -269,6 +276,14 @@ class DataLoader2(Generic[T]):
             counts = {**reader.stats(), **counts}
         return counts
 
+    @property
+    def dataset(self) -> NoReturn:
+        """Not there. What skips batches, as transformers' Trainer does, would read it past the reading service."""
+        raise AttributeError(
+            "a DataLoader2 has no dataset that could be read from the middle: load the loader's own state in place of "
+            "skipping batches, and give transformers' TrainingArguments ignore_data_skip=True"
+        )
+
     @classmethod
     def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:
         """Not possible: a state says where a chain stands, and does not contain the chain. Use `load_state_dict`."""
@@ -281,10 +296,16 @@ class DataLoader2(Generic[T]):
         """End the worker processes and threads. The loader cannot be read after that."""
         if self._shut_down:
             return
+        if self._read is None:
+            self._shut_down = True
+            return
+        was_under_way = self._under_way
+        try:
+            self._end_epoch_under_way()  # raises where another thread is reading, whose epoch it leaves alone
+        finally:
+            self._is_cut_short |= was_under_way and not self._under_way
         self._shut_down = True
-        if self._read is not None:
-            self._end_epoch_under_way()
-            self.reading_service.finalize()
+        self.reading_service.finalize()
 
     def __enter__(self) -> Self:
         return self

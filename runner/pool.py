@@ -6,137 +6,192 @@ import multiprocessing
 import os
 import pickle
 import time
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import connection as mp_connection
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ..pipes.processes import context_for, preparations
-from ..pipes.transport import blocks_for_each
 from ..registry import IterDataPipe, Path, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from ..registry.notes import add_note
-from .child import Child, end_all
-from .dispatch import STREAM_READER, divided, run_dispatch
-from .line import BEGUN, HUNG_UP, Arrival, Receiver
+from ..workers.threads import Interrupted
+from .child import Child, Children
+from .dispatch import STREAM_READER, divided
+from .line import BEGUN, FAILED, HUNG_UP, Arrival, Receiver
 from .shards import Division, Epoch, Place, ReadOptions, Received, Report, WorkerInfo
-from .worker import Setup, run
+from .worker import Setup
 
-__all__ = ["Interrupted", "WorkerPool"]
+__all__ = ["WorkerPool"]
 
 _LOOK_EVERY = 2.0
 """Seconds after which it is looked what has become of a worker that gives nothing."""
 
+_OF_NO_SHARD = -1
+"""In the place of a shard: what the workers themselves count."""
 
 _PATIENCE_WITH_EARLIER = 3.0
 """Seconds that a worker has for the item it is at in an epoch that was given up, before new workers take over."""
 
 
-class Interrupted(BaseException):
-    """Another thread said that the pass is given up."""
+class _Line:
+    """The connection to one worker."""
 
+    def __init__(self, setup: Setup, children: Children, dispatched: dict[tuple[int, int], Any], timeout: Any) -> None:
+        self._setup = setup
+        self._children = children
+        self._dispatched = dispatched
+        self._timeout: float | None = timeout
+        self._epoch = Epoch(0, 0, Path(0))
+        self._places: dict[int, Place] = {}
+        """Where the shards stand of which not everything has come."""
+        self._deaths = 0
+        """How many workers in a row have died before they gave anything."""
+        self.replaced = 0
+        self._start()
 
-class _Line(Child):
-    """One worker process, and the connection to it."""
-
-    def __init__(self, setup: Setup, options: ReadOptions, dispatched: dict[tuple[int, int], Connection]) -> None:
-        super().__init__(options.start_method, f"penstock-worker-{setup.worker.worker_id}", run, dispatched)
-        self._timeout = options.timeout
-        self._receiver = Receiver(self.connection, options.worker_prefetch)
-        self.worker = setup.worker
-        try:
-            self.connection.send_bytes(cloudpickle.dumps(preparations()))
-            self.connection.send_bytes(cloudpickle.dumps(setup))
-        except HUNG_UP:
-            raise self._death() from None
+    def _start(self) -> None:
+        while True:
+            self.child = self._children.worker(self._setup.worker.worker_id, self._dispatched)
+            self._receiver = Receiver(self.child.connection, self._setup.prefetch)
+            self._epochs = 0
+            """How many this worker was told to begin."""
+            setup = replace(self._setup, max_blocks=self.child.max_blocks)
+            try:
+                self.child.connection.send_bytes(cloudpickle.dumps(self._children.preparations()))
+                self.child.connection.send_bytes(cloudpickle.dumps(setup))
+                return
+            except HUNG_UP:
+                self._let_go_of_dead()
 
     def begin(self, epoch: Epoch, places: list[Place]) -> None:
-        try:
-            self._receiver.begin(epoch, places)
-        except HUNG_UP:
-            raise self._death() from None
+        self._epoch, self._places = epoch, {place.shard: replace(place) for place in places}
+        self._begin()
 
-    def has_begun(self, epoch: Epoch, deadline: float) -> bool:
+    def _begin(self) -> None:
+        self._epochs += 1
+        try:
+            self._receiver.begin(self._epoch, [*self._places.values()])
+        except HUNG_UP:
+            self._replace_child()
+
+    def has_begun(self, deadline: float) -> bool:
         """Say whether the worker lets go, in time, of what it was at, and begins; what it sent before is dropped."""
         try:
-            while self.connection.poll(max(deadline - time.monotonic(), 0)):
-                if not self.take_sighting() and self._receiver.receive()[0].reading == epoch.reading:
+            while self._epochs > 1 and self.child.connection.poll(max(deadline - time.monotonic(), 0)):
+                if not self.child.take_sighting() and self._receiver.receive()[0].reading == self._epoch.reading:
                     return True
         except HUNG_UP:
-            raise self._death() from None
-        return False
+            self._replace_child()
+        return self._epochs == 1
 
-    def receive(self, epoch: Epoch, interruption: Connection, needed: list[Child]) -> tuple[Arrival, Any]:
-        """Return the next arrival of an epoch and its item; what is left of earlier epochs is dropped.
+    def receive(self, interruption: Connection, needed: list[_Dispatcher]) -> tuple[Arrival, Any]:
+        """Return the next arrival of the epoch and its item; what is left of earlier epochs is dropped.
 
-        `needed` are other processes without which there is none.
+        `needed` are others without which there is none.
         """
-        try:
-            while True:
-                self._wait(interruption, [self, *needed])
-                if self.take_sighting():
+        while True:
+            try:
+                self._wait(interruption, needed)
+                if self.child.take_sighting():
                     continue
                 arrival, item = self._receiver.receive()
-                if arrival.reading == epoch.reading and arrival.shard != BEGUN:
-                    if arrival.parcel is not None:
-                        self._receiver.take_one()
-                    return arrival, item
-        except HUNG_UP:
-            raise self._death() from None
+                is_awaited = arrival.reading == self._epoch.reading and arrival.shard != BEGUN
+                if is_awaited and arrival.parcel is not None:
+                    self._receiver.take_one()
+            except HUNG_UP:
+                self._replace_child()
+                continue
+            if arrival.shard == FAILED:
+                raise _error_of(arrival)
+            if is_awaited:
+                self._note(arrival)
+                return arrival, item
+
+    def _note(self, arrival: Arrival) -> None:
+        """Note how far the items of a shard have come, for a worker that is to take the place of this."""
+        self._deaths = 0
+        if arrival.parcel is None:
+            del self._places[arrival.shard]
+        else:
+            self._places[arrival.shard].advance(arrival.report)
+
+    def _replace_child(self) -> None:
+        """Let another worker go on from what has come, in the place of one that has died; or raise its death."""
+        self._let_go_of_dead()
+        self._start()
+        self.replaced += 1
+        self._epoch = replace(self._epoch, again=self._epoch.again + 1)
+        self._begin()
+
+    def _let_go_of_dead(self) -> None:
+        """Let go of a worker that has died, with a warning, or raise its death."""
+        death = self._death()
+        self._deaths += 1
+        if self._deaths >= self.child.deaths_in_a_row or self._dispatched:
+            raise death from None
+        warnings.warn(f"{death}. Another goes on from its last item", RuntimeWarning, stacklevel=2)
+        self.child.let_go()
 
     def _death(self) -> RuntimeError:
-        how = self.end() or "has closed its connection"
+        """Return the error of a worker that has died; raise that of one that could not read at all."""
+        with suppress(*HUNG_UP):
+            while self.child.connection.poll():
+                if not self.child.take_sighting() and (arrival := self._receiver.receive()[0]).shard == FAILED:
+                    raise _error_of(arrival)
+        how = self.child.end() or "has closed its connection"
         return RuntimeError(f"{self} {how}; what it printed, or the system's log, may say why")
 
-    def _wait(self, interruption: Connection, needed: list[Child]) -> None:
+    def _wait(self, interruption: Connection, needed: list[_Dispatcher]) -> None:
         """Wait until something arrives, or raise an error that says why nothing does."""
-        stopped: list[Child] = []
+        stopped: list[_Line | _Dispatcher] = []
         patience = _LOOK_EVERY if self._timeout is None else min(self._timeout, _LOOK_EVERY)
         began = time.monotonic()
-        while not (ready := mp_connection.wait([self.connection, interruption], patience)):
+        connection = self.child.connection
+        while not (ready := mp_connection.wait([connection, interruption], patience)):
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
-                raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self.seen()}")
-            if self.end(patience=0) is not None and not self.connection.poll():
+                raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self.child.seen()}")
+            if self.child.end(patience=0) is not None and not connection.poll():
                 raise EOFError  # and what the worker had started keeps the connection open
-            before, stopped = stopped, [each for each in needed if each.is_stopped()]
+            everyone: list[_Line | _Dispatcher] = [self, *needed]
+            before, stopped = stopped, [each for each in everyone if each.child.is_stopped()]
             for each in stopped:
                 if each in before:
                     raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and does not go on{each.seen()}")
         if interruption in ready:
             raise Interrupted
 
-    def hang_up(self) -> BaseProcess:
-        """Tell the worker to end, and return its process."""
+    def seen(self) -> str:
+        """Return what the worker was at, as the rest of a sentence, where that is known."""
+        return self.child.seen()
+
+    def hang_up(self) -> Child:
+        """Tell the worker to end, and return it."""
         self._receiver.hang_up()
-        self.let_go()
-        return self.process
+        self.child.let_go()
+        return self.child
 
     def __str__(self) -> str:
-        worker = self.worker
-        return f"worker {worker.worker_id} of {worker.num_workers} (process {self.process.pid})"
+        return f"{self._setup.name} {self.child}"
 
 
-class _Dispatcher(Child):
-    """The process that reads streams once for all shards, and a connection to the workers for each shard of each."""
+class _Dispatcher:
+    """What reads streams once for all shards, and a line from there to the workers for each shard of each."""
 
-    def __init__(self, streams: list[Any], options: ReadOptions, division: Division) -> None:
+    def __init__(self, streams: list[Any], children: Children, division: Division) -> None:
         pickled = _pickled(streams)
-        context: Any = context_for(options.start_method, run.__module__)
-        pairs = {(point, shard): context.Pipe() for point in range(len(streams)) for shard in division.shards}
-        self.to_workers = {key: worker_end for key, (worker_end, _) in pairs.items()}
-        ends = [[pairs[point, shard][1] for shard in division.shards] for point in range(len(streams))]
-        super().__init__(options.start_method, "penstock-dispatcher", run_dispatch, ends)
-        for end in (end for line in ends for end in line):
-            end.close()
-        self.connection.send_bytes(cloudpickle.dumps(preparations()))
-        self.connection.send_bytes(pickle.dumps(division))
-        self.connection.send_bytes(pickled)
+        lines = [(point, shard) for point in range(len(streams)) for shard in division.shards]
+        self.child, self.to_workers = children.dispatcher(lines)
+        connection = self.child.connection
+        connection.send_bytes(cloudpickle.dumps(children.preparations()))
+        connection.send_bytes(pickle.dumps(division))
+        connection.send_bytes(pickled)
 
     def let_workers_have_their_ends(self) -> None:
         """Close them here, or no worker would see that the process is gone."""
@@ -146,27 +201,33 @@ class _Dispatcher(Child):
     def seen(self) -> str:
         """Return what the process was at, as the rest of a sentence, where that is known."""
         with suppress(*HUNG_UP):
-            if self.connection.poll():
-                self.take_sighting()
-        return super().seen()
+            if self.child.connection.poll():
+                self.child.take_sighting()
+        return self.child.seen()
+
+    def end(self, patience: float) -> str | None:
+        """Return how the process ended, and what it was at; None where it does not end within so many seconds."""
+        self.seen()
+        return self.child.end(patience)
 
     def gives_up(self, epoch: int, deadline: float) -> bool:
         """Say whether the process gives up, in time, what it was at for the epochs before one."""
+        connection = self.child.connection
         with suppress(*HUNG_UP):
-            self.connection.send_bytes(epoch.to_bytes(8))
-            while self.connection.poll(max(deadline - time.monotonic(), 0)):
-                if not self.take_sighting():
-                    self.connection.recv_bytes()
+            connection.send_bytes(epoch.to_bytes(8))
+            while connection.poll(max(deadline - time.monotonic(), 0)):
+                if not self.child.take_sighting():
+                    connection.recv_bytes()
                     return True
         return False
 
-    def hang_up(self) -> BaseProcess:
+    def hang_up(self) -> Child:
         """Tell the process to end, and return it."""
-        self.let_go()
-        return self.process
+        self.child.let_go()
+        return self.child
 
     def __str__(self) -> str:
-        return f"{STREAM_READER} (process {self.process.pid})"
+        return f"{STREAM_READER} {self.child}"
 
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
@@ -187,7 +248,8 @@ class WorkerPool:
     def __init__(self, options: ReadOptions, division: Division) -> None:
         divided_chain, streams = divided(options.chain)
         chain = _pickled(divided_chain)
-        max_blocks = blocks_for_each(options.num_workers)
+        assert options.start is not None
+        self._children: Children = options.start()
         self.broken = False
         self._division = division
         self._epoch = Epoch(0, 0, Path(0))
@@ -200,24 +262,24 @@ class WorkerPool:
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         _pools.add(self)
         try:
-            ends: dict[tuple[int, int], Connection] = {}
+            ends: dict[tuple[int, int], Any] = {}
             if streams:
-                self._dispatcher = _Dispatcher(streams, options, division)
+                self._dispatcher = _Dispatcher(streams, self._children, division)
                 ends = self._dispatcher.to_workers
             for worker_id in range(options.num_workers):
                 setup = Setup(
                     WorkerInfo(options.num_workers, worker_id),
+                    self._children.name(worker_id, options.num_workers),
                     chain,
                     division,
                     options.init_fn,
                     options.reset_fn,
                     options.worker_prefetch,
-                    max_blocks,
                 )
                 own = {
                     key: end for key, end in ends.items() if division.worker(key[1], options.num_workers) == worker_id
                 }
-                self._lines.append(_Line(setup, options, own))
+                self._lines.append(_Line(setup, self._children, own, options.timeout))
             if self._dispatcher is not None:
                 self._dispatcher.let_workers_have_their_ends()
         except BaseException:
@@ -233,6 +295,7 @@ class WorkerPool:
         self._under_way = {place.shard for place in places}
         self._epoch = Epoch(self._epoch.number + 1, seed, path)
         self._reports = {}
+        self._children.interrupt(False)
         while self._interruption.poll():
             self._interruption.recv_bytes()
         deadline = time.monotonic() + _PATIENCE_WITH_EARLIER
@@ -243,14 +306,18 @@ class WorkerPool:
         for line in self._lines:
             own = [place for place in places if self._line_of(place.shard) is line]
             line.begin(self._epoch, own)
-        self.broken = not all(line.has_begun(self._epoch, deadline) for line in given_up)
+        for line in given_up:
+            if not line.has_begun(deadline):
+                line.child.kill()
+                self.broken = True
 
     def receive(self, shard: int) -> Received:
         """Return what the worker of a shard sends next, which is of that shard; its end, or an item, or its error."""
         line = self._line_of(shard)
         try:
-            arrival, item = line.receive(self._epoch, self._interruption, self._needed())
+            arrival, item = line.receive(self._interruption, self._needed())
         except Interrupted:
+            self.broken = line.child.connection.closed  # another was to take the place of a worker that died
             raise
         except BaseException as error:  # a worker is gone, or half a message was read
             self.broken = True
@@ -261,12 +328,12 @@ class WorkerPool:
         if arrival.parcel is None:
             self._under_way.discard(shard)
         if arrival.error is not None:
-            theirs, cause = cloudpickle.loads(arrival.error)
+            theirs = _error_of(arrival)
             # It may be a moment until it is known that a process is gone.
             if self._dispatcher is not None and (how := self._dispatcher.end(patience=0.2)) is not None:
                 self.broken = True
                 add_note(theirs, f"penstock: {self._dispatcher} {how}")
-            raise theirs from cause
+            raise theirs
         if arrival.report is not None:
             self._reports[shard] = arrival.report
         return Received(item, arrival.report, ended=arrival.parcel is None)
@@ -276,17 +343,21 @@ class WorkerPool:
         reports: Iterator[tuple[int, Report]] = (
             (shard, pickle.loads(report)) for shard, report in [*self._reports.items()]
         )
-        return {shard: report.stats for shard, report in reports}
+        stats = {shard: report.stats for shard, report in reports}
+        if replaced := sum(line.replaced for line in self._lines):
+            stats[_OF_NO_SHARD] = {"workers": {"replaced": replaced}}
+        return stats
 
     def interrupt(self) -> None:
         """Let a `receive` that waits in another thread raise Interrupted."""
+        self._children.interrupt(True)
         if not self._interrupt.closed:
             self._interrupt.send_bytes(b"!")
 
     def leave_to_parent(self) -> None:
         """Let go of the workers without a word to them, in a process that was forked off the one whose they are."""
         self.broken = True
-        children = [*self._lines, *self._needed()]
+        children = [line.child for line in self._lines] + [each.child for each in self._needed()]
         self._lines, self._dispatcher = [], None
         for child in children:
             child.let_go()
@@ -295,19 +366,27 @@ class WorkerPool:
 
     def shutdown(self) -> None:
         """End all workers; those that do not end by themselves are killed."""
-        processes = [each.hang_up() for each in (*self._lines, self._dispatcher) if each is not None]
+        children = [each.hang_up() for each in (*self._lines, self._dispatcher) if each is not None]
         self._lines, self._dispatcher = [], None
-        end_all(processes)
+        self._children.end(children)
         self._interruption.close()
         self._interrupt.close()
 
-    def _needed(self) -> list[Child]:
+    def _needed(self) -> list[_Dispatcher]:
         return [] if self._dispatcher is None else [self._dispatcher]
 
     def _line_of(self, shard: int) -> _Line:
         if not self._lines:
             raise RuntimeError("the workers are those of the process that this one was forked off: begin a new epoch")
         return self._lines[self._division.worker(shard, len(self._lines))]
+
+
+def _error_of(arrival: Arrival) -> Exception:
+    """Return an error that arrived, with the cause that shows where it was raised."""
+    assert arrival.error is not None
+    error: Exception
+    error, error.__cause__ = cloudpickle.loads(arrival.error)
+    return error
 
 
 def _pickled(chain: IterDataPipe[Any] | list[Any]) -> bytes:

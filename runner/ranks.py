@@ -75,6 +75,12 @@ class DistributedReadingService(InProcessReadingService):
         policies = {*(others.values() if isinstance(others, Mapping) else [others])}
         if unknown := policies - {*get_args(Others)}:
             raise ValueError(f"others must be one of {', '.join(get_args(Others))}, and is {min(unknown)!r}")
+        if mesh is None and data_dims is not None:
+            raise ValueError(f"data_dims are dimensions of a mesh, and none is given beside {data_dims!r}")
+        if mesh is None and not (others == "same" or (others == "broadcast" and data_ranks is not None)):
+            raise ValueError(
+                f'others={others!r} is for a mesh; with data_ranks, it may be "broadcast", and data_rank=None is "none"'
+            )
         self.timeout = timeout
         self.ends = ends
         self.steps_per_epoch = steps_per_epoch
@@ -103,6 +109,8 @@ def _part_in_mesh(mesh: Any, data_dims: Any, others: Any) -> Part:
     if not dims or not {*dims} <= {*names}:
         raise ValueError(f"data_dims must be some of the mesh's dimensions, {', '.join(names)}, and is {data_dims!r}")
     rest = [name for name in names if name not in dims]
+    if isinstance(others, Mapping) and not others.keys() <= {*rest}:
+        raise ValueError(f"others is by the mesh's other dimensions, {', '.join(rest)}, and is {dict(others)!r}")
     policies = {name: others.get(name, "same") if isinstance(others, Mapping) else others for name in rest}
     coordinate = mesh.get_coordinate()
     if coordinate is None:

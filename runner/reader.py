@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from ..pipes.iter.ahead import ReadingThread
-from ..registry import IterDataPipe, Node, copy_of, own
+from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own
 from ..registry.reading import Waiting
+from ..workers.threads import Interrupted
 from .local import LocalShards
-from .pool import Interrupted, WorkerPool
+from .pool import WorkerPool
 from .shards import Division, Place, ReadOptions, Received, Turns, sharded
 
 __all__ = ["ShardReader", "expect_shards"]
@@ -40,6 +41,7 @@ class ShardReader(IterDataPipe[Any]):
     """The seed of the chain that is read."""
     payload = ("options",)
     transient = ("_shards",)
+    _shards: WorkerPool | LocalShards | None = None
     divided: int = own(0)
     """The number of shards in which the pass reads the chain."""
     standing: list[Any] = own(list)
@@ -56,7 +58,6 @@ class ShardReader(IterDataPipe[Any]):
     def __init__(self, options: ReadOptions, num_shards: int) -> None:
         self.options = options
         self.num_shards = num_shards
-        self._shards: WorkerPool | LocalShards | None = None
 
     @property
     def division(self) -> Division:
@@ -146,23 +147,26 @@ class ShardReader(IterDataPipe[Any]):
     def length_from(self, node: Node) -> int:
         """Return the length of an epoch that goes on from a node: of what ranks were given before, and what is left."""
         together, division = self.options.together, self.division
-        if together is None or division.by_ranks:
+        if together is None:
             return sum(map(partial(self._length_of, division), division.shards))
         own = node.get("own", {"given": 0})
         before = {place[0]: place[3] for place in own["standing"]} if "standing" in own else None
 
         def length_of_part(rank: int) -> int:
-            shards = replace(division, rank=rank).shards
-            if before is None:
-                return sum(self._length_of(division, shard) for shard in shards)
-            return sum(self._length_of(division, shard) - before[shard] for shard in shards if shard in before)
+            of_rank = replace(division, rank=rank)
+            left = [shard for shard in of_rank.shards if before is None or shard in before]
+            return sum(self._length_of(of_rank, shard) - (before[shard] if before else 0) for shard in left)
 
         given: int = own["given"]
         return together.length(length_of_part, given)
 
     def _length_of(self, division: Division, shard: int) -> int:
         parts, part = division.part(shard)
-        return len(self.options.chain) if parts == 1 else len(sharded(copy_of(self.options.chain), parts, part))
+        chain = self.options.chain
+        if division.by_ranks and division.rank != self.division.rank:
+            chain = copy_of(chain)
+            apply_sharding(chain, division.ranks, division.rank, SHARDING_PRIORITIES.DISTRIBUTED)
+        return len(chain) if parts == 1 else len(sharded(copy_of(chain), parts, part))
 
     def read_in_shards(self, number: int) -> None:
         """Divide the chain into so many shards from the next epoch on."""
@@ -220,6 +224,8 @@ class ShardReader(IterDataPipe[Any]):
         self.given_up = True
         if self._shards is not None:
             self._shards.interrupt()
+        if self.options.together is not None:
+            self.options.together.interrupt()
 
     def stats(self) -> dict[str, dict[str, Any]]:
         counted = add_up({} if self._shards is None else self._shards.stats())

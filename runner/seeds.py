@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
 from ..registry import derive_seed, seed_graph
 from ..registry.graph import DataPipe
 
-__all__ = ["SeedGenerator", "dist_share_seed", "set_datapipes_seed", "set_graph_random_seed"]
+__all__ = ["SeedGenerator", "dist_share_seed", "seed_globals", "set_datapipes_seed", "set_graph_random_seed"]
 
 
 class SeedGenerator:
@@ -88,3 +90,10 @@ def dist_share_seed(seed: int, process_group: dist.ProcessGroup | None = None) -
     shared = torch.tensor(seed % 2**63, dtype=torch.int64)
     dist.broadcast(shared, 0, group=process_group)
     return int(shared.item())
+
+
+def seed_globals(seed: int) -> None:
+    """Seed the global generators of random, NumPy and torch, on the CPU."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 100 µs, to ask for devices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,10 @@ from ..registry import (
     sources_of,
     walk,
 )
+from ..registry.extras import require
 from ..workers.ranks import several_ranks
+from .actors import Actors, RayFleet
+from .child import Children, Processes
 from .merging import reader_below, stays_in_thread
 from .reader import ShardReader
 from .seeds import SeedGenerator
@@ -30,6 +33,7 @@ from .worker import run
 __all__ = [
     "InProcessReadingService",
     "MultiProcessingReadingService",
+    "RayReadingService",
     "ReadingServiceInterface",
     "WorkerInfo",
     "missing_sharding_point",
@@ -111,8 +115,8 @@ class ShardingReadingService(ReadingServiceInterface):
                 f"{type(misplaced[0]).__name__} belongs in the main process, and after it the chain meets another: "
                 "with worker processes, put it at the end of the chain"
             )
-        is_read_already = any(isinstance(pipe, ShardReader) for pipe in walk(above))
-        if self._together is None and self.require_sharding and several_ranks() and not is_read_already:
+        is_divided = any(isinstance(pipe, ShardReader) or getattr(pipe, "is_part", False) for pipe in walk(above))
+        if self._together is None and self.require_sharding and several_ranks() and not is_divided:
             raise RuntimeError(
                 "torch.distributed has several ranks, and each would read all of the data: read through a "
                 "DistributedReadingService, with SequentialReadingService where there are workers too, or pass "
@@ -207,7 +211,60 @@ class InProcessReadingService(ShardingReadingService):
         return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt))
 
 
-class MultiProcessingReadingService(ShardingReadingService):
+class _WorkersReadingService(ShardingReadingService):
+    """Read the chain by workers elsewhere, or with none of them in this process: the base of the services that do."""
+
+    def __init__(
+        self,
+        num_workers: int,
+        worker_prefetch_cnt: int,
+        main_prefetch_cnt: int,
+        worker_init_fn: InitFn | None,
+        worker_reset_fn: ResetFn | None,
+        num_shards: int | None,
+        timeout: float | None,
+        require_sharding: bool,
+    ) -> None:
+        counts = {
+            "num_workers": num_workers,
+            "worker_prefetch_cnt": worker_prefetch_cnt,
+            "main_prefetch_cnt": main_prefetch_cnt,
+        }
+        for name, count in counts.items():
+            if count < 0:
+                raise ValueError(f"{name} must not be negative, and is {count}")
+        if num_shards is not None and num_shards < 1:
+            raise ValueError(f"num_shards must be at least 1, and is {num_shards}")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        self.num_workers = num_workers
+        self.worker_prefetch_cnt = worker_prefetch_cnt
+        self.main_prefetch_cnt = main_prefetch_cnt
+        self.worker_init_fn = worker_init_fn
+        self.worker_reset_fn = worker_reset_fn
+        self.given_shards = num_shards
+        self.timeout = timeout
+        self.require_sharding = require_sharding
+
+    @abstractmethod
+    def start(self) -> Children:
+        """Return what starts the workers."""
+
+    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
+        options = ReadOptions(
+            datapipe,
+            self.worker_init_fn,
+            self.worker_reset_fn,
+            self.main_prefetch_cnt if self.num_workers else 0,
+            self.num_workers,
+            self.start,
+            max(self.worker_prefetch_cnt, 1),
+            self.timeout,
+        )
+        return self._read(options)
+
+
+class MultiProcessingReadingService(_WorkersReadingService):
     """Read the chain in `num_workers` processes, each of which reads a part of it, and take their items in turn.
 
     The parts, or shards, are made at the chain's sharding points; a chain without any, read in several, is an error,
@@ -224,7 +281,8 @@ class MultiProcessingReadingService(ShardingReadingService):
     chain by cloudpickle: lambdas and functions of a notebook travel, and the main script is not run again.
 
     `worker_init_fn(datapipe, worker_info)` returns the chain to use, once for each shard, in the worker that reads it;
-    `worker_reset_fn(datapipe, worker_info, seed_generator)` does at the beginning of each epoch.
+    `worker_reset_fn(datapipe, worker_info, seed_generator)` returns, at the beginning of each epoch, the one for that:
+    the seeds that it sets hold where it returns the chain that it got.
 
     A worker that dies, or is stopped, is an error that names it within seconds. One that is busy is waited for, for
     ever, or with `timeout` for so many seconds, after which TimeoutError says which operator it is at, on which item.
@@ -249,36 +307,76 @@ class MultiProcessingReadingService(ShardingReadingService):
         timeout: float | None = None,
         require_sharding: bool = True,
     ) -> None:
-        for name in ("num_workers", "worker_prefetch_cnt", "main_prefetch_cnt"):
-            if locals()[name] < 0:
-                raise ValueError(f"{name} must not be negative, and is {locals()[name]}")
-        if num_shards is not None and num_shards < 1:
-            raise ValueError(f"num_shards must be at least 1, and is {num_shards}")
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
-        context_for(multiprocessing_context, run.__module__)
-        self.num_workers = num_workers
-        self.multiprocessing_context = multiprocessing_context
-        self.worker_prefetch_cnt = worker_prefetch_cnt
-        self.main_prefetch_cnt = main_prefetch_cnt
-        self.worker_init_fn = worker_init_fn
-        self.worker_reset_fn = worker_reset_fn
-        self.timeout = timeout
-        self.require_sharding = require_sharding
-        self.given_shards = num_shards
-
-    def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        options = ReadOptions(
-            datapipe,
-            self.worker_init_fn,
-            self.worker_reset_fn,
-            self.main_prefetch_cnt if self.num_workers else 0,
-            self.num_workers,
-            self.multiprocessing_context,
-            max(self.worker_prefetch_cnt, 1),
-            self.timeout,
+        super().__init__(
+            num_workers,
+            worker_prefetch_cnt,
+            main_prefetch_cnt,
+            worker_init_fn,
+            worker_reset_fn,
+            num_shards,
+            timeout,
+            require_sharding,
         )
-        return self._read(options)
+        context_for(multiprocessing_context, run.__module__)
+        self.multiprocessing_context = multiprocessing_context
+
+    def start(self) -> Children:
+        return Processes(self.multiprocessing_context, self.num_workers)
+
+
+class RayReadingService(_WorkersReadingService):
+    """Read the chain in `num_workers` actors of Ray, on whatever machines it places them, and take their items in turn.
+
+    The chain travels to them as to the processes of `MultiProcessingReadingService`, and is read in the same shards, in
+    the same order: a state of processes goes on on actors, and back. Each actor has `resources_per_worker`, by default
+    `{"CPU": 1}`; "GPU", and what nodes of the cluster have by other names, may be asked for as well. Ray is started on
+    this machine where `ray.init` has connected to no cluster. With `num_workers=0` everything happens in this process.
+
+    An actor reads in a process of its own. One that dies is replaced, and so is its actor, where Ray finds room: the
+    next goes on from the last items that came, with a warning, and nothing is lost or comes twice. It is an error where
+    three in a row die at the same item, and for a stream that is dispatched (`sharding_round_robin_dispatch`), which is
+    read by an actor of its own.
+
+    The actors of a `fleet` read for several loaders, each with a process for each of them: those of all ranks of a
+    training run, which give
+    `SequentialReadingService(DistributedReadingService(), RayReadingService(fleet=fleet))`.
+
+    The other arguments are those of `MultiProcessingReadingService`.
+    """
+
+    def __init__(
+        self,
+        num_workers: int = 0,
+        worker_prefetch_cnt: int = 10,
+        main_prefetch_cnt: int = 10,
+        worker_init_fn: InitFn | None = None,
+        worker_reset_fn: ResetFn | None = None,
+        *,
+        num_shards: int | None = None,
+        resources_per_worker: Mapping[str, float] | None = None,
+        fleet: RayFleet | None = None,
+        timeout: float | None = None,
+        require_sharding: bool = True,
+    ) -> None:
+        if fleet is not None and (num_workers or resources_per_worker):
+            raise ValueError("num_workers and resources_per_worker are those of the fleet: give a fleet, or them")
+        super().__init__(
+            num_workers if fleet is None else fleet.num_workers,
+            worker_prefetch_cnt,
+            main_prefetch_cnt,
+            worker_init_fn,
+            worker_reset_fn,
+            num_shards,
+            timeout,
+            require_sharding,
+        )
+        require("ray", "ray")
+        self.resources_per_worker = resources_per_worker
+        self.fleet = fleet
+
+    def start(self) -> Children:
+        fleet = self.fleet or RayFleet(self.num_workers, self.resources_per_worker)
+        return Actors(fleet, self.fleet is None, self.timeout)
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:

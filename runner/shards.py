@@ -78,7 +78,8 @@ class ReadOptions:
     reset_fn: ResetFn | None = None
     main_prefetch: int = 0
     num_workers: int = 0
-    start_method: str | None = None
+    start: Callable[[], Any] | None = None
+    """What makes the `Children` that the workers are among."""
     worker_prefetch: int = 1
     timeout: float | None = None
     together: Together | None = None
@@ -299,20 +300,25 @@ class Shards:
         self._worker = worker
         self._init_fn = init_fn
         self._reset_fn = reset_fn
+        self._made: dict[int, Any] = {}
+        """Chains by the numbers of their shards, each made once."""
         self.chains: dict[int, Any] = {}
-        """Those that were read, by the numbers of their shards."""
+        """Those that are read: as the reset function returned them, where there is one."""
 
     def begin(self, epoch: Epoch, place: Place, seed_globals: Callable[[int], object] | None = None) -> ShardPass:
         """Begin a pass over a shard where it stands; `seed_globals` is called with another seed before each item."""
-        chain = self.chains.get(place.shard)
+        chain = self._made.get(place.shard)
         if chain is None:
             chain = sharded(self._make_chain(place.shard), *self._division.part(place.shard))
             if self._init_fn is not None:
-                chain = _chain_from(self._init_fn(chain, self._worker), "worker_init_fn")
+                chain = _chain_by(self._init_fn, "worker_init_fn", chain, self._worker)
+            self._made[place.shard] = chain
         seed_graph(chain, epoch.seed, place.shard, first_epoch=0)
         if self._reset_fn is not None:
             seeds = SeedGenerator(epoch.seed, epoch.path.epoch).spawn(place.shard)
-            chain = _chain_from(self._reset_fn(chain, self._worker, seeds), "worker_reset_fn")
+            given, chain = chain, _chain_by(self._reset_fn, "worker_reset_fn", chain, self._worker, seeds)
+            if chain is not given:  # else it has the seeds that the function may have set
+                seed_graph(chain, epoch.seed, place.shard, first_epoch=0)
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.epoch = epoch
@@ -377,7 +383,12 @@ class Dispatched(IterDataPipe[Any]):
         self.feed.interrupt()
 
 
-def _chain_from(returned: Any, name: str) -> Any:
+def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    """Return the chain that a user's function makes of one."""
+    try:
+        returned = fn(*arguments)
+    except StopIteration as error:  # which would pass for the end of the items
+        raise RuntimeError(f"{name} raised StopIteration, which says nothing here") from error
     if not isinstance(returned, TorchIterDataPipe):
         raise TypeError(f"{name} must return the chain to read, and returned {returned!r:.100}")
     return returned

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, Protocol
 
+from ..registry import close
 from ..workers.ranks import AllRanks, expect_no_second_division, in_words
 
 __all__ = ["Counts", "Ends", "Others", "Part", "Together"]
@@ -68,21 +69,34 @@ class Together:
         self.reads_elsewhere = False
         """Whether the items may be read in another thread than the one that takes states."""
         self._reading: AllRanks | None = None
+        self._parts: list[Part] = []
+        """Those of all ranks."""
 
     def all_ranks(self) -> AllRanks:
         """Return the ranks; they are called together when the first of them asks."""
         if self._all is None or not self._all.is_of_this_world():
             self._all = AllRanks(self.timeout)
-            # Two threads cannot share one group: their messages would come in another order on each rank.
-            self._reading = AllRanks(self.timeout) if self.reads_elsewhere else self._all
-            parts = self._all.exchange("say which parts they read", self.part)
-            _expect_all_parts(parts)
-            for number in range(self.part.ranks) if self.part.is_sent else ():
-                ranks = [rank for rank, part in enumerate(parts) if part.rank == number]
-                group = self._reading.group_of(ranks)
-                if number == self.part.rank:
-                    self._first, self._group = ranks[0], group
+            told = self._all.exchange("say which parts they read", (self.part, self.reads_elsewhere))
+            self._parts = [part for part, _ in told]
+            _expect_all_parts(self._parts)
+            if len({reads_elsewhere for _, reads_elsewhere in told}) > 1:
+                raise ValueError(
+                    "the chains differ: on some ranks a step after the workers reads in a thread, as prefetch does: "
+                    + in_words([f"such a step: {reads_elsewhere}" for _, reads_elsewhere in told])
+                )
+            self._make_groups()
         return self._all
+
+    def _make_groups(self) -> None:
+        """Make the groups for reading, on all ranks together."""
+        # Two threads cannot share one group: their messages would come in another order on each rank.
+        self._reading = AllRanks(self.timeout) if self.reads_elsewhere else self._all
+        assert self._reading is not None
+        for number in range(self.part.ranks) if self.part.is_sent else ():
+            ranks = [rank for rank, part in enumerate(self._parts) if part.rank == number]
+            group = self._reading.group_of(ranks)
+            if number == self.part.rank:
+                self._first, self._group = ranks[0], group
 
     def _readers(self) -> AllRanks:
         self.all_ranks()
@@ -102,7 +116,9 @@ class Together:
         """
         told = {**told, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
         digests = {name: _digest(value) for name, value in told.items()}
-        heard = self.all_ranks().exchange("begin an epoch", (digests, seed, drawn))
+        everybody = self.all_ranks()
+        met = everybody.exchange("begin an epoch", ((digests, seed, drawn), self._readers().is_out_of_step))
+        heard = [each for each, _ in met]
         differing = [name for name in told if len({each[name] for each, _, _ in heard}) > 1]
         if differing:
             values = self.all_ranks().exchange("say what differs", {name: told[name] for name in differing})
@@ -113,8 +129,16 @@ class Together:
         seeds: set[int] = {each for _, each, _ in heard if each is not None}
         if len(seeds) > 1:
             raise ValueError(f"the ranks have different seeds: {in_words([each for _, each, _ in heard])}")
+        if any(is_out_of_step for _, is_out_of_step in met):
+            self._readers().leave()
+            self._make_groups()
         seeds = seeds or {heard[0][2]}
         return seeds.pop()
+
+    def interrupt(self) -> None:
+        """Let a thread that waits for the other ranks end."""
+        if self._reading is not None and self._reading is not self._all:
+            self._reading.interrupted.set()
 
     def leave(self) -> None:
         """Let go of the other ranks."""
@@ -133,6 +157,7 @@ class Together:
     def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Yield items until all ranks end; `again` returns an iterator that begins anew, for those to be repeated."""
         expect_no_second_division()
+        self._readers().interrupted.clear()
         if not self.reads:
             yield from self._without_reading(counts)
             return
@@ -141,24 +166,27 @@ class Together:
         is_repeating = counts.repeated[part] > 0
         if is_repeating:
             items = cycle_of(again, counts.repeated[part])
-        while True:
-            item: Any = _NO_MORE if is_repeating else self._next(counts, items)
-            says = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
-            goes_on, some_begin_to_repeat = self._goes_on(counts, says)
-            if not goes_on:
-                self._count_dropped(counts, item, items)
-                return
-            if item is _NO_MORE:
-                if not is_repeating:
-                    is_repeating, items = True, cycle_of(again)
-                item = self._next(counts, items)
-                counts.repeated[part] += 1
-            if some_begin_to_repeat:
-                self._expect_items(item is not _NO_MORE)
-            if self._first is not None:
-                self._readers().broadcast(item, self._first, self._group)
-            counts.given += 1
-            yield item
+        try:
+            while True:
+                item: Any = _NO_MORE if is_repeating else self._next(counts, items)
+                says = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
+                goes_on, some_begin_to_repeat = self._goes_on(counts, says)
+                if not goes_on:
+                    self._count_dropped(counts, item, items)
+                    return
+                if item is _NO_MORE:
+                    if not is_repeating:
+                        is_repeating, items = True, cycle_of(again)
+                    item = self._next(counts, items)
+                    counts.repeated[part] += 1
+                if some_begin_to_repeat:
+                    self._expect_items(item is not _NO_MORE)
+                if self._first is not None:
+                    self._readers().broadcast(item, self._first, self._group)
+                counts.given += 1
+                yield item
+        finally:
+            close(items)  # an error that is kept would keep it, too, and the threads that read ahead for it
 
     def _without_reading(self, counts: Counts) -> Iterator[Any]:
         """Yield what the first rank of this one's part sends, or None where this one gets no items."""
@@ -243,7 +271,10 @@ def _expect_all_parts(parts: list[Part]) -> None:
     wanted = {(part.ranks, part.is_sent) for part in parts}
     missing = {*range(max(part.ranks for part in parts))} - {part.rank for part in parts}
     if len(wanted) > 1 or missing:
-        told = ", ".join(f"rank {rank} part {part.rank} of {part.ranks}" for rank, part in enumerate(parts))
+        told = ", ".join(
+            f"rank {rank} part {part.rank} of {part.ranks}{', and sends it to others' if part.is_sent else ''}"
+            for rank, part in enumerate(parts)
+        )
         raise ValueError(f"the ranks do not read all parts of the data, of which each is to be read: {told}")
 
 

@@ -19,6 +19,7 @@ from ..pipes.rows_or_batches import gives_batches, may_be_batch
 from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
 from .loader import DataLoader2, readable
+from .ranks import DistributedReadingService, SequentialReadingService
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
 
 __all__ = ["iter_torch_batches"]
@@ -36,6 +37,7 @@ def iter_torch_batches(
     *,
     num_workers: int = 0,
     batched: bool | None = None,
+    reading_service: ReadingServiceInterface | None = None,
 ) -> DataLoader2[Any]:
     """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
@@ -61,8 +63,11 @@ def iter_torch_batches(
     the chain's sharding points, as after `ps.read_parquet`. Where the chain is known to give batches, these are what is
     read ahead and comes from the processes, as large as they are, and they are cut to `batch_size` here. Rows are put
     together by each process, whose last batch may be short, and so are batches with a `collate_fn`, which is called
-    there. For what else a loader can do, such as more shards than workers, give its chain to a `DataLoader2` of your
-    own.
+    there.
+
+    A `reading_service` takes the place of `num_workers` and `prefetch_batches`: one for Ray, for more shards than
+    workers, or for the ranks of distributed training. Where ranks share the stream, batches are cut in the shards, the
+    last of each of which may be short, so that all ranks count the same items.
 
     Raises TypeError or ValueError for wrong arguments, also for `dtypes` together with a `collate_fn`, and while it is
     read ValueError for a dict that may be batch or row, and what `to_tensors`, `rebatch` and `collate` raise.
@@ -78,6 +83,8 @@ def iter_torch_batches(
         expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
     expect_whole("prefetch_batches", prefetch_batches, least=0)
     expect_whole("num_workers", num_workers, least=0)
+    if reading_service is not None and num_workers:
+        raise ValueError("num_workers is that of the reading_service: give one of them")
     chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
     if batch_size is not None:
@@ -87,20 +94,17 @@ def iter_torch_batches(
     if local_shuffle_buffer_size is not None:
         chain = RowShuffler(chain, local_shuffle_buffer_size)
     if batch_size is not None:
-        cutter = _Cutter if known and collate_fn is None else Rebatcher
+        cutter = _Cutter if known and collate_fn is None and not _is_of_ranks(reading_service) else Rebatcher
         chain = cutter(chain, batch_size, drop_last)
     if not (known and collate_fn is None):
         chain = _Finisher(chain, collate_fn, dtypes)
     if device is not None:
         chain = DeviceMover(chain, device)
-    service: ReadingServiceInterface = (
-        MultiProcessingReadingService(
+    if reading_service is None and num_workers:
+        reading_service = MultiProcessingReadingService(
             num_workers, worker_prefetch_cnt=prefetch_batches, main_prefetch_cnt=prefetch_batches
         )
-        if num_workers
-        else InProcessReadingService(prefetch_batches)
-    )
-    return DataLoader2(chain, reading_service=service)
+    return DataLoader2(chain, reading_service=reading_service or InProcessReadingService(prefetch_batches))
 
 
 def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool, batched: bool | None) -> None:
@@ -134,6 +138,12 @@ class _ColumnsInTensors(OneToOne[Any]):
     def _tensors(self, batch: Any) -> dict[str, Any]:
         rows_in(batch)  # raises where columns differ in it
         return tensors_of(batch, dtypes=self.dtypes)
+
+
+def _is_of_ranks(service: ReadingServiceInterface | None) -> bool:
+    if isinstance(service, SequentialReadingService):
+        return any(map(_is_of_ranks, service.reading_services))
+    return isinstance(service, DistributedReadingService)
 
 
 def _is_no_batch(item: Any) -> bool:

@@ -36,13 +36,14 @@ class Watch:
     Several threads may make items.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, takes_crashes: bool = True) -> None:
         self._since: dict[int, float] = {}
         """When each thread began with the item that it is at."""
         self._written = False
         self._file = anonymous_file(_ROOM)
         os.lseek(self._file, _ROOM, os.SEEK_SET)
-        faulthandler.enable(self._file)
+        if takes_crashes:
+            faulthandler.enable(self._file)
         threading.Thread(target=self._look, name="penstock-watch", daemon=True).start()
 
     def descriptor(self) -> int:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import random
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
-import numpy as np
-import torch
 
-from ..pipes.processes import end_with_parent
-from ..pipes.transport import send_parcel_descriptor
+from ..pipes.processes import pickled_error
 from ..registry import copy_of, walk
+from .beginning import begin, prepare, received_ends
 from .dispatch import RemoteFeed
-from .line import HUNG_UP, Sender
+from .line import FAILED, HUNG_UP, NONE, Arrival, Sender
+from .seeds import seed_globals
 from .shards import Dispatched, Division, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .watch import Watch
 
-__all__ = ["Setup", "run"]
+__all__ = ["Setup", "run", "serve"]
 
 
 @dataclass(frozen=True)
@@ -29,33 +26,40 @@ class Setup:
     """All that a worker needs to know once."""
 
     worker: WorkerInfo
+    name: str
+    """How errors call the worker."""
     chain: bytes
     """The chain, by cloudpickle; each shard gets a copy of its own."""
     division: Division
     init_fn: InitFn | None
     reset_fn: ResetFn | None
     prefetch: int
-    max_blocks: int
+    max_blocks: int = 0
 
 
-def run(connection: Connection, dispatched: dict[tuple[int, int], Connection]) -> None:
+def run(connection: Connection, lines: list[tuple[int, int]]) -> None:
     """Serve the main process until it says that nothing more is wanted, or is gone.
 
-    `dispatched` are the connections along which a stream's shards come that is read once for all, by the stream's
-    number and the shard's.
+    `lines` are those along which shards come of streams that are read once for all: the stream's number, the shard's.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
-    end_with_parent()
-    torch.set_num_threads(1)
     try:
-        for prepare in cloudpickle.loads(connection.recv_bytes()):
-            prepare()
-        watch = Watch()
-        send_parcel_descriptor(connection, watch.descriptor())
-        worker = _Worker(cloudpickle.loads(connection.recv_bytes()), dispatched, watch)
-        Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch).serve()
+        watch = begin(connection)
+        dispatched = dict(zip(lines, received_ends(connection, len(lines)), strict=True))
+        prepare(connection)
+        serve(connection, dispatched, watch)
     except HUNG_UP:
         pass  # the main process closed its end
+
+
+def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection], watch: Watch) -> None:
+    """Serve whoever is at the other end of a connection."""
+    setup = connection.recv_bytes()
+    try:
+        worker = _Worker(cloudpickle.loads(setup), dispatched, watch)
+    except Exception as error:  # as where a module is not installed here
+        connection.send_bytes(Arrival(NONE, FAILED, error=pickled_error(error)).to_bytes())
+        return
+    Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch).serve()
 
 
 class _Worker:
@@ -76,12 +80,11 @@ class _Worker:
 
     def begin(self, epoch: Epoch, place: Place) -> ShardPass:
         """Begin a pass over a shard."""
-        return self._shards.begin(epoch, place, _seed_globals)
+        return self._shards.begin(epoch, place, seed_globals)
 
     def name(self, shard: int) -> str:
         """Return how errors call the reader of a shard."""
-        worker = self.setup.worker
-        return f"worker {worker.worker_id} of {worker.num_workers}, shard {shard} of {self.setup.division.num_shards}"
+        return f"{self.setup.name}, shard {shard} of {self.setup.division.num_shards}"
 
     def _watched(self, name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Let errors say that it was in this function, where there is one."""
@@ -100,11 +103,3 @@ class _Worker:
             if isinstance(pipe, Dispatched):
                 pipe.feed = RemoteFeed(self._dispatched[pipe.point, shard], shard, self.setup.prefetch)
         return chain
-
-
-def _seed_globals(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(
-        seed
-    )  # torch.manual_seed takes 100 µs, to ask for devices a worker does not use

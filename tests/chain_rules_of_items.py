@@ -216,7 +216,7 @@ def processpool_map(dp: Any, tasks: int) -> Any:
 @step(of(None, 1, 3), small(1, 2), gives=SAME)
 def map_pool(dp: Any, batch: int | None, workers: int) -> Any:
     batched = False if batch else None
-    return dp.map_pool(lambda: as_it_is, workers=workers, batch_size=batch, threads=True, batched=batched)
+    return dp.map_pool(lambda: as_it_is, workers=workers, batch_size=batch, engine="threads", batched=batched)
 
 
 async def awaited(item: Any) -> Any:

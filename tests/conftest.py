@@ -63,3 +63,14 @@ def fault_proxy(
     fault_process.play()
     yield fault_process
     fault_process.accept()
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[None]:
+    """Ray on this machine, with four logical CPUs."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    ray.init(num_cpus=4, include_dashboard=False, object_store_memory=256 * 2**20, logging_level="ERROR")
+    yield
+    ray.shutdown()

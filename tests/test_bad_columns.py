@@ -167,9 +167,9 @@ def fails_on_bad_row(row: Any) -> Any:
         (lambda dp: dp.header(None).map(fails_on_bad), "row 1", BATCH),
         (lambda dp: dp.threadpool_map(fails_on_bad), "row 1", BATCH),
         (lambda dp: dp.threadpool_map(dict).map(fails_on_bad), "row 1", BATCH),
-        (lambda dp: dp.map_pool(model_that_fails, workers=1, threads=True), "row 1", BATCH),
+        (lambda dp: dp.map_pool(model_that_fails, workers=1, engine="threads"), "row 1", BATCH),
         (
-            lambda dp: dp.map_pool(model_that_fails, workers=1, batch_size=2, threads=True),
+            lambda dp: dp.map_pool(model_that_fails, workers=1, batch_size=2, engine="threads"),
             "row 1",
             "from rows 6 to 7 of row group 1 of {0}",
         ),

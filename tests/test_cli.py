@@ -82,3 +82,21 @@ def test_the_command_line_says_what_it_can_do(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     assert "demo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--device", "abacus"], "abacus"),
+        (["--workers", "-1"], "num_workers must not be negative, and is -1"),
+        (["--data", "/nowhere/at/all"], "/nowhere/at/all"),
+    ],
+)
+def test_a_wrong_argument_of_the_demo_is_told_in_a_line(given, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", *given])
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert told.startswith("penstock demo: ")
+    assert said in told
+    assert "Traceback" not in told

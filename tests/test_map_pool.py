@@ -14,24 +14,13 @@ import pytest
 import torch
 
 import penstock as ps
+from models import FailsAt, Net, Scaler, tensors
 from resuming import assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(50)
 
 numbers = ps.iter.IterableWrapper
-either = pytest.mark.parametrize("threads", [False, True], ids=["processes", "threads"])
-
-
-class Scaler:
-    """Times a number; tells in a folder that it was made."""
-
-    def __init__(self, factor=10, folder=None):
-        self.factor = factor
-        if folder is not None:
-            (folder / f"{os.getpid()}-{threading.get_ident()}-{id(self)}").touch()
-
-    def __call__(self, item):
-        return item * self.factor
+either = pytest.mark.parametrize("engine", ["processes", "threads"])
 
 
 class Seen:
@@ -45,37 +34,18 @@ class SeenInInferenceMode(Seen):
     inference_mode = True
 
 
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(3, 2)
-        torch.nn.init.constant_(self.layer.weight, 1.0)
-        torch.nn.init.zeros_(self.layer.bias)
-
-    def forward(self, batch):
-        return {
-            "id": batch["id"],
-            "sum": self.layer(batch["x"])[:, 0],
-            "flags": (self.training, torch.is_inference_mode_enabled(), batch["x"].device.type),
-        }
-
-
-def tensors(first, rows):
-    return {"id": torch.arange(first, first + rows), "x": torch.ones(rows, 3)}
-
-
 @either
-def test_results_come_in_order_from_models_made_once_for_all_passes(threads, tmp_path):
-    dp = numbers(range(20)).map_pool(functools.partial(Scaler, 3, folder=tmp_path), threads=threads)
+def test_results_come_in_order_from_models_made_once_for_all_passes(engine, tmp_path):
+    dp = numbers(range(20)).map_pool(functools.partial(Scaler, 3, folder=tmp_path), engine=engine)
     for _ in range(3):
         assert list(dp) == [x * 3 for x in range(20)]
     assert 1 <= len(list(tmp_path.iterdir())) <= 2
-    assert {int(file.name.partition("-")[0]) == os.getpid() for file in tmp_path.iterdir()} == {threads}
+    assert {int(file.name.partition("-")[0]) == os.getpid() for file in tmp_path.iterdir()} == {engine == "threads"}
     assert len(dp) == 20
 
 
 @either
-def test_all_workers_work_at_once(threads, tmp_path):
+def test_all_workers_work_at_once(engine, tmp_path):
     class WaitsForTheOther:
         def __call__(self, item):
             (tmp_path / str(item)).touch()
@@ -85,7 +55,7 @@ def test_all_workers_work_at_once(threads, tmp_path):
                 threading.Event().wait(0.001)
             raise TimeoutError
 
-    assert list(numbers(range(2)).map_pool(WaitsForTheOther, threads=threads)) == [0, 1]
+    assert list(numbers(range(2)).map_pool(WaitsForTheOther, engine=engine)) == [0, 1]
 
 
 def test_a_model_may_be_made_by_a_function_or_a_partial():
@@ -98,7 +68,7 @@ def test_no_more_items_are_pulled_than_may_be_in_flight():
     source = numbers(range(100)).map(lambda x: pulled.append(x) or x)
     for in_flight, options in ((4, {}), (3, {"max_in_flight": 3})):
         pulled.clear()
-        running = iter(source.map_pool(Scaler, threads=True, **options))
+        running = iter(source.map_pool(Scaler, engine="threads", **options))
         next(running)
         assert len(pulled) == in_flight
         running.close()
@@ -118,8 +88,8 @@ def test_no_more_items_are_pulled_than_may_be_in_flight():
         pytest.param(lambda n: (torch.zeros(3), n), id="tuple"),
     ],
 )
-def test_rows_come_to_the_model_in_lists_of_the_batch_size(threads, row):
-    seen = list(numbers([row(n) for n in range(5)]).map_pool(Seen, workers=1, batch_size=2, threads=threads))
+def test_rows_come_to_the_model_in_lists_of_the_batch_size(engine, row):
+    seen = list(numbers([row(n) for n in range(5)]).map_pool(Seen, workers=1, batch_size=2, engine=engine))
     assert [kind for kind, *_ in seen] == ["list"] * 3
     rows = [each for _, batch, *_ in seen for each in batch]
     assert repr(rows) == repr([row(n) for n in range(5)])
@@ -127,18 +97,18 @@ def test_rows_come_to_the_model_in_lists_of_the_batch_size(threads, row):
 
 
 @either
-def test_dicts_of_tensors_come_to_the_model_as_such_of_the_batch_size(threads):
+def test_dicts_of_tensors_come_to_the_model_as_such_of_the_batch_size(engine):
     source = numbers([tensors(0, 4), tensors(4, 1), tensors(5, 5)])
-    pool = source.map_pool(Seen, workers=1, batch_size=3, threads=threads, batched=True)
+    pool = source.map_pool(Seen, workers=1, batch_size=3, engine=engine, batched=True)
     seen = [batch for _, batch, *_ in pool]
     assert [batch["id"].tolist() for batch in seen] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
     assert {tuple(batch["x"].shape[1:]) for batch in seen} == {(3,)}
 
 
 @either
-def test_record_batches_come_to_the_model_as_such_of_the_batch_size(threads):
+def test_record_batches_come_to_the_model_as_such_of_the_batch_size(engine):
     source = numbers([pa.record_batch({"id": [*range(7)]}), pa.record_batch({"id": [7, 8]})])
-    seen = [*source.map_pool(Seen, workers=1, batch_size=4, threads=threads)]
+    seen = [*source.map_pool(Seen, workers=1, batch_size=4, engine=engine)]
     assert [kind for kind, *_ in seen] == ["RecordBatch"] * 3
     assert [batch["id"].to_pylist() for _, batch, *_ in seen] == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
 
@@ -155,14 +125,14 @@ def test_without_a_batch_size_items_come_to_the_model_as_they_are(item):
 def test_a_dict_of_tensors_that_may_be_batch_or_row_is_an_error_that_says_what_to_do():
     row = {"image": torch.zeros(4, 4), "boxes": np.zeros((4, 4))}
     with pytest.raises(ValueError, match="may be a batch.*or a row.*say batched=True, or batched=False for rows"):
-        list(numbers([row]).map_pool(Seen, batch_size=2, threads=True))
+        list(numbers([row]).map_pool(Seen, batch_size=2, engine="threads"))
     for told in (
-        numbers([row, row]).map_pool(Seen, batch_size=2, threads=True, batched=False),
-        ps.from_items([row, row]).map(dict).map_pool(Seen, batch_size=2, threads=True),
+        numbers([row, row]).map_pool(Seen, batch_size=2, engine="threads", batched=False),
+        ps.from_items([row, row]).map(dict).map_pool(Seen, batch_size=2, engine="threads"),
     ):
         ((kind, seen, *_),) = told
         assert (kind, len(seen)) == ("list", 2)
-    ((kind, seen, *_),) = numbers([row]).to_tensors().map_pool(Seen, batch_size=4, threads=True)
+    ((kind, seen, *_),) = numbers([row]).to_tensors().map_pool(Seen, batch_size=4, engine="threads")
     assert (kind, len(seen["image"])) == ("dict", 4)
 
 
@@ -170,8 +140,8 @@ def test_a_dict_of_tensors_that_may_be_batch_or_row_is_an_error_that_says_what_t
 
 
 @either
-def test_a_module_is_in_eval_mode_and_called_in_inference_mode(threads):
-    first, second = numbers([tensors(0, 2), tensors(2, 2)]).map_pool(Net, threads=threads)
+def test_a_module_is_in_eval_mode_and_called_in_inference_mode(engine):
+    first, second = numbers([tensors(0, 2), tensors(2, 2)]).map_pool(Net, engine=engine)
     assert first["flags"] == second["flags"] == (False, True, "cpu")
     assert second["id"].tolist() == [2, 3]
     assert second["sum"].tolist() == [3.0, 3.0]
@@ -179,9 +149,9 @@ def test_a_module_is_in_eval_mode_and_called_in_inference_mode(threads):
 
 
 @either
-def test_another_class_asks_for_inference_mode_by_an_attribute(threads):
+def test_another_class_asks_for_inference_mode_by_an_attribute(engine):
     for model, expected in ((Seen, False), (SeenInInferenceMode, True)):
-        ((_, _, inference, _),) = numbers([1]).map_pool(model, threads=threads)
+        ((_, _, inference, _),) = numbers([1]).map_pool(model, engine=engine)
         assert inference is expected
 
 
@@ -194,10 +164,10 @@ class OnDevice:
 
 
 @either
-def test_a_device_is_handed_to_what_has_a_parameter_of_that_name(threads):
+def test_a_device_is_handed_to_what_has_a_parameter_of_that_name(engine):
     items = numbers([tensors(0, 1)])
-    assert list(items.map_pool(OnDevice, device="cpu", threads=threads)) == [("cpu", "cpu")]
-    assert list(items.map_pool(OnDevice, threads=threads)) == [("nowhere", "cpu")]
+    assert list(items.map_pool(OnDevice, device="cpu", engine=engine)) == [("cpu", "cpu")]
+    assert list(items.map_pool(OnDevice, engine=engine)) == [("nowhere", "cpu")]
 
 
 def test_a_module_and_the_tensors_that_it_gets_are_moved():
@@ -207,19 +177,19 @@ def test_a_module_and_the_tensors_that_it_gets_are_moved():
 
     items = numbers([{"x": torch.ones(1, 3), "name": "a"}])
     make = functools.partial(torch.nn.Sequential, Meta(3, 2))
-    assert list(items.map_pool(make, device="meta", threads=True)) == [("meta", "meta", "a")]
+    assert list(items.map_pool(make, device="meta", engine="threads")) == [("meta", "meta", "a")]
 
 
 def test_tensors_in_the_results_are_brought_back_from_the_device():
     with pytest.raises(NotImplementedError, match="meta tensor"):  # which has nothing that could be brought
-        list(numbers([torch.ones(1, 3)]).map_pool(lambda: torch.nn.Linear(3, 2), device="meta", threads=True))
+        list(numbers([torch.ones(1, 3)]).map_pool(lambda: torch.nn.Linear(3, 2), device="meta", engine="threads"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="moving a model to an accelerator needs CUDA")
 @either
-def test_a_module_computes_on_the_accelerator_and_results_come_back(threads):
+def test_a_module_computes_on_the_accelerator_and_results_come_back(engine):
     source = numbers([tensors(n * 4, 4) for n in range(5)])
-    for number, result in enumerate(source.map_pool(Net, device="cuda", threads=threads)):
+    for number, result in enumerate(source.map_pool(Net, device="cuda", engine=engine)):
         assert result["flags"] == (False, True, "cuda")
         assert result["sum"].device.type == result["id"].device.type == "cpu"
         assert result["id"].tolist() == [*range(number * 4, number * 4 + 4)]
@@ -254,6 +224,12 @@ class NotCallable:
         ({"model": Scaler, "max_in_flight": 0}, ValueError, "max_in_flight must be at least 1"),
         ({"model": Scaler, "batch_size": 0}, ValueError, "must be at least 1"),
         ({"model": Scaler, "batched": True}, ValueError, "batched needs a batch_size"),
+        (
+            {"model": Scaler, "engine": "rays"},
+            ValueError,
+            "engine must be 'processes', .* is 'rays'",
+        ),
+        ({"model": Scaler, "resources": {"num_gpus": 1}}, ValueError, "say engine='ray', not 'processes'"),
     ],
 )
 def test_wrong_arguments_raise_at_construction(arguments, error, message):
@@ -269,20 +245,10 @@ def test_wrong_arguments_raise_at_construction(arguments, error, message):
         (lambda: Scaler(), "cpu", "Scaler is neither made with a parameter device"),
     ],
 )
-def test_what_a_function_makes_and_cannot_be_used_is_an_error_of_no_item(threads, make, device, message):
+def test_what_a_function_makes_and_cannot_be_used_is_an_error_of_no_item(engine, make, device, message):
     with pytest.raises(TypeError, match=message) as caught:
-        list(numbers([1]).map_pool(make, device=device, threads=threads))
+        list(numbers([1]).map_pool(make, device=device, engine=engine))
     assert caught.value.__notes__[0].endswith("before it was ready for items")
-
-
-class FailsAt:
-    def __init__(self, wrong, how):
-        self.wrong, self.how = wrong, how
-
-    def __call__(self, item):
-        if item == self.wrong:
-            self.how()
-        return item
 
 
 def raises():
@@ -290,8 +256,8 @@ def raises():
 
 
 @either
-def test_an_error_comes_in_its_turn_and_names_the_item(threads):
-    dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), threads=threads)
+def test_an_error_comes_in_its_turn_and_names_the_item(engine):
+    dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), engine=engine)
     running = iter(dp)
     assert list(islice(running, 3)) == [0, 1, 2]
     with pytest.raises(ValueError, match="a bad row") as caught:
@@ -301,8 +267,8 @@ def test_an_error_comes_in_its_turn_and_names_the_item(threads):
 
 
 @either
-def test_items_that_fail_are_skipped_and_counted(threads):
-    dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), threads=threads, on_error="skip")
+def test_items_that_fail_are_skipped_and_counted(engine):
+    dp = numbers(range(6)).map_pool(functools.partial(FailsAt, 3, raises), engine=engine, on_error="skip")
     assert list(dp) == [0, 1, 2, 4, 5]
     assert dp.stats()["map_pool"]["skipped"] == 1
 
@@ -331,7 +297,8 @@ def test_the_death_of_a_worker_says_how_and_on_which_item(die, how):
 @pytest.mark.parametrize("batch_size", [None, 2])
 def test_resuming_is_exact_in_threads(batch_size):
     assert_resumes_everywhere(
-        lambda: numbers(range(9)).shuffle().set_seed(1).map_pool(Scaler, batch_size=batch_size, threads=True), passes=2
+        lambda: numbers(range(9)).shuffle().set_seed(1).map_pool(Scaler, batch_size=batch_size, engine="threads"),
+        passes=2,
     )
 
 
@@ -348,7 +315,7 @@ def test_resuming_is_exact_in_processes():
 
 
 def test_in_the_workers_of_a_loader_each_has_its_own():
-    dp = numbers(range(8)).sharding_filter().map_pool(Seen, workers=1, threads=True)
+    dp = numbers(range(8)).sharding_filter().map_pool(Seen, workers=1, engine="threads")
     with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
         seen = list(loader)
     assert [item for _, item, *_ in seen] == list(range(8))
@@ -363,7 +330,7 @@ def test_models_of_threads_are_gone_with_their_pipe_and_do_not_travel():
             super().__init__()
             made.append(self)
 
-    dp = numbers(range(3)).map_pool(Noted, workers=1, threads=True)
+    dp = numbers(range(3)).map_pool(Noted, workers=1, engine="threads")
     assert list(dp) == [0, 10, 20]
     assert "_made" not in dp.__getstate__()
     del dp

@@ -180,7 +180,7 @@ def test_where_a_step_does_not_say_so_or_reads_several_pipes_an_item_is_looked_a
         lambda dp: dp.map(dict),
         lambda dp: dp.threadpool_map(dict),
         lambda dp: dp.map_batches(list, 1),
-        lambda dp: dp.map_pool(lambda: dict, threads=True),
+        lambda dp: dp.map_pool(lambda: dict, engine="threads"),
         lambda dp: dp.add_index(),
         lambda dp: dp.slice(["looked at"]),
         lambda dp: dp.batch(1).collate(),

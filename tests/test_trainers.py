@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from accelerate import skip_first_batches
 from accelerate.data_loader import IterableDatasetShard
 
 import penstock as ps
@@ -53,7 +55,7 @@ def test_ranks_that_are_killed_go_on_as_one_and_as_three() -> None:
 
 
 @pytest.mark.timeout(150)
-@pytest.mark.parametrize("trainer", ["Lightning", "accelerate"])
+@pytest.mark.parametrize("trainer", ["Lightning", "accelerate", "transformers"])
 def test_a_trainer_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(tmp_path: Path, trainer: str) -> None:
     program, checkpoints = program_of(trainer, tmp_path), str(tmp_path / "checkpoints")
     seen: list[int] = []
@@ -67,6 +69,31 @@ def test_a_trainer_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(
     assert sorted(seen) == list(range(64))
 
 
+RAY_TRAIN = """
+import sys
+import ray
+from train import fit
+ray.init(num_cpus=4, include_dashboard=False, object_store_memory=2**27, logging_level="ERROR")
+fit(sys.argv[1], 2, 3)
+print("then", flush=True)
+fit(sys.argv[1], 3)
+"""
+
+
+@pytest.mark.timeout(200)
+def test_ray_train_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(tmp_path: Path) -> None:
+    program_of("Ray Train", tmp_path)
+    (tmp_path / "drive.py").write_text(RAY_TRAIN)
+    environment = {**os.environ, "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    command = [sys.executable, str(tmp_path / "drive.py"), str(tmp_path / "runs")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=190, env=environment)
+    assert done.returncode == 0, done.stderr
+    # What ranks print may come twice.
+    seen = [json.loads(found) for found in {*re.findall(r"seen (\[[\d, ]*\])", done.stdout)}]
+    assert len(seen) == 2 + 3
+    assert sorted(number for each in seen for number in each) == list(range(64))
+
+
 def test_what_is_divided_already_is_not_divided_once_more() -> None:
     dp = ps.iter.IterableWrapper(range(80)).sharding_filter()
     assert len([*IterableDatasetShard(dp, num_processes=2, process_index=0)]) == 40
@@ -75,3 +102,34 @@ def test_what_is_divided_already_is_not_divided_once_more() -> None:
     assert len([*dp]) == 40
     with pytest.raises(RuntimeError, match="accelerate divides it among 2 processes once more"):
         list(IterableDatasetShard(dp, num_processes=2, process_index=0))
+
+
+READ_BY_ONE = """
+import os
+import torch
+from accelerate import Accelerator
+import penstock as ps
+
+accelerator = Accelerator(cpu=True)
+dp = ps.iter.IterableWrapper(range(64)).sharding_filter().map(lambda x: torch.tensor(x))
+loader = accelerator.prepare(torch.utils.data.DataLoader(dp, batch_size=4))
+try:
+    list(loader)
+except Exception as error:
+    print(error, flush=True)
+os._exit(0)  # the other rank waits for what this would send
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_chain_that_is_divided_is_not_read_by_one_rank_for_all(tmp_path: Path) -> None:
+    program = tmp_path / "read.py"
+    program.write_text(READ_BY_ONE)
+    assert any("accelerate divides it among 2 processes once more" in line for line in torchrun(2, program))
+
+
+def test_what_skips_batches_is_told_to_load_the_state() -> None:
+    loader = ps.DataLoader2(ps.iter.IterableWrapper(range(8)).batch(2))
+    assert not hasattr(loader, "dataset")  # Lightning asks
+    with pytest.raises(AttributeError, match="ignore_data_skip=True"):
+        skip_first_batches(loader, 1)

@@ -11,11 +11,14 @@ import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from threading import Event
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from .threads import Interrupted
 
 __all__ = ["AllRanks", "expect_no_second_division", "expect_ranks", "in_words", "several_ranks"]
 
@@ -23,6 +26,9 @@ _PATIENCE = 2.5
 """Seconds after which a rank that waits says so to the others, and again as long until it says for whom it waits."""
 _GRACE = 1.0
 """Seconds in which those who are alive hear that another is not."""
+
+_LOOK_EVERY = 0.2
+"""Seconds from one look to the next whether a rank that waits is to go on waiting."""
 
 _NOT_LEAST = 2**62
 
@@ -50,11 +56,16 @@ def expect_no_second_division() -> None:
     module = sys.modules.get("accelerate.data_loader")
     if module is None:
         return
-    divide = module.IterableDatasetShard.__iter__.__code__
+    # The one takes every nth item on each rank; the other has the first rank read, and shares out what it gets.
+    divide = {module.IterableDatasetShard.__iter__.__code__, module.DataLoaderDispatcher._fetch_batches.__code__}
     frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code is not divide:
+    while frame is not None and frame.f_code not in divide:
         frame = frame.f_back
-    if frame is not None and (number := frame.f_locals["self"].num_processes) > 1:
+    if frame is None:
+        return
+    reader = frame.f_locals["self"]
+    number = reader.num_processes if hasattr(reader, "num_processes") else reader.state.num_processes
+    if number > 1:
         raise RuntimeError(
             f"the chain is divided among ranks, and accelerate divides it among {number} processes once more, which "
             "would lose items: give accelerate a chain that nobody has divided, or do not let it prepare the loader"
@@ -68,6 +79,9 @@ class AllRanks:
     seconds, as RuntimeError after `timeout` seconds, or at once where it has ended.
 
     The messages go through a gloo group. It is given up with `leave`, or when nobody holds this any more.
+
+    While `interrupted` is set, a thread that waits for the others raises Interrupted. Then the ranks are out of step,
+    and all of them must leave: gloo lets none of them go alone.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -81,9 +95,15 @@ class AllRanks:
         made = _made[world] = _made.get(world, 0) + 1
         restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun's ranks keep their store
         self._store = PrefixStore(f"penstock/{restarts}/{made}", _get_default_store())
+        self.interrupted = Event()
+        self.is_out_of_step = False
         self._number = 0
         """Of the next time that they meet; the same on all ranks."""
-        self._expect_all()
+        try:
+            self._expect_all()
+        except RuntimeError:  # no group has been made, and the others may yet come to make this one
+            _made[world] -= 1
+            raise
         # Only the finalizer holds the groups: one that lived until the interpreter is torn down would abort it.
         self.leave = weakref.finalize(self, _leave, [])
         self.group_of(range(self.size))
@@ -148,6 +168,9 @@ class AllRanks:
             self._warn(missing, what)
             missing = self._missing("made", self.timeout - (time.monotonic() - began))
         if missing:
+            time.sleep(_GRACE)  # for the others who wait, too
+            with suppress(RuntimeError):
+                self._store.delete_key(f"made/{self.rank}")
             raise RuntimeError(self._not_there(missing, what))
 
     def _wait(self, work: Any, what: str) -> None:
@@ -155,16 +178,34 @@ class AllRanks:
         number = str(self._number)
         self._number += 1
         try:
-            if not _is_done(work, min(_PATIENCE, self.timeout)):
+            if not self._is_done(work, min(_PATIENCE, self.timeout)):
                 self._say_here(number)
-                if not _is_done(work, min(_PATIENCE, self.timeout)) and (missing := self._missing(number, 0.0)):
+                if not self._is_done(work, min(_PATIENCE, self.timeout)) and (missing := self._missing(number, 0.0)):
                     self._warn(missing, what)
-                work.wait()
+                while not self._is_done(work, self.timeout):
+                    pass  # gloo ends it in time
+        except Interrupted:
+            self.is_out_of_step = True
+            raise
         except RuntimeError as error:
             self._say_here(number)
             missing = self._missing(number, _GRACE)
             self.leave()  # the group is of no use any more
             raise RuntimeError(f"{self._not_there(missing, what)} ({error})") from None
+
+    def _is_done(self, work: Any, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                work.wait(timedelta(seconds=min(left, _LOOK_EVERY)))
+            except RuntimeError:
+                if work.is_completed():  # it has failed, and not only taken longer
+                    raise
+                if self.interrupted.is_set():
+                    raise Interrupted from None
+            else:
+                return True
+        return False
 
     def _say_here(self, where: str) -> None:
         with suppress(RuntimeError):  # the store may be gone with its rank
@@ -192,16 +233,6 @@ class AllRanks:
             f"rank {self.rank} was to {what}, and {who} did not: it has ended, has failed, is still at "
             f"something else after timeout={self.timeout:g} s, or left its loop earlier than the others"
         )
-
-
-def _is_done(work: Any, seconds: float) -> bool:
-    try:
-        work.wait(timedelta(seconds=seconds))
-    except RuntimeError:
-        if work.is_completed():  # it has failed, and not only taken longer
-            raise
-        return False
-    return True
 
 
 def _ranks(numbers: list[int]) -> str:

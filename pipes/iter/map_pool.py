@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry.display import step
+from ...workers.cluster import Cluster
 from ...workers.threads import Arrivals, Outcome, Threads
+from ..actors import Actors, expect_resources
 from ..loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -20,13 +24,17 @@ from .rebatch import Rebatcher
 
 @functional_datapipe("map_pool")
 class ModelPoolMapper(ProcessPoolMapper):
-    """Yield what a model makes of each item, called in `workers` processes at once, in the order of the items.
+    """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
 
     `model` is a class whose instances can be called, or a function that returns what can be called, such as
-    `functools.partial(Predictor, "weights.pt")`. Each process calls it once, and what it made for one item after
-    another, from pass to pass. With `threads=True` these are threads of this process: nothing is pickled or copied,
-    which is quicker where what is computed takes less time than the items' way to another process, as small models do;
-    torch's operations run in threads at once.
+    `functools.partial(Predictor, "weights.pt")`. Each worker calls it once, and what it made for one item after
+    another, from pass to pass. Workers are by `engine`
+
+    - `"processes"` of this machine.
+    - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
+      than the items' way to another process, as small models do; torch's operations run in threads at once.
+    - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
+      "CPU", "GPU", and what the cluster's nodes have by other names.
 
     With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
     items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
@@ -42,9 +50,17 @@ class ModelPoolMapper(ProcessPoolMapper):
     `on_error` is what becomes of an item for which the model raises. As with `processpool_map`, processes have one
     thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
 
+    Actors live as long as the pipe, too, and end with the program. They are those of the Ray that the program is
+    connected to, or else gets by itself at first use. In the workers of a loader they are of the same, where the
+    program is connected before the chain goes there, or of the one at `RAY_ADDRESS`. An actor has one item at a time;
+    tensors and arrays are copied into Ray's memory and out of it, and can be written to. Torch has as many threads
+    there as it has CPUs. A pass begins with the actors that are there. One that Ray has not started is
+    waited for, with a RuntimeWarning after 10 seconds, and takes part when it comes.
+
     Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
-    device, ValueError for a dict that may be batch or row, and RuntimeError, which says how and on which item, where a
-    process ends.
+    device, ValueError for a dict that may be batch or row and for resources that are not of Ray's actors, ImportError
+    where Ray is asked for and missing, and RuntimeError, which says how and on which item, where a process ends or an
+    actor dies; for `on_error`, that is an item's failure as any other, and the next item goes to a new one.
 
     >>> class Adder:
     ...     def __init__(self, number=10):
@@ -59,8 +75,9 @@ class ModelPoolMapper(ProcessPoolMapper):
     """
 
     holds_items = False
-    transient = (*ProcessPoolMapper.transient, "_made")
+    transient = (*ProcessPoolMapper.transient, "_made", "_actors")
     _made: list[Callable[[Any], Any]] | None = None
+    _actors: Actors | None = None
 
     def __init__(
         self,
@@ -71,7 +88,8 @@ class ModelPoolMapper(ProcessPoolMapper):
         device: str | int | torch.device | None = None,
         max_in_flight: int | None = None,
         *,
-        threads: bool = False,
+        engine: Literal["processes", "threads", "ray"] = "processes",
+        resources: Mapping[str, float] | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
@@ -80,6 +98,12 @@ class ModelPoolMapper(ProcessPoolMapper):
             expect_whole("max_in_flight", max_in_flight)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
+        if engine not in ("processes", "threads", "ray"):
+            raise ValueError(f"engine must be 'processes', 'threads' or 'ray', and is {engine!r}")
+        if engine == "ray":
+            expect_resources(resources or {})
+        elif resources is not None:
+            raise ValueError(f"resources are what an actor of Ray asks for: say engine='ray', not {engine!r}")
         where = None if device is None else torch.device(device)
         _check_maker(model, where)
         super().__init__(
@@ -93,12 +117,29 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.workers = workers
         self.device = where
         self.max_in_flight = max_in_flight
-        self.threads = threads
+        self.engine = engine
+        self.resources = resources
         self.batched = batched
+        self._cluster = Cluster()
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.threads:
-            return super().__iter__()
+        if self.engine == "ray":
+            return self._on_actors()
+        return self._in_threads() if self.engine == "threads" else super().__iter__()
+
+    def _on_actors(self) -> Iterator[Any]:
+        if self._actors is None or not self._actors.are_ours():
+            self._actors = Actors(self.fn, self.resources or {}, self._cluster, step(self))
+            weakref.finalize(self, self._actors.close)
+        actors = self._actors
+        actors.begin()
+
+        def threads(arrivals: Arrivals[Outcome]) -> Threads:
+            return actors.threads(self.guard.wrap, arrivals, self.workers)
+
+        return self._results(threads, self.scheduled_tasks)
+
+    def _in_threads(self) -> Iterator[Any]:
         if self._made is None:
             self._made = []
         made, free = self._made, [*self._made]  # no thread of an earlier pass is left to use them

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,30 +22,33 @@ import pytest
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def start(name: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def started(name: str, *arguments: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A program that is running, and is ended with what stands in the `with`."""
+    with subprocess.Popen(
         [sys.executable, "-m", "penstock.compat", str(PROGRAMS / f"{name}.py"), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "NO_PROXY": "*", **environment},
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def lines_of(process: subprocess.Popen[str]) -> list[str]:
-    """What a program printed; it is shown how it failed, and ended where it hangs."""
-    try:
-        out, errors = process.communicate(timeout=50)
-    finally:
-        process.kill()
-        process.wait()
+    """What a program printed; it is shown how it failed."""
+    out, errors = process.communicate(timeout=50)
     assert process.returncode == 0, errors
     assert "ResourceWarning" not in errors
     return out.splitlines()
 
 
 def run(name: str, *arguments: object, **environment: str) -> list[str]:
-    return lines_of(start(name, *arguments, **environment))
+    with started(name, *arguments, **environment) as process:
+        return lines_of(process)
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -104,8 +108,8 @@ def test_a_text_data_set_of_two_nested_disk_caches(served, tmp_path):
 def test_a_text_data_set_with_a_wrong_hash_is_refused(served, tmp_path):
     folder, url = served
     pack(folder / "reviews_csv.tar.gz", {"reviews_csv/train.csv": b"1,a\n"}, "w:gz")
-    process = start("text_dataset", f"{url}/reviews_csv.tar.gz", "0" * 32, tmp_path / "root")
-    _, errors = process.communicate(timeout=50)
+    with started("text_dataset", f"{url}/reviews_csv.tar.gz", "0" * 32, tmp_path / "root") as process:
+        _, errors = process.communicate(timeout=50)
     assert process.returncode == 1
     assert "hash" in errors
 
@@ -149,5 +153,8 @@ def test_map_style_pipes_and_loaders_that_pause_and_go_on():
 
 def test_ranks_with_workers_through_one_service_after_another(tmp_path):
     environment = {"WORLD_SIZE": "2", "STORE": str(tmp_path / "store")}
-    ranks = [start("distributed", RANK=str(rank), **environment) for rank in range(2)]
-    assert [lines_of(rank) for rank in ranks] == [["both epochs 11"]] * 2
+    with (
+        started("distributed", RANK="0", **environment) as first,
+        started("distributed", RANK="1", **environment) as other,
+    ):
+        assert [lines_of(first), lines_of(other)] == [["both epochs 11"]] * 2

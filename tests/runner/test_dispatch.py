@@ -89,6 +89,28 @@ def test_epochs_that_are_given_up_leave_the_next_whole(workers):
         assert list(loader) == [*range(300)]
 
 
+def test_an_epoch_is_given_up_before_every_shard_has_begun():
+    dp = dispatched(ps.iter.IterableWrapper(range(30))).to_device("cpu").prefetch(3)
+    for _ in range(5):
+        with loader_of(dp, 0, num_shards=10) as loader:
+            assert next(iter(loader)) == 0
+
+
+def test_what_is_read_ahead_in_the_main_process_has_a_state_from_its_first_item():
+    dp = ps.iter.IterableWrapper(range(50)).sharding_filter().to_device("cpu").map(abs).prefetch(3)
+    for _ in range(20):
+        with loader_of(dp, 0, num_shards=2) as loader:
+            seen = []
+            for item in loader:
+                seen.append(item)
+                state = loader.state_dict()
+                if len(seen) == 9:
+                    break
+        with loader_of(dp, 0) as resumed:
+            resumed.load_state_dict(state)
+            assert [*seen, *resumed] == [*range(50)]
+
+
 @WORKERS
 def test_two_streams_meet_after_they_were_dispatched(workers):
     one = dispatched(ps.iter.IterableWrapper(range(9)))

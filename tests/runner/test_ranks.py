@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
@@ -198,6 +200,112 @@ say(told(lambda: list(loader(0, 6, chain().batch(2)))))
         assert "of DeviceMover, Mapper, Prefetcher, FullSync, Batcher, which run on each rank after the ranks" in error
 
 
+def test_ranks_leave_an_epoch_while_they_read_ahead_and_begin_another(tmp_path: Path) -> None:
+    code = """
+import time
+def slow(x):
+    time.sleep(0.1)
+    return x
+dp = ps.iter.IterableWrapper(range(80)).sharding_filter().map(slow).to_device("cpu").prefetch(10)
+service = ps.SequentialReadingService(
+    ps.DistributedReadingService(timeout=30, num_shards=4), ps.MultiProcessingReadingService(0)
+)
+began = time.monotonic()
+with ps.DataLoader2(dp, reading_service=service) as reading:
+    reading.seed(0)
+    for _ in range(3):
+        seen = []
+        for item in reading:
+            seen.append(item)
+            if len(seen) == 2:
+                time.sleep(0.5 * (1 - rank))  # others leave meanwhile
+                break
+        say(seen)
+say(time.monotonic() - began)
+"""
+    for rank, (*epochs, seconds) in enumerate(run_ranks(tmp_path, code)):
+        assert epochs == [[rank, 2 + rank]] * 3
+        assert seconds < 20
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_in_which_a_rank_failed_does_not_disturb_the_next(tmp_path: Path, workers: int) -> None:
+    code = f"""
+import gc
+fails = {str(tmp_path / "fails")!r}
+if rank == 0:
+    open(fails, "w").close()
+dist.barrier()
+def fn(x):
+    if x == 9 and os.path.exists(fails):
+        raise KeyError("gone")
+    return x
+gc.disable()
+dp = ps.iter.IterableWrapper(range(40)).sharding_filter().map(fn)
+service = ps.SequentialReadingService(
+    ps.DistributedReadingService(timeout=20, num_shards=4), ps.MultiProcessingReadingService({workers})
+)
+with ps.DataLoader2(dp, reading_service=service) as reading:
+    reading.seed(0)
+    try:
+        list(reading)
+    except Exception as error:
+        say(repr(error))
+    dist.barrier()
+    if rank == 0:
+        os.remove(fails)
+    dist.barrier()
+    seen = []
+    for item in reading:
+        seen.append(item)
+        gc.collect()
+    say(len(seen))
+"""
+    (another, here), (own, there) = run_ranks(tmp_path, code)
+    assert "another rank failed" in another
+    assert own == "KeyError('gone')"
+    assert here == there == 20
+
+
+def test_a_rank_that_has_begun_alone_keeps_nobody_from_reading_together(tmp_path: Path) -> None:
+    code = """
+import time
+def reading(after, timeout):
+    dp = ps.iter.IterableWrapper(range(8)).sharding_filter().to_device("cpu")
+    dp = dp.prefetch(2) if after else dp
+    made = ps.DataLoader2(dp, reading_service=ps.DistributedReadingService(timeout=timeout))
+    made.seed(0)
+    return made
+def told(timeout, after=False):
+    try:
+        return list(reading(after, timeout))
+    except Exception as error:
+        return str(error)
+if rank == 0:
+    say(told(2))
+dist.barrier()
+for after in (False, rank == 1, True):
+    say(told(20, after))
+    dist.barrier()
+"""
+    (alone, *one), other = run_ranks(tmp_path, code)
+    assert "rank 0 was to begin to read together, and rank 1 did not" in alone
+    assert [one[0], other[0]] == [one[2], other[2]] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    for said in (one[1], other[1]):
+        assert "in a thread, as prefetch does: rank 0: such a step: False; rank 1: such a step: True" in said
+
+
+def test_the_length_of_a_stream_that_is_divided_among_ranks_only(tmp_path: Path) -> None:
+    code = """
+from penstock.registry import SHARDING_PRIORITIES
+dp = ps.iter.IterableWrapper(range(25)).sharding_filter(SHARDING_PRIORITIES.DISTRIBUTED)
+for given in ({}, {"ends": "drop"}, {"steps_per_epoch": 4}):
+    with ps.DataLoader2(dp, reading_service=ps.DistributedReadingService(**given)) as reading:
+        say([len(reading), len(list(reading))])
+"""
+    assert run_ranks(tmp_path, code) == [[[13, 13], [12, 12], [4, 4]]] * 2
+
+
 def test_a_stream_that_is_divided_among_ranks_only_goes_on_on_as_many(tmp_path: Path) -> None:
     code = """
 from penstock.registry import SHARDING_PRIORITIES
@@ -245,18 +353,49 @@ stages = init_device_mesh("cpu", (1, 4), mesh_dim_names=("dp", "pp"))
 with loader(0, 4, chain(), mesh=stages, data_dims=("dp",), others={"pp": "none"}) as reading:
     say(list(reading))
 say(told(lambda: list(loader(0, 4, chain(), data_rank=0, data_ranks=2))))
+say(told(lambda: loader(0, 4, chain(), mesh=mesh, data_dims="dp", others={"pt": "broadcast"})))
 """
     said = both(tmp_path, code, ranks=4)
     parts = [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 2, 3]]
     parts = [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
-    for rank, (same, broadcast, plain, unknown, stage, missing) in enumerate(said):
+    for rank, (same, broadcast, plain, unknown, stage, missing, misspelt) in enumerate(said):
         assert same[0] == broadcast[0] == parts[rank // 2]
         assert [same[1], broadcast[1]] == [True, rank % 2 == 0]
         assert same[2] == broadcast[2] == said[0][0][2]
         assert plain == ([None] * 5 if rank == 3 else parts[rank % 2])
         assert "data_dims must be some of the mesh's dimensions, pp, and is 'dp'" in unknown
+        assert "others is by the mesh's other dimensions, tp, and is {'pt': 'broadcast'}" in misspelt
         assert stage == ([None] * 10 if rank in (1, 2) else list(range(10)))
         assert "the ranks do not read all parts of the data" in missing
+
+
+def test_batches_of_columns_are_cut_in_the_shards_of_each_rank(tmp_path: Path) -> None:
+    (tmp_path / "columns").mkdir()
+    for start in range(0, 100, 10):
+        pq.write_table(pa.table({"x": range(start, start + 10)}), tmp_path / "columns" / f"{start}.parquet")
+    program = """
+    dp = ps.read_parquet({path!r})
+    service = ps.SequentialReadingService(
+        ps.DistributedReadingService(num_shards=4), ps.MultiProcessingReadingService(1)
+    )
+    with ps.iter_torch_batches(dp, 4, reading_service=service) as loader:
+        loader.seed(1)
+        if {state!r}:
+            loader.load_state_dict(json.loads({state!r}))
+        for number, batch in enumerate(loader):
+            say(batch["x"].tolist())
+            if number == {stop}:
+                say(json.dumps(loader.state_dict()))
+                break
+    """
+    path = str(tmp_path / "columns")
+    begun = run_ranks(tmp_path, program.format(path=path, state="", stop=3))
+    (state, same) = (said.pop() for said in begun)
+    assert state == same
+    rest = run_ranks(tmp_path, program.format(path=path, state=state, stop=-1), ranks=3)
+    batches = [batch for said in [*begun, *rest] for batch in said]
+    assert {len(batch) for batch in batches[:8]} == {4}
+    assert {number for batch in batches for number in batch} == set(range(100))
 
 
 def test_a_loader_that_knows_nothing_of_ranks_is_an_error(tmp_path: Path) -> None:
@@ -435,6 +574,9 @@ def test_killed_under_torchrun_all_ranks_go_on_from_the_last_state(tmp_path: Pat
         ({"data_rank": 2, "data_ranks": 2}, "data_rank must be in 0 … 1, or None, and is 2"),
         ({"mesh": object(), "data_ranks": 2}, "give a mesh with data_dims, or data_rank and data_ranks"),
         ({"data_rank": 1}, "give a mesh with data_dims, or data_rank and data_ranks"),
+        ({"data_dims": "dp"}, "data_dims are dimensions of a mesh, and none is given beside 'dp'"),
+        ({"others": "none", "data_ranks": 2}, "others='none' is for a mesh"),
+        ({"others": {"tp": "same"}}, "others={'tp': 'same'} is for a mesh"),
         ({"others": "some"}, "others must be one of same, broadcast, none, and is 'some'"),
     ],
 )

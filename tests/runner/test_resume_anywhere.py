@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from penstock import DataLoader2, MultiProcessingReadingService
+from penstock import DataLoader2, MultiProcessingReadingService, RayFleet, RayReadingService
 from random_chains import WorkerCase, build, chain_of, is_unordered, text
 from resuming import always_due, as_json, from_json
 
@@ -31,10 +32,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:the source of random_split")
 
 
 def loader_of(
-    spec: Any, workers: int, shards: int | None, prefetch: int, seed: int = 0, init_fn: Any = None
+    spec: Any,
+    workers: int | RayFleet,
+    shards: int | None,
+    prefetch: int,
+    seed: int = 0,
+    init_fn: Any = None,
 ) -> DataLoader2[Any]:
-    service = MultiProcessingReadingService(
-        workers,
+    on_ray = isinstance(workers, RayFleet)
+    make: Any = RayReadingService if on_ray else MultiProcessingReadingService
+    service = make(
+        **{"fleet" if on_ray else "num_workers": workers},
         num_shards=shards,
         worker_prefetch_cnt=prefetch,
         main_prefetch_cnt=prefetch,
@@ -51,11 +59,11 @@ def told(items: Any, spec: Any) -> list[str]:
     return sorted(texts) if is_unordered(spec) else texts
 
 
-def leg(case: WorkerCase, number: int, saved: str | None) -> DataLoader2[Any]:
+def leg(case: WorkerCase, number: int, saved: str | None, workers: int | RayFleet) -> DataLoader2[Any]:
     """Return the loader of one leg: of the first, with the case's seed; of the others, from a state."""
     loader = loader_of(
         case.spec,
-        case.workers[number],
+        workers,
         case.shards if saved is None else None,
         case.prefetch[number],
         case.seed if saved is None else 99,
@@ -66,21 +74,22 @@ def leg(case: WorkerCase, number: int, saved: str | None) -> DataLoader2[Any]:
     return loader
 
 
-def check(case: WorkerCase) -> None:
+def check(case: WorkerCase, *workers: int | RayFleet) -> None:
     """Read epochs whole; then one in three legs, each by a fresh loader from the state before, and the next epoch."""
+    workers = workers or (*case.workers,)
     with loader_of(case.spec, 0, case.shards, 0, case.seed) as whole:
         epochs = [told(whole, case.spec) for _ in range(case.epoch + 2)]
     expected, following = epochs[-2:]
     seen: list[Any] = []
     saved = None
     for number, stop in enumerate([case.first, case.second]):
-        with leg(case, number, saved) as loader:
+        with leg(case, number, saved, workers[number]) as loader:
             if not number:
                 for epoch in range(case.epoch):
                     assert told(loader, case.spec) == epochs[epoch], f"epoch {epoch}"
             seen += [text(item) for item in islice(iter(loader), stop % (len(expected) - len(seen) + 1))]
             saved = as_json(loader.state_dict())
-    with leg(case, 2, saved) as loader:
+    with leg(case, 2, saved, workers[2]) as loader:
         where = f"after {len(seen)} items"
         seen += [text(item) for item in loader]
         assert (sorted(seen) if is_unordered(case.spec) else seen) == expected, where
@@ -95,6 +104,23 @@ def test_a_loader_stopped_anywhere_twice_goes_on_exactly_with_other_workers(seed
         check(case)
     except Exception as error:
         raise AssertionError(f"it fails with check({case!r})") from error
+
+
+@pytest.fixture(scope="module")
+def fleet(local_ray: None) -> Iterator[RayFleet]:
+    with RayFleet(2) as actors:
+        yield actors
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", range(max(CASES // 10, 1)))
+def test_what_actors_of_ray_begin_others_end(seed: int, fleet: RayFleet) -> None:
+    case = WorkerCase.drawn(1000 + seed)
+    legs = random.Random(seed).sample([fleet, fleet, 2], 3)
+    try:
+        check(case, *legs)
+    except Exception as error:
+        raise AssertionError(f"it fails with check({case!r}, *{legs!r})") from error
 
 
 PROGRAM = """

@@ -16,9 +16,7 @@ if __name__ == "__main__":
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo", init_method="file://" + os.environ["STORE"], rank=rank, world_size=ranks)
     dp = IterableWrapper(range(21)).shuffle().sharding_filter().map(lambda x: x * 10)
-    service = SequentialReadingService(
-        DistributedReadingService(timeout=20), MultiProcessingReadingService(num_workers=2)
-    )
+    service = SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(num_workers=2))
     loader = DataLoader2(dp, reading_service=service)
     loader.seed(dist_share_seed(rank))
     for _ in range(2):

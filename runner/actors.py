@@ -1,0 +1,506 @@
+"""Workers on the machines of Ray, which places actors, starts them and knows of their deaths.
+
+An actor listens, and starts a worker process for each loader that connects and has its key. The line to it is that to
+any worker process: through shared memory on the same machine, by TCP from others. So items take no way through Ray's
+object store, which costs a millisecond for each object.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import secrets
+import select
+import socket
+import sys
+import threading
+import time
+import traceback
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import connection as mp_connection
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+import cloudpickle  # type: ignore[import-untyped]
+import torch
+
+from ..pipes.processes import PREPARATIONS, pickled_error, start_server
+from ..pipes.transport import blocks_for_each
+from ..registry.extras import require
+from ..workers.cluster import Cluster, actor_options
+from ..workers.threads import Interrupted
+from .beginning import begin, prepare
+from .child import PATIENCE, Child, ChildProcess, Children, insist_on_end
+from .dispatch import STREAM_READER, Dispatch, give_up_when_told, received_dispatch, serve_shard
+from .line import FAILED, HUNG_UP, NONE, Arrival
+from .watch import Sighting, Watch
+from .worker import run, serve
+
+__all__ = ["Actors", "RayFleet"]
+
+_WARN_AFTER = 30.0
+"""Seconds that an actor may take to start before a warning says that it does not."""
+_DEATHS_IN_A_ROW = 3
+"""How many actors may die at the same item, one after the other, before that is an error."""
+_ANSWERS_WITHIN = 1.0
+"""Seconds that an actor is given to answer: what a dispatcher reads may keep the interpreter to itself."""
+_GLANCE = 0.02
+"""Seconds from one question to the next whether a process in an actor has ended."""
+_WELCOME = b"come in"
+_LOOK_EVERY = 0.2
+"""Seconds from one look to the next whether an actor that is being started is still wanted."""
+_SPEAKS_WITHIN = 10.0
+"""Seconds that who connects has for the handshake."""
+
+
+@dataclass(frozen=True)
+class _Door:
+    """Where an actor listens."""
+
+    on_machine: str
+    """A socket in Linux's abstract namespace, which is no file that a killed actor would leave; "" elsewhere."""
+    address: tuple[str, int]
+    key: bytes = field(repr=False)
+
+    def enter(self, ticket: str, argument: object) -> tuple[Connection, bool]:
+        """Connect to the actor; return the connection, and whether the actor is on this machine.
+
+        Asked with the ticket, the actor tells of the process that reads for this connection.
+        """
+        connection, is_near = self._connected()
+        with _in_time(connection):
+            connection.send_bytes(cloudpickle.dumps((ticket, argument, is_near)))
+            connection.recv_bytes()
+        return connection, is_near
+
+    def _connected(self) -> tuple[Any, bool]:
+        connection: Any = None
+        with suppress(OSError):
+            if self.on_machine:
+                connection = mp_connection.Client(self.on_machine, "AF_UNIX")
+        is_near = connection is not None
+        if not is_near:
+            connection = _sending_at_once(mp_connection.Client(self.address, "AF_INET"))
+        with _in_time(connection):
+            mp_connection.answer_challenge(connection, self.key)
+            mp_connection.deliver_challenge(connection, self.key)
+        return connection, is_near
+
+    def close(self) -> None:
+        """Do nothing: unlike a connection, it is not open."""
+
+
+def _sending_at_once(connection: Any) -> Any:
+    """Let messages not wait for more to come, and let it be noticed when the other machine is gone."""
+    line = socket.socket(fileno=connection.fileno())
+    try:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    finally:
+        line.detach()
+    return connection
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What an actor tells of the one who reads for somebody who has entered."""
+
+    seen: str = ""
+    """What it was at, as `Child.seen` returns it."""
+    ended: str | None = None
+    """How it ended, and what it was at."""
+    is_stopped: bool = False
+
+
+class _Host(ABC):
+    """What runs in an actor: it listens, and serves all who connect and have its key."""
+
+    def __init__(self) -> None:
+        self._entered: set[str] = set()
+        host = require("ray", "ray").util.get_node_ip_address()
+        listeners = [mp_connection.Listener((host, 0), "AF_INET")]
+        name = f"\0penstock-{secrets.token_hex(16)}"
+        try:
+            listeners.append(mp_connection.Listener(name, "AF_UNIX"))
+        except OSError:
+            name = ""
+        self._door = _Door(name, (host, listeners[0].address[1]), secrets.token_bytes(32))
+        for listener in listeners:
+            threading.Thread(target=self._let_in, args=(listener,), name="penstock-door", daemon=True).start()
+
+    def door(self) -> _Door:
+        return self._door
+
+    def told(self, ticket: str) -> _Told:
+        """Tell of the one who reads for whoever entered with a ticket."""
+        if ticket not in self._entered:
+            return _Told(ended="has died with its actor, which was started again")
+        return self._told(ticket)
+
+    @abstractmethod
+    def _told(self, ticket: str) -> _Told: ...
+
+    @abstractmethod
+    def _serve(self, connection: Connection, ticket: str, argument: Any, is_near: bool) -> None:
+        """Serve who has entered, until they leave."""
+
+    def _let_in(self, listener: Any) -> None:
+        while True:
+            with suppress(OSError):  # who connected has gone already
+                connection = listener.accept()
+                threading.Thread(target=self._meet, args=(connection,), name="penstock-line", daemon=True).start()
+
+    def _meet(self, connection: Connection) -> None:
+        """Serve who has the key; what would end a process ends the actor, which is more than the thread."""
+        with connection:
+            if not self._knows_key(connection):
+                return
+            try:
+                ticket, argument, is_near = cloudpickle.loads(connection.recv_bytes())
+                if not is_near:
+                    _sending_at_once(connection)
+                self._entered.add(ticket)
+                connection.send_bytes(_WELCOME)
+                self._serve(connection, ticket, argument, is_near)
+            except (EOFError, OSError):
+                pass  # the other end is gone, or its machine
+            except SystemExit as error:
+                os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+
+    def _knows_key(self, connection: Connection) -> bool:
+        """Say whether who connected knows the key, and lets no time pass before showing it."""
+        try:
+            with _in_time(connection):
+                mp_connection.deliver_challenge(connection, self._door.key)
+                mp_connection.answer_challenge(connection, self._door.key)
+        except (OSError, EOFError, multiprocessing.AuthenticationError):
+            return False
+        return True
+
+
+class _WorkerHost(_Host):
+    """An actor that starts a process for each who enters, which reads for that one alone."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, ChildProcess] = {}
+        self._ended: dict[str, str] = {}
+        self._telling = threading.Lock()
+        cluster = require("ray", "ray").get_runtime_context().gcs_address
+        os.environ.setdefault("RAY_ADDRESS", cluster)  # of the chains that use Ray themselves
+        start_server(run.__module__)
+        super().__init__()
+
+    def _told(self, ticket: str) -> _Told:
+        with self._telling:
+            if ticket not in self._processes:
+                return _Told(ended=self._ended.get(ticket))  # or it is being started
+            child = self._processes[ticket]
+            return _Told(child.seen(), child.end(patience=0), child.is_stopped())
+
+    def _serve(self, connection: Connection, ticket: str, dispatched: dict[Any, _Door], is_near: bool) -> None:
+        try:
+            child = ChildProcess(None, "penstock-worker", _read, (connection, dispatched))
+        except (OSError, EOFError) as error:
+            self._ended[ticket] = f"could not be started: {error!r}"
+            return
+        self._processes[ticket] = child
+        try:
+            _wait_until_left(connection, child)
+        finally:
+            insist_on_end([child.process])
+            with self._telling:
+                self._ended[ticket] = child.end() or "does not end"
+                del self._processes[ticket]
+                child.let_go()
+
+
+class _DispatcherHost(_Host):
+    """An actor that reads streams once for all shards, for one loader."""
+
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+        self._watch = Watch(takes_crashes=False)
+        self._dispatch: Dispatch
+        self._has_streams = threading.Event()
+        super().__init__()
+
+    def _told(self, ticket: str) -> _Told:
+        sighting = Sighting(self._watch.descriptor())
+        try:
+            return _Told(str(sighting))
+        finally:
+            sighting.close()
+
+    def _serve(self, connection: Connection, ticket: str, argument: tuple[int, int] | None, is_near: bool) -> None:
+        """Serve the loader, or a worker of it, which says of which stream it wants a shard, among how many."""
+        if argument is None:
+            prepare(connection)
+            self._dispatch = received_dispatch(connection)
+            self._has_streams.set()
+            give_up_when_told(connection, self._dispatch)
+        else:
+            point, lines = argument
+            self._has_streams.wait()
+            serve_shard(connection, blocks_for_each(lines) if is_near else 0, self._dispatch, point, self._watch)
+
+
+def _read(to_actor: Connection, given: tuple[Connection, dict[tuple[int, int], _Door]]) -> None:
+    """Read for one who has entered an actor, in a process of its own."""
+    connection, dispatched = given
+    try:
+        watch = begin(to_actor)
+        prepare(connection)
+        try:
+            feeds = {line: door.enter("", (line[0], len(dispatched)))[0] for line, door in dispatched.items()}
+        except (OSError, EOFError) as error:
+            gone = RuntimeError(f"{STREAM_READER} has ended, or cannot be reached: {error!r}")
+            connection.send_bytes(Arrival(NONE, FAILED, error=pickled_error(gone)).to_bytes())
+            return
+        serve(connection, feeds, watch)
+    except HUNG_UP:
+        pass  # the other end is gone, or its machine
+
+
+def _wait_until_left(connection: Connection, child: ChildProcess) -> None:
+    """Wait until a process has ended, or who is at the other end of its connection is gone."""
+    poll, told = select.poll(), child.connection.fileno()
+    poll.register(child.process.sentinel, select.POLLIN)
+    poll.register(connection, getattr(select, "POLLRDHUP", 0))  # other systems tell it unasked
+    poll.register(told, select.POLLIN)
+    while [descriptor for descriptor, _ in poll.poll()] == [told]:
+        poll.unregister(told)
+        with suppress(OSError, EOFError):
+            child.take_sighting()
+
+
+@contextmanager
+def _in_time(connection: Connection) -> Iterator[None]:
+    """Let what goes along a connection end within seconds, as if the other end were gone."""
+    silence = threading.Timer(_SPEAKS_WITHIN, _shut, [connection])
+    silence.start()
+    try:
+        yield
+    finally:
+        silence.cancel()
+
+
+def _shut(connection: Connection) -> None:
+    line = socket.socket(fileno=connection.fileno())
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+    line.detach()
+
+
+def _find_modules_in(folders: list[str]) -> None:
+    """Find modules in the folders of the main process, too, where this machine has them."""
+    sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+class RayFleet:
+    """Actors of Ray that read for several loaders, such as those of all ranks: give it to `RayReadingService`.
+
+    There are `num_workers` of them, each with `resources_per_worker`, by default `{"CPU": 1}`: "CPU", "GPU", or what a
+    cluster's nodes have by other names. They start at once, live until `shutdown()`, the end of a `with`, or the end of
+    the program that made the fleet, and have a process for each loader that reads by them. A fleet travels by pickle,
+    to functions that run on Ray, too. Ray starts an actor again that has died.
+    """
+
+    def __init__(self, num_workers: int, resources_per_worker: Mapping[str, float] | None = None) -> None:
+        if num_workers < 1:
+            raise ValueError(f"num_workers must be at least 1, and is {num_workers}")
+        require("ray", "ray")
+        self.num_workers = num_workers
+        self.resources_per_worker = {"CPU": 1, **(resources_per_worker or {})}
+        self._actors = [_started(_WorkerHost, self.resources_per_worker) for _ in range(num_workers)]
+
+    def actor(self, number: int) -> Any:
+        """Return the handle of an actor."""
+        if not self._actors:
+            raise RuntimeError("the fleet was shut down: make another")
+        return self._actors[number]
+
+    def start_again(self, number: int) -> Any:
+        """Start an actor in the place of one that Ray does not start again."""
+        self._actors[number] = _started(_WorkerHost, self.resources_per_worker)
+        return self._actors[number]
+
+    def shutdown(self) -> None:
+        """End the actors."""
+        ray = require("ray", "ray")
+        actors, self._actors = self._actors, []
+        if ray.is_initialized():
+            for actor in actors:
+                ray.kill(actor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def __repr__(self) -> str:
+        return f"RayFleet({self.num_workers}, resources_per_worker={self.resources_per_worker})"
+
+
+class Actors(Children):
+    """The actors of a fleet, each of which starts a worker, and those that read streams once for all shards."""
+
+    def __init__(self, fleet: RayFleet, is_own: bool, timeout: float | None) -> None:
+        self._fleet = fleet
+        self._is_own = is_own
+        self._timeout = timeout
+        self._given_up = threading.Event()
+        self._dispatchers: list[Any] = []
+
+    def preparations(self) -> list[Callable[[], object]]:
+        return [partial(_find_modules_in, [*sys.path]), *PREPARATIONS]  # their environment is what Ray makes it
+
+    def name(self, worker_id: int, num_workers: int) -> str:
+        return f"actor {worker_id} of {num_workers}"
+
+    def worker(self, worker_id: int, dispatched: dict[tuple[int, int], Any]) -> Child:
+        who = self.name(worker_id, self._fleet.num_workers)
+        deaths = 0
+        while True:
+            actor = self._fleet.actor(worker_id)
+            try:
+                return _ChildActor(actor, self._door_of(actor, who), dispatched, self._fleet.num_workers)
+            except _gone() as error:
+                deaths += 1
+                if deaths == _DEATHS_IN_A_ROW or not _is_connected():
+                    raise RuntimeError(f"{who} {_said_by_ray(error)}") from error
+                if isinstance(error, require("ray.exceptions", "ray").ActorDiedError) and self._is_own:
+                    self._fleet.start_again(worker_id)  # others would have the handle, too
+
+    def interrupt(self, is_given_up: bool) -> None:
+        if is_given_up:
+            self._given_up.set()
+        else:
+            self._given_up.clear()
+
+    def dispatcher(self, lines: list[tuple[int, int]]) -> tuple[Child, dict[tuple[int, int], Any]]:
+        actor = _started(_DispatcherHost, self._fleet.resources_per_worker)
+        self._dispatchers.append(actor)
+        door = self._door_of(actor, "the actor that reads the dispatched stream")
+        return _ChildActor(actor, door, None, 1), dict.fromkeys(lines, door)
+
+    def end(self, children: Iterable[Child]) -> None:
+        ray = require("ray", "ray")
+        if not ray.is_initialized():
+            return
+        for actor in self._dispatchers:
+            ray.kill(actor)
+        deadline = time.monotonic() + PATIENCE
+        for child in children:
+            if (left := deadline - time.monotonic()) > 0:
+                child.end(left)
+        if self._is_own:
+            self._fleet.shutdown()
+
+    def _door_of(self, actor: Any, who: str) -> _Door:
+        ray = Cluster().connect()
+        if not ray.is_initialized():  # or the call would start another
+            raise RuntimeError(f"{who} was of a Ray that was shut down: make a new loader, and a new fleet")
+        answer = actor.door.options(max_task_retries=-1).remote()  # waits for one that Ray starts again
+        patience = _WARN_AFTER if self._timeout is None else self._timeout
+        began, has_warned = time.monotonic(), False
+        while not ray.wait([answer], timeout=_LOOK_EVERY)[0]:
+            if self._given_up.is_set():
+                raise Interrupted
+            if time.monotonic() - began < patience or has_warned:
+                continue
+            needed, free = self._fleet.resources_per_worker, ray.available_resources()
+            why = f"{who} has not started for {patience:g} s: it needs {needed}, and the cluster has free {free}"
+            if self._timeout is not None:
+                raise TimeoutError(why)
+            warnings.warn(why, RuntimeWarning, stacklevel=2)
+            has_warned = True
+        door: _Door = ray.get(answer)
+        return door
+
+
+class _ChildActor(Child):
+    """What reads in an actor for this process, and the connection to it."""
+
+    deaths_in_a_row = _DEATHS_IN_A_ROW
+
+    def __init__(self, actor: Any, door: _Door, argument: object, lines: int) -> None:
+        self._actor = actor
+        self._host = door.address[0]
+        self._ticket = secrets.token_hex(16)
+        self.connection, is_near = door.enter(self._ticket, argument)
+        self.max_blocks = blocks_for_each(lines) if is_near else 0
+
+    def seen(self) -> str:
+        return self._told().seen
+
+    def end(self, patience: float = PATIENCE) -> str | None:
+        deadline = time.monotonic() + patience
+        while (ended := self._told().ended) is None and time.monotonic() < deadline:
+            time.sleep(_GLANCE)
+        return ended
+
+    def is_stopped(self) -> bool:
+        return self._told().is_stopped
+
+    def _told(self) -> _Told:
+        """Return what the actor tells, or that it is gone; nothing where it does not answer."""
+        if not _is_connected():
+            return _Told(ended=_said_by_ray(RuntimeError("Ray was shut down")))
+        ray = require("ray", "ray")
+        answer = self._actor.told.remote(self._ticket)
+        if not ray.wait([answer], timeout=_ANSWERS_WITHIN)[0]:
+            return _Told()
+        try:
+            told: _Told = ray.get(answer)
+        except _gone() as error:
+            return _Told(ended=_said_by_ray(error))
+        return told
+
+    def let_go(self) -> None:
+        self.connection.close()
+
+    def kill(self) -> None:
+        self.connection.close()  # which the actor sees, and ends what reads for it
+
+    def __str__(self) -> str:
+        return f"(on {self._host})"
+
+
+def _started(kind: type[_Host], resources: Mapping[str, float]) -> Any:
+    """Start an actor, and return its handle."""
+    ray = Cluster().connect()
+    return (
+        ray.remote(kind)
+        .options(
+            **actor_options(resources),
+            scheduling_strategy="SPREAD",  # and not within what a trainer that asks for it has reserved for itself
+            max_concurrency=4,
+            max_restarts=-1,
+        )
+        .remote()
+    )
+
+
+def _gone() -> tuple[type[Exception], ...]:
+    """What Ray raises, and what connecting does, where an actor is not there."""
+    return (require("ray.exceptions", "ray").RayError, ConnectionError, EOFError)
+
+
+def _is_connected() -> bool:
+    return bool(require("ray", "ray").is_initialized())
+
+
+def _said_by_ray(error: Exception) -> str:
+    """Return in one line what has become of an actor."""
+    why = re.search("^The actor is dead because (.*)", str(error), re.MULTILINE)
+    return f"has died: {why[1][:500]}" if why else "has died, or cannot be reached"
