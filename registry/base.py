@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from .copying import SourcesFirst
 from .display import show_chain
+from .display import step as show_step
 from .errors import Guard
 from .functional import bases, find_method
 from .graph import sources_of, walk
@@ -180,9 +181,18 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
+        self._expect_no_state("a pickle or copy of it begins afresh")
         cls: Any = type(self)
         left_behind = {*_OF_THE_BASE, *cls.transient, *getattr(cls, "_own", ()), *_computed_by(cls)}
         return {name: value for name, value in vars(self).items() if name not in left_behind}
+
+    def _expect_no_state(self, otherwise: str) -> None:
+        """Raise RuntimeError where a state was loaded that would be lost."""
+        if vars(self).get("_handed_down") is not None:
+            raise RuntimeError(
+                f"a state was loaded into {show_step(self)}, from which nothing was read yet, and {otherwise}: load it "
+                "into the whole chain, the loader or the copy that is read"
+            )
 
     def take(self, n: int) -> list[T_co]:
         """Return the first `n` items.
@@ -404,6 +414,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def _begin_part(self, link: Link, node: Node | None) -> None:
         """Learn of which pass the passes to come are part, and from where the next one is to begin."""
+        self._expect_no_state("what reads it begins afresh")
         outer: Link | None = self.__dict__.get("_link")
         if outer is not link:
             self.__dict__["_link"], link.outer = link, outer

@@ -203,7 +203,7 @@ class Pass:
             begun = passes[place] if passes else int(goes_on)
             link = self._links[key] = Link(self.number, self.path, self._depth, begun - goes_on, self.goes_on)
             if goes_on:
-                self._to_read[key] = nodes[place], reads[place] or [0, 0]
+                self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
             give(source, link, nodes[place])
 
     def as_the_first(self) -> None:
@@ -219,10 +219,10 @@ class Pass:
 
     def read(self, source: Any, drop: Callable[[Any], object] | None) -> Reading[Any]:
         """Return the numbered items of a source."""
-        node, [at, first, *pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0]))
+        node, [at, first, pulled] = self._to_read.pop(id(source), (_seeds_of_others(source), [0, 0, 0]))
         trail = self._trails[id(source)] = Trail(source, node, at, first)
         self._passes_read[id(source)] = self._links[id(source)].begun + 1
-        return Reading(trail, pulled[0] if pulled else 0, drop)
+        return Reading(trail, pulled, drop)
 
     # State
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from operator import length_hint
 from typing import Any, TypeVar
+
+from .secrets import Short
 
 __all__ = ["Own", "Tally", "own", "owned_by"]
 
@@ -17,6 +20,11 @@ _MOST = 2**62
 
 _NUMBERS = (int, float)
 _SCALARS = {int, float, str, bool, bytes, type(None)}
+
+_DEEPEST = 100
+"""Lists and dicts in each other: half of those that a state may have, in which these are."""
+
+_short = Short().repr
 
 
 class Tally:
@@ -47,6 +55,10 @@ class Own:
         self.default = default
         self.saved = saved
         self._save = save
+        self.name = "an attribute of a pass"
+
+    def __set_name__(self, cls: type, name: str) -> None:
+        self.name = f"{cls.__name__}.{name}"
 
     def __get__(self, pipe: object, cls: type | None = None) -> Any:
         # Only reached where the pipe has no value yet: before its first pass.
@@ -58,23 +70,37 @@ class Own:
         return default() if callable(default) else default if type(default) in _SCALARS else copy.copy(default)
 
     def save(self, value: Any) -> Any:
-        """Return a value as plain data that does not change when the pass goes on."""
-        if self._save is not None:
-            value = self._save(value)
-        return value.items if isinstance(value, Tally) else _copied(value)
+        """Return a value as plain data that does not change when the pass goes on; TypeError where it cannot."""
+        plain = self._plain(value)
+        if not self.expect(plain):
+            begins = self.fresh() if self._save is None else self._example
+            raise TypeError(
+                f"{self.name} is {_short(plain)}, of type {type(plain).__name__}, and began as {begins!r:.100}: in "
+                "states it keeps its type; what may be of any type begins as None"
+            )
+        return plain
 
     def load(self, value: Any) -> Any:
         """Return the value of which `save` made plain data; what a function of the operator's made stays plain."""
-        return Tally(value) if self.default is Tally else _copied(value)
+        return Tally(value) if self.default is Tally else _copied(value, self.name)
 
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
-        example = self.save(self.fresh())
         if self.default is Tally:
             return type(value) is int and 0 <= value < _MOST
+        example = self._example
         if type(example) in _NUMBERS:
             return type(value) in _NUMBERS
         return example is None or type(value) is type(example)
+
+    @functools.cached_property
+    def _example(self) -> Any:
+        return self._plain(self.fresh())
+
+    def _plain(self, value: Any) -> Any:
+        if self._save is not None:
+            value = self._save(value)
+        return value.items if isinstance(value, Tally) else _copied(value, self.name)
 
 
 def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None = None) -> Any:
@@ -82,8 +108,9 @@ def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None =
 
     When a pass begins it has its default, or what the default returns where that is a function, such as `list`; when
     the pass goes on from a state it has the value that is in there. States hold plain data: numbers, text, bytes,
-    lists, dicts with text for keys, and a `Tally` as its number. `save(value)` makes plain data of another value, and
-    the pass goes on with that. With `saved=False` states leave it out. Pickles and copies never have it.
+    lists, dicts with text for keys, and a `Tally` as its number; integers have 64 bits. The value keeps the type of its
+    default, unless that is None. `save(value)` makes plain data of another value, and the pass goes on with that. With
+    `saved=False` states leave it out. Pickles and copies never have it.
 
     >>> import penstock as ps
     >>> class Counter(ps.IterDataPipe):
@@ -113,14 +140,29 @@ def _names_of_own(cls: type) -> Iterable[str]:
     return [name for name, value in vars(cls).items() if isinstance(value, Own)] if known is None else known
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any, name: str, depth: int = 0) -> Any:
     if type(value) in _SCALARS:
+        if type(value) is int:
+            _expect_64_bits(value, name)
         return value
+    if depth == _DEEPEST:
+        raise TypeError(f"{name} has more than {depth} lists and dicts in each other: {_short(value)}")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _copied(part) for key, part in value.items()}
+        return {key: _copied(part, name, depth + 1) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [*value] if {*map(type, value)} <= _SCALARS else [_copied(part) for part in value]
+        types = {*map(type, value)}
+        if types <= _SCALARS:  # at the speed of C: these may be many
+            numbers = value if types == {int} else [part for part in value if type(part) is int]
+            for extreme in (min(numbers), max(numbers)) if numbers else ():
+                _expect_64_bits(extreme, name)
+            return [*value]
+        return [_copied(part, name, depth + 1) for part in value]
     raise TypeError(
-        f"an attribute of a pass has {value!r:.100}, of type {type(value).__name__}, and states hold plain data: "
+        f"{name} has {_short(value)}, of type {type(value).__name__}, and states hold plain data: "
         "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) makes such of it"
     )
+
+
+def _expect_64_bits(number: int, name: str) -> None:
+    if not -(2**63) <= number < 2**64:
+        raise TypeError(f"{name} has {_short(number)}, and states hold integers of 64 bits")

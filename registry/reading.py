@@ -168,7 +168,6 @@ class Trail:
         """The number of the first item that is pulled."""
         self.first = max(first, start)
         """That of the first that may be needed."""
-        self.holds = False
         self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
         # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
@@ -221,10 +220,10 @@ class Trail:
             self._pace = None  # it leaves the others its share
 
     def way_back(self) -> tuple[Node | None, list[int]]:
-        """Return a state of the source, its number and that of the oldest item needed, and how far it was pulled."""
+        """Return a state of the source, with its number, that of the oldest item needed, and that of the next one."""
         oldest = self.oldest
         at, node = _useful(self._snapshots, oldest)[0]
-        return node, [at, oldest, self.pulled] if self.holds else [at, oldest]
+        return node, [at, oldest, max(self.pulled, self.first)]
 
     def _take_snapshot(self, started: float) -> None:
         snapshots = [*self._snapshots, (self.pulled, capture(self.source))]
@@ -310,7 +309,6 @@ class Reading(Generic[T]):
         than before.
         """
         trail = self._trail
-        trail.holds = True
         # Until all are there, whatever the operator says that it holds.
         needed, trail.needed = trail.needed, trail.first
         wanted = {*numbers}

@@ -8,7 +8,7 @@ thousand steps as for five, and what several steps read from stands in it once. 
 - `skip`: how many items were handed out since that mark, which are made again and left out
 - `sources`: for each source the step where it goes on; null where its pass has not begun
 - `read`: for each source that was read ahead of what was handed out, the number of its item at that step, of the oldest
-  one still needed, and maybe of the next one to be pulled
+  one still needed, and of the next one to be pulled
 - `passes`: for each source, how many passes over it have begun, where that is not plain
 - `at`: "end" where the pass has ended
 - `skipped`: how many items were left out since they failed
@@ -23,8 +23,11 @@ import inspect
 import math
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from torch.utils.data import get_worker_info
 
 from .display import step as shown
@@ -249,7 +252,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
 
 
 def _is_reading(value: Any) -> bool:
-    return isinstance(value, list) and len(value) in (2, 3) and all(map(_is_number, value)) and value == sorted(value)
+    return isinstance(value, list) and len(value) == 3 and all(map(_is_number, value)) and value == sorted(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -402,22 +405,36 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     cls: Any = type(pipe)
     for name in _parameters(cls):
         value = held[name] if name in held else held.get(f"_{name}")
-        if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a number of NumPy's or torch's
+        if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
             value = value.item()
-        if type(value) in (int, bool) or (type(value) is float and math.isfinite(value)):
-            found[name] = value
+        if name in items:
+            if isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
+                found[f"len({name})"] = len(value)
         elif type(value) is str:
             found[name] = _told_apart(value)
-        elif (
-            name in items and isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe))
-        ):
-            found[f"len({name})"] = len(value)
+        elif _is_number_or_text(value):
+            found[name] = value
+        elif type(value) in (list, tuple) and all(map(_is_number_or_text, value)):
+            found[name] = _told_apart(repr([*value]))
+        elif _is_weights(value):
+            found[name] = _told_apart(repr(value))
     return found
+
+
+def _is_weights(value: Any) -> bool:
+    """Say whether it is a dict of numbers; texts in one may be secrets."""
+    return type(value) is dict and all(map(_is_number_or_text, value)) and {*map(type, value.values())} <= {int, float}
+
+
+def _is_number_or_text(value: Any) -> bool:
+    return type(value) in (int, bool, str) or (type(value) is float and math.isfinite(value))
 
 
 @functools.cache
 def _parameters(cls: type) -> tuple[str, ...]:
-    return (*list(inspect.signature(cls.__init__).parameters)[1:],)  # type: ignore[misc]
+    """Return the names of the parameters of a class, and of its bases, whose constructors may take others."""
+    made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
+    return (*dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:]),)
 
 
 def _told_apart(text: str) -> str:

@@ -130,7 +130,7 @@ def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
     while pipe is not reader:
         if "at" in node:
             return [node]
-        at, oldest, *_ = (node.get("read") or [[0, 0]])[0] or [0, 0]
+        at, oldest, _ = (node.get("read") or [None])[0] or [0, 0, 0]
         ahead += oldest - at + node.get("skip", 0)
         source = node["sources"][0] if "sources" in node else None  # where it has not begun, nor has what is before it
         node = {} if source is None else steps[source]

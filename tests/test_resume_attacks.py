@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
 from torch.utils.data.datapipes.map import Shuffler as TorchMapShuffler
@@ -731,3 +733,142 @@ def test_another_number_of_numpys_is_another_argument(step: str) -> None:
 
 def raising(error: type[Exception]) -> None:
     raise error("on purpose")
+
+
+class Remembers(ps.IterDataPipe[Any]):
+    """Remembers what a function makes of each item."""
+
+    holds_items = False
+    number: Any = ps.own(0)
+    numbers: Any = ps.own(list)
+    anything: Any = ps.own(None)
+
+    def __init__(self, source: Any, **remember: Callable[[Any, Any], Any]) -> None:
+        self.source = source
+        self.remember = remember
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            for name, function in self.remember.items():
+                setattr(self, name, function(getattr(self, name), item))
+            yield item
+
+
+def in_itself(held: list[Any], item: Any) -> list[Any]:
+    return held if held else held.append(held) or held  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(
+    ("remember", "told"),
+    [
+        ({"number": lambda held, item: 2**64}, "number has 18446744073709551616, and states hold integers of 64 bits"),
+        ({"number": lambda held, item: -(2**63) - 1}, "number has .*integers of 64 bits"),
+        ({"numbers": lambda held, item: [0, 2**64, "a"]}, "numbers has .*integers of 64 bits"),
+        ({"numbers": lambda held, item: [[2**64]]}, "numbers has .*integers of 64 bits"),
+        ({"number": lambda held, item: None}, "number is None, of type NoneType, and began as 0.*begins as None"),
+        ({"number": lambda held, item: "text"}, "number is 'text', of type str, and began as 0"),
+        ({"numbers": lambda held, item: {"a": 1}}, "numbers is {'a': 1}, of type dict, and began as .]"),
+        ({"numbers": in_itself}, "numbers has more than 100 lists and dicts in each other"),
+        ({"anything": lambda held, item: object()}, "anything has <object .*, and states hold plain data"),
+    ],
+)
+def test_a_state_that_could_not_be_loaded_is_not_taken(remember: Any, told: str) -> None:
+    dp = Remembers(numbers("abc"), **remember)
+    next(iter(dp))
+    with pytest.raises(TypeError, match=f"^Remembers.{told}"):
+        dp.state_dict()
+
+
+def test_what_begins_as_none_may_be_of_any_type_and_what_is_told_is_what_is_loaded() -> None:
+    values = iter([None, "text", 2**64 - 1, 1.5, [{"a": [True, None]}], b"bytes"])
+    remember = {"anything": lambda held, item: next(values), "numbers": lambda held, item: [*held, len(held)]}
+    dp = Remembers(numbers("abcdef"), **remember)
+    iterator = iter(dp)
+    for place, item in enumerate("abcde", 1):
+        assert next(iterator) == item
+        state = json.loads(json.dumps(dp.state_dict()))
+        resumed = Remembers(numbers("abcdef"), anything=lambda held, item: held, numbers=lambda held, item: held)
+        resumed.load_state_dict(state)
+        assert [*resumed] == [*"abcdef"[place:]]
+        assert resumed.numbers == [*range(place)]
+        assert resumed.anything == dp.anything
+
+
+@pytest.mark.parametrize(
+    ("make", "other"),
+    [
+        (lambda size: Opposite(numbers(range(8)), size), 3),
+        (lambda weight: ps.iter.SampleMultiplexer({numbers(range(8)): 1.0, numbers(range(8)): weight}), 5.0),
+        (lambda weight: numbers(range(8)).random_split(weights={"a": 1, "b": weight}, seed=0)[0], 3),
+        (lambda last: numbers([(1, 2, 3)] * 8).slice([0, last]), 1),
+    ],
+)
+def test_other_arguments_in_dicts_lists_and_bases_are_told(make: Callable[[Any], Any], other: Any) -> None:
+    dp = make(2)
+    next(iter(dp))
+    state = json.loads(json.dumps(dp.state_dict()))
+    make(2).load_state_dict(state)
+    with pytest.raises(ValueError, match="was made with"):
+        make(other).load_state_dict(state)
+    make(other).load_state_dict(state, strict=False)
+
+
+class Opposite(ps.iter.Batcher[Any]):
+    """A constructor of its own over that of its base."""
+
+    def __init__(self, source: Any, size: int) -> None:
+        super().__init__(source, batch_size=size)
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda dp: next(iter(dp.map(str))),
+        lambda dp: next(iter(dp.fork(2)[0])),
+        copy.copy,
+        copy.deepcopy,
+        pickle.dumps,
+        lambda dp: next(iter(ps.DataLoader2(dp))),
+        lambda dp: next(iter(dp.prefetch(2))),
+        lambda dp: next(iter(torch.utils.data.DataLoader(dp, num_workers=1, multiprocessing_context="spawn"))),
+    ],
+)
+def test_a_state_that_was_loaded_is_not_lost_without_a_word(lose: Callable[[Any], Any]) -> None:
+    def chain() -> Any:
+        return numbers(range(8)).shuffle(buffer_size=4).batch(2)
+
+    dp, resumed = chain(), chain()
+    iterator = iter(dp)
+    next(iterator)
+    resumed.load_state_dict(dp.state_dict())
+    with pytest.raises(RuntimeError, match="a state was loaded into Batcher.2., from which nothing was read yet"):
+        lose(resumed)
+    assert [*resumed] == [*iterator]
+
+
+class KeepsSome(ps.IterDataPipe[Any]):
+    """Holds back each third item, until the end; asks for what was held only where something was."""
+
+    holds_items = False
+    held: list[int] = ps.own(list)
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        items = self.read(self.source)
+        held = self.held
+        items.keep_from(lambda: held[0] if held else None)
+        kept = items.again(held) if held else {}
+        for number, item in items:
+            if number % 3 == 1:
+                kept[number] = item
+                held.append(number)
+            else:
+                yield item
+        while held:
+            yield kept[held.pop(0)]
+
+
+def test_what_was_held_is_asked_for_only_where_something_was() -> None:
+    assert_resumes_everywhere(lambda: KeepsSome(numbers(range(10))))

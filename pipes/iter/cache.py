@@ -84,7 +84,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
                     if room >= 0:
                         kept.append(item)
                     else:
-                        node, [at, oldest] = trail.way_back()
+                        node, [at, oldest, _] = trail.way_back()
                         self._rest = node, oldest - at
                         self._filled = True
                         warnings.warn(

@@ -407,7 +407,8 @@ def test_a_trail_leads_back_to_the_oldest_item_that_is_needed(pulled: int, behin
     trail.needed = oldest
     items = list(islice(trail.items(), pulled))
     assert (items, trail.pulled) == (list(range(pulled)), pulled)
-    node, [at, first] = trail.way_back()
+    node, [at, first, next_] = trail.way_back()
+    assert next_ == pulled
     again = Source()
     again._take_node(node)
     assert list(again)[first - at :] == list(range(oldest, 10))
@@ -432,7 +433,7 @@ def test_what_is_one_object_in_a_node_is_one_step_and_one_object_again() -> None
         first, second = Source().fork(2)
         return first.zip(second)
 
-    shared = {"own": {"gone": []}, "sources": [{"own": {"position": 3}}], "read": [[3, 3]]}
+    shared = {"own": {"gone": []}, "sources": [{"own": {"position": 3}}], "read": [[3, 3, 3]]}
     branches = [{"own": {"place": 3}, "sources": [shared]} for _ in range(2)]
     steps = json.loads(json.dumps(flatten({"sources": branches})))
     assert [step.get("sources") for step in steps] == [None, [0], [1], [1], [3, 2]] or len(steps) == 5
