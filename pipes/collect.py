@@ -1,28 +1,26 @@
-"""Gathers the operator classes of a package's families, so that no list of them is kept by hand."""
+"""The operator classes of a package, each imported when it is asked for, so that no list of them is kept by hand."""
 
 from __future__ import annotations
 
-import pkgutil
 from importlib import import_module
-from typing import Any
 
 from ..registry import operators
 from ..registry.functional import did_you_mean
+from .index import OPERATORS
 
-__all__ = ["import_families", "operator_class"]
+__all__ = ["class_names", "operator_class"]
 
 
-def import_families(package: str, path: Any) -> dict[str, type]:
-    """Import every module of a package and return the operator classes they define, by class name."""
-    prefix = f"{package}."
-    for family in pkgutil.iter_modules(path):
-        import_module(prefix + family.name)
-    classes = {entry.cls for entry in operators._entries.values()}
-    return {cls.__name__: cls for cls in classes if cls.__module__.startswith(prefix)}
+def class_names(package: str) -> list[str]:
+    """Return the names of the operator classes in a package."""
+    return sorted(_addresses(package))
 
 
 def operator_class(package: str, name: str) -> type:
-    """Return the class of an operator that came later, from a plug-in or a user; AttributeError where there is none."""
+    """Return the class of an operator, of ours or of a plug-in's or a user's; AttributeError where there is none."""
+    if name in (ours := _addresses(package)):
+        found: type = getattr(import_module(ours[name]), name)
+        return found
     kind = package.rpartition(".")[2]
     classes = {entry.cls.__name__: entry.cls for entry in operators.values() if entry.kind == kind}
     if name not in classes:
@@ -31,3 +29,9 @@ def operator_class(package: str, name: str) -> type:
         hint = f": it is in penstock.{other}" if there else did_you_mean(name, [*classes])
         raise AttributeError(f"no operator class {name!r} in penstock.{kind}{hint}")
     return classes[name]
+
+
+def _addresses(package: str) -> dict[str, str]:
+    """Return, for the names of its operator classes, the modules of a package in which they are."""
+    addresses = (address.split(":") for address in OPERATORS.values() if address.startswith(f"{package}."))
+    return {name: module for module, name in addresses}

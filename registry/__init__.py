@@ -4,7 +4,7 @@ from .arguments import expect_whole
 from .base import IterDataPipe, MapDataPipe
 from .copying import copy_of
 from .errors import Guard, OnError, Retry, Skip
-from .functional import Operator, functional_datapipe, operators
+from .functional import Operator, functional_datapipe, later, operators
 from .graph import sources_first, sources_of, walk
 from .iteration import replace_live_iterator, require_end
 from .laws import check_operator
@@ -50,6 +50,7 @@ __all__ = [
     "hand_down",
     "header",
     "joined_provenance",
+    "later",
     "load_place",
     "node_in",
     "operators",

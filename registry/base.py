@@ -186,7 +186,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         left_behind = {*_OF_THE_BASE, *cls.transient, *getattr(cls, "_own", ()), *_computed_by(cls)}
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
-    def _expect_no_state(self, otherwise: str) -> None:
+    def _expect_no_state(self: Any, otherwise: str) -> None:
         """Raise RuntimeError where a state was loaded that would be lost."""
         if vars(self).get("_handed_down") is not None:
             raise RuntimeError(

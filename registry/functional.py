@@ -11,12 +11,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
-__all__ = ["Operator", "Operators", "did_you_mean", "find_method", "functional_datapipe", "operators"]
+__all__ = ["Operator", "Operators", "did_you_mean", "find_method", "functional_datapipe", "later", "operators"]
 
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
@@ -70,26 +71,40 @@ class Operators(Mapping[str, Operator]):
 
     def __init__(self) -> None:
         self._entries: dict[str, Operator] = {}
+        self._announced: Mapping[str, str] = {}
         self._plug_ins_asked = False
         self.broken_plug_ins: dict[str, Exception] = {}
 
+    def announce(self, classes: Mapping[str, str]) -> None:
+        """Learn of operators whose modules are imported when they are asked for: of each, the module and the class.
+
+        They are written as in `{"iter.batch": "penstock.pipes.iter.group:Batcher"}`; one without a method has the name
+        of its class.
+        """
+        self._announced = classes
+        for key, address in classes.items():
+            holder, name = key.split(".")
+            if not address.endswith(f":{name}"):
+                setattr(bases[holder], name, _method_of(key))  # type: ignore[index]
+
     def __getitem__(self, name: str) -> Operator:
-        if name not in self._entries:
+        keys = (name, f"iter.{name}", f"map.{name}")
+        if not any(key in self._announced for key in keys) and name not in self._entries:
             self._load_plug_ins()
-        found = [entry for key in (name, f"iter.{name}", f"map.{name}") if (entry := self._entries.get(key))]
+        found = [entry for key in keys if (entry := self._entry(key))]
         if len(found) == 1:
             return found[0]
         if found:
             raise KeyError(f"{name!r} is on both kinds of pipe: ask for 'iter.{name}' or 'map.{name}'")
-        raise KeyError(f"no operator {name!r}{did_you_mean(name, [entry.name for entry in self._entries.values()])}")
+        raise KeyError(f"no operator {name!r}{did_you_mean(name, [key.partition('.')[2] for key in self._keys()])}")
 
     def __iter__(self) -> Iterator[str]:
         self._load_plug_ins()
-        return iter(tuple(self._entries))
+        return iter(self._keys())
 
     def __len__(self) -> int:
         self._load_plug_ins()
-        return len(self._entries)
+        return len(self._keys())
 
     def __repr__(self) -> str:
         return "\n".join(f"{key}: {entry.summary}" for key, entry in self.items())
@@ -112,13 +127,27 @@ class Operators(Mapping[str, Operator]):
         near = [e for e in self.values() if has_all(f"{e.name} {e.cls.__name__} {e.summary}")]
         return near + [e for e in self.values() if e not in near and has_all(e.cls.__doc__ or "")]
 
-    def methods_on(self, kind: Kind) -> dict[str, type]:
-        """Return the methods of a kind of pipe that are registered by now."""
-        return {e.name: e.cls for e in self._entries.values() if e.on == kind and e.method}
+    def has_method(self, kind: Kind, name: str) -> bool:
+        """Say whether a method of a kind of pipe is known by now."""
+        key = f"{kind}.{name}"
+        if key in self._entries:
+            return self._entries[key].method
+        return not self._announced.get(key, f":{name}").endswith(f":{name}")
+
+    def _keys(self) -> list[str]:
+        return [*dict.fromkeys([*self._announced, *self._entries])]
+
+    def _entry(self, key: str) -> Operator | None:
+        if key not in self._entries and key in self._announced:
+            import_module(self._announced[key].partition(":")[0])
+        return self._entries.get(key)
 
     def _enter(self, operator: Operator) -> None:
         key = f"{operator.on}.{operator.name}"
-        earlier = self._entries.get(key)
+        if self._announced.get(key) == f"{operator.cls.__module__}:{operator.cls.__qualname__}":
+            earlier = None
+        else:
+            earlier = self._entry(key)
         if earlier is not None and not _same_definition(earlier.cls, operator.cls):
             raise ValueError(
                 f"two operators want the name {operator.name!r} on {operator.on} pipes: "
@@ -174,13 +203,13 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
         if name is not None:
             if not name.isidentifier() or keyword.iskeyword(name):
                 raise ValueError(f"{name!r} cannot be the name of a method: it is not an identifier")
-            if f"{holder}.{name}" not in operators._entries and inspect.getattr_static(base, name, None) is not None:
+            if not operators.has_method(holder, name) and inspect.getattr_static(base, name, None) is not None:
                 raise ValueError(f"{name!r} is a method that every pipe has: give {cls.__qualname__} another name")
         caller = sys._getframe(1)
         place = (caller.f_code.co_filename, caller.f_lineno)
         operators._enter(Operator(name or cls.__name__, holder, cls, *place, method=name is not None))
         if name is not None:
-            setattr(base, name, _MethodToBe(base, cls, name))
+            setattr(base, name, _method_of(f"{holder}.{name}"))
             cls.functional_name = name  # type: ignore[attr-defined]
         return cls
 
@@ -195,10 +224,11 @@ def find_method(pipe: Any, name: str) -> Any:
     """
     if name.startswith("_"):  # asked by protocols, for every object; never a method of ours
         raise AttributeError(f"{type(pipe).__name__!r} object has no attribute {name!r}", name=name, obj=pipe)
-    base = bases[_kind_of(type(pipe))]
+    kind = _kind_of(type(pipe))
+    base = bases[kind]
     theirs = registered_with_torch(base)
     for _ in range(2):
-        if name in operators.methods_on(_kind_of(base)) or name in TERMINAL:
+        if operators.has_method(kind, name) or name in TERMINAL:
             if not isinstance(pipe, base):
                 return functools.partial(getattr(base, name), pipe)
             if inspect.getattr_static(type(pipe), name, None) is not vars(base).get(name):
@@ -214,8 +244,10 @@ def find_method(pipe: Any, name: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _suggestions(base: type, name: str, number_of_operators: int) -> str:  # the last is there for the cache
-    methods = [*operators.methods_on(_kind_of(base)), *TERMINAL, *registered_with_torch(base)]
-    return did_you_mean(name, methods)
+    kind = _kind_of(base)
+    there = [key.split(".") for key in operators]
+    ours = [each for holder, each in there if holder == kind and operators.has_method(kind, each)]
+    return did_you_mean(name, [*ours, *TERMINAL, *registered_with_torch(base)])
 
 
 def _no_such_method(pipe: Any, base: type, name: str) -> str:
@@ -234,19 +266,23 @@ def did_you_mean(name: str, known: list[str]) -> str:
     return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-class _MethodToBe:
-    """A method of an operator's, made when it is first asked for: a program uses few of them, and imports all."""
+class _Later:
+    """A method that is made, or imported, when it is first asked for: a program uses few of them."""
 
-    def __init__(self, base: type, cls: type, name: str) -> None:
-        self._base = base
-        self._cls = cls
-        self._name = name
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = functools.cache(make)
 
     def __get__(self, pipe: Any, cls: type | None = None) -> Any:
-        method: Any = _method(self._cls, self._name)
-        if vars(self._base).get(self._name) is self:  # and nobody has put something in its place
-            setattr(self._base, self._name, method)
-        return method.__get__(pipe, cls)
+        return self._make().__get__(pipe, cls)
+
+
+def later(module: str, name: str) -> Any:
+    """Return a function of a module, which is imported when it is asked for, as a method."""
+    return _Later(lambda: getattr(import_module(module), name))
+
+
+def _method_of(key: str) -> _Later:
+    return _Later(lambda: _method(operators[key].cls, operators[key].name))
 
 
 def _method(cls: type, name: str) -> Callable[..., Any]:

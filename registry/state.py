@@ -401,10 +401,10 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     if not hasattr(type(pipe), "functional_name"):  # of others' pipes it is not known how they keep them
         return {}
     held, items = vars(pipe), getattr(type(pipe), "payload", ())
-    found = {}
+    found: dict[str, Any] = {}
     cls: Any = type(pipe)
     for name in _parameters(cls):
-        value = held[name] if name in held else held.get(f"_{name}")
+        value: Any = held[name] if name in held else held.get(f"_{name}")
         if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
             value = value.item()
         if name in items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import pkgutil
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -30,10 +31,17 @@ _READING = "def __iter__(self) -> collections.abc.Iterator[T_co]: ..."
 def penstock_stubs() -> dict[Path, str]:
     """Return the stubs of Penstock's own operators: file by file, each with its text."""
     registry, header = import_module("penstock.registry"), _HEADER.format(command="penstock stubs penstock")
+    pipes = import_module("penstock.pipes")
+    packages = [import_module(f"penstock.pipes.{kind}") for kind in ("iter", "map")]
+    for package in packages:  # one that is new is in no index yet
+        for family in pkgutil.iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{family.name}")
     ours = [entry for entry in operators.values() if _is_of(entry, [_OURS])]
-    stubs = {_folder(registry) / "methods.pyi": header + _methods(ours, PLUGGED_IN)}
-    for kind in ("iter", "map"):
-        package = import_module(f"penstock.pipes.{kind}")
+    stubs = {
+        _folder(registry) / "methods.pyi": header + _methods(ours, PLUGGED_IN),
+        _folder(pipes) / "index.py": header + _index(ours),
+    }
+    for package in packages:
         classes = {entry.cls for entry in ours if entry.cls.__module__.startswith(f"{package.__name__}.")}
         lines = [f"from {cls.__module__} import {cls.__name__} as {cls.__name__}" for cls in classes]
         stubs[_folder(package) / "__init__.pyi"] = header + "\n" + "\n".join(sorted(lines)) + "\n"
@@ -60,6 +68,13 @@ def _is_of(entry: Operator, packages: list[str]) -> bool:
 
 def _folder(package: ModuleType) -> Path:
     return Path(next(iter(package.__path__)))
+
+
+def _index(entries: Iterable[Operator]) -> str:
+    """The text of a module that says in which module each operator is."""
+    lines = sorted(f'    "{e.on}.{e.name}": "{e.cls.__module__}:{e.cls.__qualname__}",\n' for e in entries)
+    doc = '"""Where each operator is, so that its module can be imported when it is asked for."""'
+    return f"\n{doc}\n\nOPERATORS = {{\n{''.join(lines)}}}\n"
 
 
 def _methods(entries: Iterable[Operator], extending: str | None = None) -> str:

@@ -78,8 +78,3 @@ def to_ray_dataset(
             )
     told = gives_batches(chain) if batched is None else batched
     return read(PenstockDatasource(chain, num_shards, SeedGenerator(seed).base_seed, epoch, told), read_options)
-
-
-# Not an operator: what it gives is no pipe.
-IterDataPipe.to_ray_dataset = to_ray_dataset  # type: ignore[attr-defined]
-MapDataPipe.to_ray_dataset = to_ray_dataset  # type: ignore[attr-defined]

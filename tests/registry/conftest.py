@@ -12,7 +12,7 @@ from penstock.registry import operators
 
 @pytest.fixture(autouse=True)
 def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(operators, "_entries", dict(operators._entries))
+    monkeypatch.setattr(operators, "_entries", {**operators})
     before = {base: set(vars(base)) for base in (IterDataPipe, MapDataPipe)}
     yield
     for base, names in before.items():

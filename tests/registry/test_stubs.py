@@ -13,7 +13,7 @@ from penstock.registry.stubs import penstock_stubs
 OWN = Path(__file__).parents[1] / "typing"
 
 
-@pytest.mark.parametrize("name", ["methods.pyi", "iter/__init__.pyi", "map/__init__.pyi"])
+@pytest.mark.parametrize("name", ["methods.pyi", "index.py", "iter/__init__.pyi", "map/__init__.pyi"])
 def test_the_stubs_are_those_of_the_operators(name: str) -> None:
     ((file, text),) = [(file, text) for file, text in penstock_stubs().items() if file.as_posix().endswith(name)]
     assert file.read_text(encoding="utf-8") == text, "run `penstock stubs penstock`"

@@ -1,0 +1,63 @@
+"""What a program imports that imports penstock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+
+import penstock as ps
+from penstock.pipes.index import OPERATORS
+from penstock.registry import operators
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules of penstock's that a fresh Python has imported after some code."""
+    shown = f"{dedent(code)}\nimport sys\nprint(*(name for name in sys.modules if name.startswith('penstock')))"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return {*done.stdout.split()}
+
+
+def families(modules: set[str]) -> set[str]:
+    return {name.rpartition(".")[2] for name in modules if name.startswith("penstock.pipes.iter.")}
+
+
+def test_a_program_imports_the_operators_that_it_uses() -> None:
+    bare = modules_after("import penstock as ps; dir(ps), ps.iter.__all__, dir(ps.IterDataPipe)")
+    assert not families(bare)
+    assert not {name for name in bare if name.startswith(("penstock.runner", "penstock.storage"))}
+    used = modules_after("import penstock as ps; list(ps.iter.IterableWrapper('ab').batch(2)), ps.IterDataPipe.batch")
+    assert {"create", "group"} <= families(used) <= {"create", "group", "ahead", "transform", "convert", "shard"}
+    asked = modules_after("from penstock.registry import operators; import penstock; operators['iter.batch'].cls")
+    assert "group" in families(asked)
+
+
+def test_the_index_has_every_operator_of_ours() -> None:
+    ours = {key: entry for key, entry in operators.items() if entry.cls.__module__.startswith("penstock.")}
+    assert {key: f"{entry.cls.__module__}:{entry.cls.__qualname__}" for key, entry in ours.items()} == OPERATORS
+
+
+def test_all_that_is_listed_is_there() -> None:
+    for module in (ps, ps.iter, ps.map):
+        assert {*module.__all__} <= {*dir(module)}
+        assert all(getattr(module, name) is not None for name in module.__all__)
+    assert ps.IterDataPipe.to_ray_dataset is ps.to_ray_dataset
+
+
+def test_an_operator_of_ones_own_has_no_name_of_one_that_is_not_imported_yet() -> None:
+    modules_after(
+        """
+        import penstock as ps
+        class Batcher(ps.IterDataPipe):
+            def __init__(self, source): ...
+        try:
+            ps.functional_datapipe("batch")(Batcher)
+        except ValueError as error:
+            assert "two operators want the name 'batch'" in str(error) and "group.py" in str(error), error
+        else:
+            raise AssertionError
+        @ps.functional_datapipe("batches_of_mine")
+        class Other(ps.IterDataPipe): ...
+        """
+    )
