@@ -27,10 +27,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def thorough(session: nox.Session) -> None:
-    """Stop and resume 2,000 random chains, 400 under a loader and 300 on several ranks, in about half an hour."""
+    """Stop and resume 2,000 random chains, 400 under a loader and 300 on several ranks; chains of 5,000 steps."""
     install(session, ".[test]")
     tests = ["tests/test_resume_properties.py", "tests/test_resume_failures.py"]
     tests += ["tests/runner/test_resume_anywhere.py", "tests/runner/test_ranks_anywhere.py"]
+    tests += ["tests/registry/test_long_chains.py", "tests/registry/test_long_chains_read.py"]
     session.run("python", "-m", "pytest", "-n", "2", *tests, *session.posargs, env={"PENSTOCK_CASES": "2000"})
 
 

@@ -16,6 +16,17 @@ from s3 import S3Server, serving_s3
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")
+"""Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker of xdist run all tests of many processes, one after the other."""
+    for item in items:
+        if not {item.path.name, item.path.parent.name}.isdisjoint(MANY_PROCESSES):
+            item.add_marker(pytest.mark.xdist_group("many processes"))
+
+
 @pytest.fixture(autouse=True)
 def no_process_group_outlives_a_test() -> Iterator[None]:
     """A loader of torch's, say, asks a group that is there for a seed, whoever made it."""

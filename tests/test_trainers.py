@@ -84,7 +84,8 @@ fit(sys.argv[1], 3)
 def test_ray_train_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(tmp_path: Path) -> None:
     program_of("Ray Train", tmp_path)
     (tmp_path / "drive.py").write_text(RAY_TRAIN)
-    environment = {**os.environ, "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    ray = {"RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2"}
+    environment = {**os.environ, **ray}  # each report waits for the next of its health checks
     command = [sys.executable, str(tmp_path / "drive.py"), str(tmp_path / "runs")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=190, env=environment)
     assert done.returncode == 0, done.stderr

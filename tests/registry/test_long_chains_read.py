@@ -10,7 +10,20 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from long_chains import STEPS, branched, converted, diamonds, forked, grouped, maps, mixed, numbers, shuffled, skipping
+from long_chains import (
+    MOST,
+    STEPS,
+    branched,
+    converted,
+    diamonds,
+    forked,
+    grouped,
+    maps,
+    mixed,
+    numbers,
+    shuffled,
+    skipping,
+)
 
 import penstock as ps
 from penstock.registry import SHARDING_PRIORITIES
@@ -35,7 +48,7 @@ def test_a_longer_chain_than_c_has_stack_for_is_an_error_and_does_not_end_the_pr
     lengthen: Callable[..., Any],
 ) -> None:
     with pytest.raises(RecursionError):
-        for _ in lengthen(numbers(), 25_000):
+        for _ in lengthen(numbers(), 2 * MOST):
             pass
 
 
@@ -159,6 +172,19 @@ def test_a_loader_reads_and_goes_on(lengthen: Callable[[Any], Any], num_workers:
     with loader(2 - num_workers) as resumed:
         resumed.load_state_dict(state)
         assert [*resumed] == [3, 4, 5]
+
+
+def test_as_many_steps_as_a_chain_may_have() -> None:
+    def loader(workers: int) -> Any:
+        return ps.DataLoader2(mixed(numbers().sharding_filter(), MOST), reading_service=service(workers))
+
+    with loader(2) as stopped:
+        assert [*islice(stopped, 3)] == [0, 1, 2]
+        state = json.dumps(stopped.state_dict())
+    with loader(0) as resumed:
+        resumed.load_state_dict(json.loads(state))
+        assert [*resumed] == [3, 4, 5]
+        assert str(resumed.datapipe).count(".map(abs)") == MOST // 4
 
 
 def test_a_long_stream_is_read_once_for_all_workers() -> None:
