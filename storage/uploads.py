@@ -59,11 +59,40 @@ def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard |
         raise
 
 
-class _Part(io.BytesIO):
-    """Bytes to be sent, of which many are read at a time: a connection asks for few."""
+class _Part(io.RawIOBase):
+    """Bytes to be sent, in memory that is used again: to get new memory takes as long as to hash what is sent."""
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        return super().read(size if size is None or size < 0 else max(size, _AT_A_TIME))
+    def __init__(self, memory: memoryview) -> None:
+        self.memory = memory
+        self._end = self._place = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._end == len(self.memory)
+
+    def fill(self, content: memoryview) -> int:
+        """Add as much of a content as there is room for, and return how much that is."""
+        taken = content[: len(self.memory) - self._end]
+        self.memory[self._end : self._end + len(taken)] = taken
+        self._end += len(taken)
+        return len(taken)
+
+    def read(self, size: int | None = -1, /) -> Any:
+        """Return the next bytes as a view: many at a time, since a connection asks for few."""
+        left = self._end - self._place
+        size = left if size is None or size < 0 else min(max(size, _AT_A_TIME), left)
+        self._place += size
+        return self.memory[self._place - size : self._place]
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._end}[whence]
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def seekable(self) -> bool:
+        return True
 
 
 class _Upload(io.RawIOBase):
@@ -78,8 +107,10 @@ class _Upload(io.RawIOBase):
         self._attempts = attempts
         self._ask: Any = attempts.wrap(lambda request: in_plain_words(url, request))
         self._size = size
-        self._part = _Part()
+        self._unused: list[memoryview] = []
+        self._part = self._new_part()
         self._sent = 0
+        self._written = 0
         self._parts: dict[int, Any] = {}
         self._arrivals: Arrivals[Outcome] = Arrivals()
         self._threads = Threads(lambda: self._send, self._arrivals, AT_ONCE, "penstock-upload")
@@ -89,17 +120,16 @@ class _Upload(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._sent * self._size + self._part.tell()
+        return self._written
 
     def write(self, content: Any) -> int:
         left = np.frombuffer(content, np.uint8).data
+        self._written += (length := len(left))
         while left:
-            if self._part.tell() == self._size:
+            if self._part.is_full:
                 self._submit()
-            taken = left[: self._size - self._part.tell()]
-            self._part.write(taken)
-            left = left[len(taken) :]
-        return len(np.frombuffer(content, np.uint8))
+            left = left[self._part.fill(left) :]
+        return length
 
     def complete(self) -> None:
         """Let the object appear."""
@@ -135,7 +165,10 @@ class _Upload(io.RawIOBase):
             self._arrive()
         self._sent += 1
         self._threads.submit(self._sent, (self._sent, self._part))
-        self._part = _Part()
+        self._part = self._new_part()
+
+    def _new_part(self) -> _Part:
+        return _Part(self._unused.pop() if self._unused else np.empty(self._size, np.uint8).data)
 
     def _arrive(self) -> None:
         number, part, error = self._arrivals.get()
@@ -145,10 +178,8 @@ class _Upload(io.RawIOBase):
 
     def _send(self, task: tuple[int, _Part]) -> dict[str, Any]:
         number, part = task
-        try:
-            answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
-        finally:
-            part.close()  # the next is filled before this thread, and the client, have let go of it
+        answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
+        self._unused.append(part.memory)
         if "ETag" not in answer:
             raise OSError(errno.EIO, "the server does not tell the ETag of a part", without_secrets(self._url))
         told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
