@@ -19,7 +19,12 @@ from .pipes import map as map
 from .registry import IterDataPipe, MapDataPipe, later
 
 # What else `__init__.pyi` lists is imported when it is asked for.
-__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
+__getattr__, _, __all__ = _lazy.attach_stub(__name__, __file__)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 for _kind in (IterDataPipe, MapDataPipe):  # not an operator: what it gives is no pipe
     _kind.to_ray_dataset = later("penstock.runner.ray_data", "to_ray_dataset")  # type: ignore[attr-defined]

@@ -21,14 +21,15 @@ def operator_class(package: str, name: str) -> type:
     if name in (ours := _addresses(package)):
         found: type = getattr(import_module(ours[name]), name)
         return found
-    kind = package.rpartition(".")[2]
-    classes = {entry.cls.__name__: entry.cls for entry in operators.values() if entry.kind == kind}
-    if name not in classes:
-        other = "map" if kind == "iter" else "iter"
-        there = any(entry.cls.__name__ == name and entry.kind == other for entry in operators.values())
-        hint = f": it is in penstock.{other}" if there else did_you_mean(name, [*classes])
+    parent, _, kind = package.rpartition(".")
+    other = "map" if kind == "iter" else "iter"
+    classes = {(entry.kind, entry.cls.__name__): entry.cls for entry in operators.of_others()}
+    if (kind, name) not in classes:
+        there = name in _addresses(f"{parent}.{other}") or (other, name) in classes
+        near = [*ours, *(each for of_kind, each in classes if of_kind == kind)]
+        hint = f": it is in penstock.{other}" if there else did_you_mean(name, near)
         raise AttributeError(f"no operator class {name!r} in penstock.{kind}{hint}")
-    return classes[name]
+    return classes[kind, name]
 
 
 def _addresses(package: str) -> dict[str, str]:

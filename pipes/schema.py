@@ -101,7 +101,7 @@ def _reader_of(dp: Any) -> Any:
 
 
 def _items(dp: Any) -> Generator[Any, None, None]:
-    yield from copy_of(dp)
+    yield from copy_of(dp, afresh=True)
 
 
 def _fields(item: Any) -> Iterator[Field]:

@@ -27,6 +27,7 @@ from .torch_pipes import (
     TorchIterMeta,
     TorchMapDataPipe,
     TorchMapMeta,
+    torch_is_pickling,
     torch_is_traversing,
     torch_loads_as_they_are,
     torch_looks_up,
@@ -181,7 +182,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
-        self._expect_no_state("a pickle or copy of it begins afresh")
+        if not torch_is_pickling():
+            self._expect_no_state("a pickle or copy of it begins afresh")
         cls: Any = type(self)
         left_behind = {*_OF_THE_BASE, *cls.transient, *getattr(cls, "_own", ()), *_computed_by(cls)}
         return {name: value for name, value in vars(self).items() if name not in left_behind}

@@ -13,9 +13,22 @@ from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling
 __all__ = ["SourcesFirst", "copy_of"]
 
 
-def copy_of(chain: Any) -> Any:
-    """Return a chain of its own, that shares the items which the pipes of the other hold."""
+def copy_of(chain: Any, afresh: bool = False) -> Any:
+    """Return a chain of its own, that shares the items which the pipes of the other hold.
+
+    A state that was loaded into the other would be lost, which is an error, unless it is to be read `afresh`.
+    """
     pipes = sources_first(chain)
+    loaded = {pipe: vars(pipe).pop("_handed_down", None) for pipe in pipes} if afresh else {}
+    try:
+        return _copy_of(chain, pipes)
+    finally:
+        for pipe, node in loaded.items():
+            if node is not None:
+                vars(pipe)["_handed_down"] = node
+
+
+def _copy_of(chain: Any, pipes: list[DataPipe]) -> Any:
     items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
     # A pipe among them is another pipe's source, and of no use to two chains.
     kinds = (TorchIterDataPipe, TorchMapDataPipe)

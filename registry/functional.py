@@ -134,11 +134,16 @@ class Operators(Mapping[str, Operator]):
             return self._entries[key].method
         return not self._announced.get(key, f":{name}").endswith(f":{name}")
 
+    def of_others(self) -> list[Operator]:
+        """Return the operators of plug-ins and of the program, without importing any that was announced."""
+        self._load_plug_ins()
+        return [entry for key, entry in self._entries.items() if key not in self._announced]
+
     def _keys(self) -> list[str]:
         return [*dict.fromkeys([*self._announced, *self._entries])]
 
     def _entry(self, key: str) -> Operator | None:
-        if key not in self._entries and key in self._announced:
+        if key in self._announced:  # also where it is entered: another thread may be in the middle of its module
             import_module(self._announced[key].partition(":")[0])
         return self._entries.get(key)
 
@@ -207,9 +212,11 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
                 raise ValueError(f"{name!r} is a method that every pipe has: give {cls.__qualname__} another name")
         caller = sys._getframe(1)
         place = (caller.f_code.co_filename, caller.f_lineno)
+        is_redefined = f"{holder}.{name}" in operators._entries
         operators._enter(Operator(name or cls.__name__, holder, cls, *place, method=name is not None))
         if name is not None:
-            setattr(base, name, _method_of(f"{holder}.{name}"))
+            if is_redefined or name not in vars(base):  # else announced, and maybe replaced by the program
+                setattr(base, name, _method_of(f"{holder}.{name}"))
             cls.functional_name = name  # type: ignore[attr-defined]
         return cls
 

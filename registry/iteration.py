@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .display import step
 from .graph import DataPipe, sources_of, walk
 from .notes import describe_item, local_of, place_of, say_where, shorten_traceback
-from .own import Tally
+from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other
 from .torch_pipes import TorchMapDataPipe
@@ -236,8 +236,9 @@ class Pass:
         if self._tally is None or self._pace is None or not self._pace.due(items):
             return
         started = time.perf_counter()
-        if all(map(can_capture, self._sources)):
-            self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
+        with suppress(NotPlain):
+            if all(map(can_capture, self._sources)):
+                self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
         self._pace.taken(started)
 
     def node(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:

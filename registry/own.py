@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from .secrets import Short
 
-__all__ = ["Own", "Tally", "own", "owned_by"]
+__all__ = ["NotPlain", "Own", "Tally", "own", "owned_by"]
 
 T = TypeVar("T")
 
@@ -25,6 +25,13 @@ _DEEPEST = 100
 """Lists and dicts in each other: half of those that a state may have, in which these are."""
 
 _short = Short().repr
+
+
+class NotPlain(TypeError):
+    """An operator remembers what a state cannot hold: it is told where a state is asked for.
+
+    Snapshots that nobody asked for are left out instead: the pass goes on, from the one before if it has to.
+    """
 
 
 class Tally:
@@ -70,12 +77,11 @@ class Own:
         return default() if callable(default) else default if type(default) in _SCALARS else copy.copy(default)
 
     def save(self, value: Any) -> Any:
-        """Return a value as plain data that does not change when the pass goes on; TypeError where it cannot."""
+        """Return a value as plain data that does not change when the pass goes on; `NotPlain` where it cannot."""
         plain = self._plain(value)
         if not self.expect(plain):
-            begins = self.fresh() if self._save is None else self._example
-            raise TypeError(
-                f"{self.name} is {_short(plain)}, of type {type(plain).__name__}, and began as {begins!r:.100}: in "
+            raise NotPlain(
+                f"{self.name} is {_short(plain)}, of type {type(plain).__name__}, and began as {self._example!r}: in "
                 "states it keeps its type; what may be of any type begins as None"
             )
         return plain
@@ -95,7 +101,10 @@ class Own:
 
     @functools.cached_property
     def _example(self) -> Any:
-        return self._plain(self.fresh())
+        try:
+            return self._plain(self.fresh())
+        except Exception:  # a function of the operator's that makes something only of what is there later
+            return None
 
     def _plain(self, value: Any) -> Any:
         if self._save is not None:
@@ -146,7 +155,7 @@ def _copied(value: Any, name: str, depth: int = 0) -> Any:
             _expect_64_bits(value, name)
         return value
     if depth == _DEEPEST:
-        raise TypeError(f"{name} has more than {depth} lists and dicts in each other: {_short(value)}")
+        raise NotPlain(f"{name} has more than {depth} lists and dicts in each other: {_short(value)}")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _copied(part, name, depth + 1) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -157,7 +166,7 @@ def _copied(value: Any, name: str, depth: int = 0) -> Any:
                 _expect_64_bits(extreme, name)
             return [*value]
         return [_copied(part, name, depth + 1) for part in value]
-    raise TypeError(
+    raise NotPlain(
         f"{name} has {_short(value)}, of type {type(value).__name__}, and states hold plain data: "
         "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) makes such of it"
     )
@@ -165,4 +174,4 @@ def _copied(value: Any, name: str, depth: int = 0) -> Any:
 
 def _expect_64_bits(number: int, name: str) -> None:
     if not -(2**63) <= number < 2**64:
-        raise TypeError(f"{name} has {_short(number)}, and states hold integers of 64 bits")
+        raise NotPlain(f"{name} has {_short(number)}, and states hold integers of 64 bits")

@@ -7,11 +7,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice, pairwise
 from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
-from .own import Tally
+from .own import NotPlain, Tally
 from .torch_pipes import TorchMapDataPipe
 
 __all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture", "close"]
@@ -214,7 +215,8 @@ class Trail:
                     return
                 if self._pace.due(step):
                     started = time.perf_counter()
-                    self._take_snapshot(started)
+                    with suppress(NotPlain):
+                        self._take_snapshot(started)
                     self._pace.taken(started)
         finally:
             self._pace = None  # it leaves the others its share

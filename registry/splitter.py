@@ -401,7 +401,7 @@ class Branch(IterDataPipe[T]):
                 try:  # noqa: SIM105 - what it would take is lost, too
                     self._left = self._now(generation, queue, [capture(source)])
                 except TypeError:
-                    pass  # the interpreter is about to end, and has lost half of itself
+                    pass  # it is not plain, or the interpreter is about to end
             raise
         finally:
             queue.give_up()

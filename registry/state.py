@@ -70,6 +70,9 @@ _short = Short().repr
 _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state"}
 """What a node may tell."""
 
+_MOST_PARTS = 1000
+"""Of a list or dict that is an argument, and told apart."""
+
 _MOST_LINES = 40
 """Lines of a difference that are shown."""
 
@@ -397,12 +400,16 @@ def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
 
 
 def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
-    """Return the arguments of a step that are numbers, text or truth values, and how many items it was given."""
+    """Return the arguments of a step that are numbers, text or truth values, and how many items it was given.
+
+    Of operators of ours, those that are lists or dicts of these, too; others may change theirs while they read.
+    """
     if not hasattr(type(pipe), "functional_name"):  # of others' pipes it is not known how they keep them
         return {}
     held, items = vars(pipe), getattr(type(pipe), "payload", ())
     found: dict[str, Any] = {}
     cls: Any = type(pipe)
+    is_ours = cls.__module__.startswith("penstock.")
     for name in _parameters(cls):
         value: Any = held[name] if name in held else held.get(f"_{name}")
         if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
@@ -410,35 +417,42 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
         if name in items:
             if isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
                 found[f"len({name})"] = len(value)
+        elif type(value) is bool or (type(value) is float and math.isfinite(value)):
+            found[name] = value
+        elif type(value) is int:
+            found[name] = value if abs(value) < 2**63 else str(value)
         elif type(value) is str:
             found[name] = _told_apart(value)
-        elif _is_number_or_text(value):
-            found[name] = value
-        elif type(value) in (list, tuple) and all(map(_is_number_or_text, value)):
-            found[name] = _told_apart(repr([*value]))
-        elif _is_weights(value):
-            found[name] = _told_apart(repr(value))
+        elif is_ours and type(value) in (list, tuple, dict) and len(value) <= _MOST_PARTS:
+            found |= _parts_of(name, value)
     return found
 
 
-def _is_weights(value: Any) -> bool:
-    """Say whether it is a dict of numbers; texts in one may be secrets."""
-    return type(value) is dict and all(map(_is_number_or_text, value)) and {*map(type, value.values())} <= {int, float}
-
-
-def _is_number_or_text(value: Any) -> bool:
-    return type(value) in (int, bool, str) or (type(value) is float and math.isfinite(value))
+def _parts_of(name: str, value: Any) -> dict[str, str]:
+    """Return what tells a list or dict of numbers and texts apart; of texts only a digest: any may be a secret."""
+    given = value if isinstance(value, dict) else dict(enumerate(value))
+    parts = {key: each.item() if isinstance(each, np.generic) else each for key, each in given.items()}
+    if not {*map(type, parts), *map(type, parts.values())} <= {str, int, float}:
+        return {}
+    written = repr({key: each if type(each) is str else float(each) for key, each in parts.items()})
+    return {name: _digest(written) if str in {*map(type, parts.values())} else _told_apart(written)}
 
 
 @functools.cache
 def _parameters(cls: type) -> tuple[str, ...]:
     """Return the names of the parameters of a class, and of its bases, whose constructors may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
-    return (*dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:]),)
+    names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])
+    of_a_pass = {*getattr(cls, "_own", ()), *getattr(cls, "transient", ())}
+    return (*(name for name in names if of_a_pass.isdisjoint((name, f"_{name}"))),)
 
 
 def _told_apart(text: str) -> str:
     """Return a text, but of one that is long, or has a password or the like in it, only what tells it apart."""
     if len(text) <= 200 and text == without_secrets(text):
         return text
+    return _digest(text)
+
+
+def _digest(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

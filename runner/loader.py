@@ -7,6 +7,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
@@ -31,6 +32,7 @@ from ..registry import (
     replace_live_iterator,
     walk,
 )
+from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
@@ -251,6 +253,7 @@ class DataLoader2(Generic[T]):
         if state_dict["num_shards"] is not None:
             expect_shards(state_dict["num_shards"])
         self._load(place)  # raises where it cannot stand there
+        hand_down(self._initialized(), [])  # the next epoch loads it once more
         if self._under_way:
             self._under_way = False
             self.reading_service.finalize_iteration()
@@ -337,7 +340,8 @@ class DataLoader2(Generic[T]):
                 break
             if pace.due(step):
                 started = time.perf_counter()
-                self._marks.append((self._tally.items, self._place_of(self._read)))
+                with suppress(NotPlain):
+                    self._marks.append((self._tally.items, self._place_of(self._read)))
                 pace.taken(started)
         self._finish_epoch()
 

@@ -6,6 +6,7 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
@@ -27,6 +28,7 @@ from ..registry import (
     seed_graph,
     walk,
 )
+from ..registry.own import NotPlain
 from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
@@ -264,7 +266,9 @@ class ShardPass:
         if self._pace is None or not self._pace.due():
             return None
         started = time.perf_counter()
-        told = tell(self.chain)
+        told: T | None = None
+        with suppress(NotPlain):
+            told = tell(self.chain)
         self._pace.taken(started)
         return told
 
