@@ -9,22 +9,21 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
-from ..registry.extras import require
 from ..registry.notes import add_note
 from ..workers.cluster import Cluster, actor_options
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 from .processes import PREPARATIONS, pickled_error
 from .transport import Inbox, Parcel, pickled_apart
 
-__all__ = ["ActorCaller", "Actors", "Server", "expect_resources"]
+__all__ = ["ActorCaller", "Actors", "Server"]
 
 _PATIENCE = 5.0
 """Seconds that an actor may go on with an item that nobody waits for any more, before it is killed."""
@@ -32,16 +31,6 @@ _PATIENCE_WITH_RAY = 10.0
 """Seconds that Ray may take to start an actor, before a warning says what it was asked for."""
 _GLANCE = 0.2
 """Seconds from one look to the next whether an actor that is being started is still wanted."""
-
-
-def expect_resources(resources: Mapping[str, float]) -> None:
-    """Raise ValueError or TypeError for resources that an actor cannot have, ImportError where Ray is missing."""
-    ray: Any = require("ray", "ray")
-    try:
-        ray.remote(_actor_class()).options(**actor_options(resources))
-    except (TypeError, ValueError) as error:
-        add_note(error, 'penstock: resources are what each actor asks of Ray, such as {"CPU": 2, "GPU": 0.5}')
-        raise
 
 
 class Actors:
@@ -70,6 +59,20 @@ class Actors:
         context = self.ray.get_runtime_context()
         return os.getpid(), context.gcs_address, context.get_job_id(), context.get_node_id()
 
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Let it be said where Ray is shut down meanwhile: Ray would end the program, or start another Ray."""
+        error: BaseException | None = None
+        if self.are_ours():
+            try:
+                yield
+                return
+            except (SystemExit, Exception) as raised:
+                if self.are_ours():
+                    raise
+                error = raised
+        raise RuntimeError("the Ray in which the model is called was shut down in the middle of a pass") from error
+
     def begin(self) -> None:
         """Begin a pass: nobody has an actor of an earlier one any more."""
         self._free = sorted(self._callers, key=ActorCaller.is_ready)  # the last is taken first
@@ -92,7 +95,9 @@ class Actors:
         except IndexError:
             caller = ActorCaller(self)
             self._callers.append(caller)
-        caller.make_ready()
+        with self.calling():
+            caller.end_if_gone()
+            caller.make_ready()
         return caller
 
     def start(self) -> Any:
@@ -182,13 +187,22 @@ class ActorCaller:
 
     def call(self, *args: Any) -> Any:
         """Call the model there. Raises what it raises, and RuntimeError where its actor dies."""
-        self.make_ready()
         packed = _packed(args, "what the model is to be called with")
         self.busy = True
         try:
-            return self._result(self._actor.call.remote(packed))
+            with self._actors.calling():
+                self.make_ready()
+                return self._result(self._actor.call.remote(packed))
         finally:
             self.busy = False
+
+    def end_if_gone(self) -> None:
+        """Let another take the place of an actor that has died since it was last called."""
+        if self.is_ready():
+            try:
+                self._actors.ray.get(self._actor.is_there.remote())
+            except self._actors.ray.exceptions.RayError:
+                self.end()
 
     def end(self) -> None:
         """End the actor, whatever it does; who waits for it will be told."""

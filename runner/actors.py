@@ -7,6 +7,7 @@ object store, which costs a millisecond for each object.
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import re
@@ -33,7 +34,7 @@ import torch
 from ..pipes.processes import PREPARATIONS, pickled_error, start_server
 from ..pipes.transport import blocks_for_each
 from ..registry.extras import require
-from ..workers.cluster import Cluster, actor_options
+from ..workers.cluster import Cluster, actor_options, expect_resources, nodes_now
 from ..workers.threads import Interrupted
 from .beginning import begin, prepare
 from .child import PATIENCE, Child, ChildProcess, Children, insist_on_end
@@ -86,7 +87,13 @@ class _Door:
                 connection = mp_connection.Client(self.on_machine, "AF_UNIX")
         is_near = connection is not None
         if not is_near:
-            connection = _sending_at_once(mp_connection.Client(self.address, "AF_INET"))
+            try:
+                line = socket.create_connection(self.address, _SPEAKS_WITHIN)
+            except OSError as error:
+                where = "{}:{}".format(*self.address)
+                raise ConnectionError(f"cannot be reached at {where}, as behind a firewall: {error}") from error
+            line.settimeout(None)
+            connection = _sending_at_once(Connection(line.detach()))
         with _in_time(connection):
             mp_connection.answer_challenge(connection, self.key)
             mp_connection.deliver_challenge(connection, self.key)
@@ -317,16 +324,26 @@ class RayFleet:
     def __init__(self, num_workers: int, resources_per_worker: Mapping[str, float] | None = None) -> None:
         if num_workers < 1:
             raise ValueError(f"num_workers must be at least 1, and is {num_workers}")
-        require("ray", "ray")
         self.num_workers = num_workers
         self.resources_per_worker = {"CPU": 1, **(resources_per_worker or {})}
+        expect_resources(self.resources_per_worker)
         self._actors = [_started(_WorkerHost, self.resources_per_worker) for _ in range(num_workers)]
+        self._nodes = nodes_now()
 
     def actor(self, number: int) -> Any:
         """Return the handle of an actor."""
+        self._expect_actors()
+        return self._actors[number]
+
+    def _expect_actors(self) -> None:
         if not self._actors:
             raise RuntimeError("the fleet was shut down: make another")
-        return self._actors[number]
+        if not self._is_of_this_ray():
+            raise RuntimeError("the fleet was of a Ray that was shut down: make another")
+
+    def _is_of_this_ray(self) -> bool:
+        """Say whether its handles are of use: to call by those of another Ray ends the process."""
+        return not self._nodes.isdisjoint(nodes_now())
 
     def start_again(self, number: int) -> Any:
         """Start an actor in the place of one that Ray does not start again."""
@@ -337,9 +354,15 @@ class RayFleet:
         """End the actors."""
         ray = require("ray", "ray")
         actors, self._actors = self._actors, []
-        if ray.is_initialized():
+        if self._is_of_this_ray():
             for actor in actors:
                 ray.kill(actor)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        self._expect_actors()
+        copied = copy.copy(self)
+        copied._actors = [*self._actors]
+        return copied
 
     def __enter__(self) -> Self:
         return self
@@ -437,6 +460,7 @@ class _ChildActor(Child):
         self._actor = actor
         self._host = door.address[0]
         self._ticket = secrets.token_hex(16)
+        self._nodes = nodes_now()
         self.connection, is_near = door.enter(self._ticket, argument)
         self.max_blocks = blocks_for_each(lines) if is_near else 0
 
@@ -454,8 +478,8 @@ class _ChildActor(Child):
 
     def _told(self) -> _Told:
         """Return what the actor tells, or that it is gone; nothing where it does not answer."""
-        if not _is_connected():
-            return _Told(ended=_said_by_ray(RuntimeError("Ray was shut down")))
+        if self._nodes.isdisjoint(nodes_now()):
+            return _Told(ended="has ended: Ray was shut down")
         ray = require("ray", "ray")
         answer = self._actor.told.remote(self._ticket)
         if not ray.wait([answer], timeout=_ANSWERS_WITHIN)[0]:
@@ -493,7 +517,7 @@ def _started(kind: type[_Host], resources: Mapping[str, float]) -> Any:
 
 def _gone() -> tuple[type[Exception], ...]:
     """What Ray raises, and what connecting does, where an actor is not there."""
-    return (require("ray.exceptions", "ray").RayError, ConnectionError, EOFError)
+    return (require("ray.exceptions", "ray").RayError, OSError, EOFError, multiprocessing.AuthenticationError)
 
 
 def _is_connected() -> bool:
@@ -503,4 +527,6 @@ def _is_connected() -> bool:
 def _said_by_ray(error: Exception) -> str:
     """Return in one line what has become of an actor."""
     why = re.search("^The actor is dead because (.*)", str(error), re.MULTILINE)
-    return f"has died: {why[1][:500]}" if why else "has died, or cannot be reached"
+    if why:
+        return f"has died: {why[1][:500]}"
+    return str(error) if isinstance(error, ConnectionError) else "has died, or cannot be reached"

@@ -27,6 +27,7 @@ from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_g
 from ..registry.display import step
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.iteration import Link, give
+from ..registry.notes import add_note
 from ..registry.torch_pipes import TorchIterDataPipe
 from .beginning import begin, prepare, received_ends
 from .line import BEGUN, HUNG_UP, Receiver, Sender
@@ -236,7 +237,25 @@ def run_dispatch(connection: Connection, points: list[int]) -> None:
 def received_dispatch(connection: Connection) -> Dispatch:
     """Return the streams that the main process sends, with how they are divided."""
     division: Division = pickle.loads(connection.recv_bytes())
-    return Dispatch(cloudpickle.loads(connection.recv_bytes()), division)
+    pickled = connection.recv_bytes()
+    try:
+        return Dispatch(cloudpickle.loads(pickled), division)
+    except Exception as error:
+        add_note(error, f"penstock: when {STREAM_READER} loaded the stream")
+        return _NotLoaded(error)
+
+
+class _NotLoaded(Dispatch):
+    """What stands for streams that could not be loaded, and says so to all who ask for one."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def give_up(self, epoch: int) -> None:
+        pass
+
+    def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
+        raise self._error
 
 
 def give_up_when_told(connection: Connection, dispatch: Dispatch) -> None:

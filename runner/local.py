@@ -27,6 +27,9 @@ class LocalShards:
         self._passes: dict[int, ShardPass] = {}
         self._epoch = 0
 
+    def open(self) -> None:
+        """Do nothing: there is no process to start."""
+
     def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
         """Begin an epoch with the shards that are to be read."""
         for earlier in self._passes.values():

@@ -246,9 +246,8 @@ class WorkerPool:
     """Worker processes that read shards of a chain."""
 
     def __init__(self, options: ReadOptions, division: Division) -> None:
-        divided_chain, streams = divided(options.chain)
-        chain = _pickled(divided_chain)
         assert options.start is not None
+        self._options = options
         self._children: Children = options.start()
         self.broken = False
         self._division = division
@@ -261,7 +260,13 @@ class WorkerPool:
         """The last of each shard in this epoch, pickled."""
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         _pools.add(self)
+
+    def open(self) -> None:
+        """Start the workers."""
+        options, division = self._options, self._division
         try:
+            divided_chain, streams = divided(options.chain)
+            chain = _pickled(divided_chain)
             ends: dict[tuple[int, int], Any] = {}
             if streams:
                 self._dispatcher = _Dispatcher(streams, self._children, division)

@@ -113,9 +113,12 @@ def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any
     """Yield the items of a shard as blocks of Ray's: batches as they are, and rows as many as make one."""
     rows: list[Mapping[str, Any]] = []
     size = 0
+    are_tensors: dict[str, bool] = {}
     for item in reading.items:
         try:
             row = None if is_batch(item, batched) else _row_of(item)
+            if row is not None:
+                _expect_kinds(row, are_tensors)
             batch = _block_of(item) if row is None else None
         except Exception as error:
             say_where(error, reading.chain, item)
@@ -145,6 +148,20 @@ def _row_of(item: Any) -> Mapping[str, Any]:
     return {_name(name): _without_tensor(name, value) for name, value in item.items()}
 
 
+def _expect_kinds(row: Mapping[str, Any], are_tensors: dict[str, bool]) -> None:
+    """Learn which columns have tensors; TypeError for a row that differs, whichever block it would come into."""
+    if not row:
+        raise TypeError("a row without columns, of which Ray Data cannot make any: leave it out, or give it one")
+    is_first = not are_tensors
+    for name in {**are_tensors, **row}:
+        is_one = isinstance(row.get(name), np.ndarray)
+        if are_tensors.setdefault(name, is_one and is_first) != is_one:
+            raise TypeError(
+                f"column {name!r} has a tensor in some rows and none in others, for which Ray Data has no column: give "
+                "one to each row, or to none"
+            )
+
+
 def _block_of_rows(rows: list[Mapping[str, Any]]) -> Any:
     names = dict.fromkeys(name for row in rows for name in row)
     return BlockAccessor.batch_to_block({name: [row.get(name) for row in rows] for name in names})
@@ -162,7 +179,9 @@ def _block_of(item: Any) -> Any:
     table = pa.Table.from_batches([batch])
     for place, field in enumerate(batch.schema):
         column = batch.column(place)
-        if is_tensor(field.type) and not column.null_count:
+        if is_tensor(field.type):
+            if column.null_count:
+                raise ValueError(f"column {field.name!r} has no tensor in some rows, which Ray Data cannot read")
             array = tensor_of(column, field.name).numpy()  # type: ignore[union-attr]
             made = BlockAccessor.batch_to_block({field.name: array})
             table = table.set_column(place, made.schema.field(0), made.column(0))

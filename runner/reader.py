@@ -246,7 +246,12 @@ class ShardReader(IterDataPipe[Any]):
             self.shutdown()
         if self._shards is None:
             make = WorkerPool if self.options.num_workers else LocalShards
-            self._shards = make(self.options, self.division)
+            self._shards = make(self.options, self.division)  # which can be interrupted while it opens
+            try:
+                self._shards.open()
+            except BaseException:
+                self._shards = None
+                raise
         return self._shards
 
 

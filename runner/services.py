@@ -19,7 +19,7 @@ from ..registry import (
     sources_of,
     walk,
 )
-from ..registry.extras import require
+from ..workers.cluster import expect_resources
 from ..workers.ranks import several_ranks
 from .actors import Actors, RayFleet
 from .child import Children, Processes
@@ -370,7 +370,7 @@ class RayReadingService(_WorkersReadingService):
             timeout,
             require_sharding,
         )
-        require("ray", "ray")
+        expect_resources(resources_per_worker or {})
         self.resources_per_worker = resources_per_worker
         self.fleet = fleet
 

@@ -10,8 +10,9 @@ from multiprocessing import parent_process
 from typing import Any
 
 from ..registry.extras import require
+from ..registry.notes import add_note
 
-__all__ = ["Cluster", "actor_options"]
+__all__ = ["Cluster", "actor_options", "expect_resources", "nodes_now"]
 
 _connecting = threading.Lock()
 _forked_from: int | None = None
@@ -30,9 +31,26 @@ if hasattr(os, "register_at_fork"):
 
 
 def actor_options(resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return the options of an actor that needs resources: "CPU", by default 1, "GPU", and what nodes have."""
-    others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
-    return {"num_cpus": resources.get("CPU", 1), "num_gpus": resources.get("GPU", 0), "resources": others}
+    """Return the options of an actor that needs "CPU", by default 1, "GPU", "memory", or what nodes have."""
+    others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
+    options = {"num_cpus": resources.get("CPU", 1), "num_gpus": resources.get("GPU", 0), "resources": others}
+    return {**options, "memory": resources["memory"]} if "memory" in resources else options
+
+
+def expect_resources(resources: Mapping[str, float]) -> None:
+    """Raise ValueError or TypeError for resources that an actor cannot have, ImportError where Ray is missing."""
+    ray: Any = require("ray", "ray")
+    try:
+        ray.remote(type("Actor", (), {})).options(**actor_options(resources))
+    except (TypeError, ValueError) as error:
+        add_note(error, 'penstock: resources are what each actor asks of Ray, such as {"CPU": 2, "GPU": 0.5}')
+        raise
+
+
+def nodes_now() -> frozenset[str]:
+    """Return the ids of all nodes that the Ray has, or had, that this process is connected to; none where to none."""
+    ray: Any = require("ray", "ray")
+    return frozenset(node["NodeID"] for node in ray.nodes()) if ray.is_initialized() else frozenset()
 
 
 class Cluster:

@@ -378,9 +378,19 @@ def test_a_process_that_was_forked_off_says_that_it_cannot_use_ray():
     process.close()
 
 
-def test_actors_are_started_anew_in_another_ray():  # the last one here, since it ends the fixture's
-    dp = on_ray(range(3), Scaler, workers=1)
-    assert list(dp) == [0, 10, 20]
-    ray.shutdown()
-    ray.init(num_cpus=1, include_dashboard=False, object_store_memory=128 * 2**20, logging_level="ERROR")
-    assert list(dp) == [0, 10, 20]
+def test_an_actor_that_has_died_between_two_passes_costs_no_item():
+    dp = on_ray(range(4), Seen, workers=1, on_error="skip")
+    os.kill(next(iter(dp))["process"], signal.SIGKILL)
+    for _ in range(100):
+        time.sleep(0.05)
+        if not any(actor["State"] == "ALIVE" for actor in ray._private.state.actors().values()):
+            break
+    assert [seen["item"] for seen in dp] == [0, 1, 2, 3]
+    assert dp.stats() == {}
+
+
+def test_memory_can_be_asked_for_and_what_cannot_be_is_said_at_once():
+    assert [seen["has"]["memory"] for seen in on_ray([1], Seen, resources={"memory": 2**20})] == [2**20]
+    with pytest.raises(ValueError, match="negative") as caught:
+        on_ray([1], Seen, resources={"CPU": -1})
+    assert "resources are what each actor asks of Ray" in caught.value.__notes__[0]

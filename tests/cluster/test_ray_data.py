@@ -533,3 +533,28 @@ def test_the_programs_of_the_page_run(heading: str) -> None:
     section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     (program,) = re.findall(r"```py\n(.*?)```", section, re.DOTALL)  # not ```python: Ray takes long to start
     exec(program.replace("ray.init(num_cpus=2)", ""), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("none_at", [0, 100, 260])
+@pytest.mark.parametrize("lacking", [{"i": 1, "x": None}, {"i": 1}])
+def test_a_column_with_tensors_in_some_rows_only_is_an_error_that_names_the_row(none_at: int, lacking: Any) -> None:
+    def row(i: int) -> dict[str, Any]:
+        return {**lacking, "i": i} if i == none_at else {"i": i, "x": torch.ones(2)}
+
+    (task,) = PenstockDatasource(wrapped(range(300)).map(row), 1, 0, 0, False).get_read_tasks(1)
+    with pytest.raises(TypeError, match="column 'x' has a tensor in some rows and none in others") as caught:
+        list(task())
+    assert f"'i': {none_at or 1}" in "".join(caught.value.__notes__)
+
+
+def test_rows_and_columns_that_ray_has_nothing_for_are_errors() -> None:
+    (task,) = PenstockDatasource(wrapped([{}, {}]), 1, 0, 0, False).get_read_tasks(1)
+    with pytest.raises(TypeError, match="a row without columns"):
+        list(task())
+    tensors = pa.ExtensionArray.from_storage(
+        pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], None], pa.list_(pa.int32(), 2))
+    )
+    batches = wrapped([pa.record_batch({"x": tensors})])
+    (task,) = PenstockDatasource(batches, 1, 0, 0, True).get_read_tasks(1)
+    with pytest.raises(ValueError, match="column 'x' has no tensor in some rows"):
+        list(task())

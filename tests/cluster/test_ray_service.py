@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import random
@@ -183,8 +184,8 @@ def test_an_actor_that_dies_while_it_is_connected_to_is_replaced(moment: str, mo
 def test_a_fleet_that_was_shut_down_says_so() -> None:
     with ps.RayFleet(1) as fleet:
         service = ps.RayReadingService(fleet=fleet)
-    with loader(numbers(20), service) as reader, pytest.raises(RuntimeError, match="the fleet was shut down"):
-        list(reader)
+    with pytest.raises(RuntimeError, match="the fleet was shut down"):
+        loader(numbers(20), service)
 
 
 def test_an_item_at_which_every_actor_dies_is_an_error() -> None:
@@ -507,3 +508,63 @@ def test_with_no_workers_everything_happens_here() -> None:
     dp = ps.iter.IterableWrapper(range(3)).sharding_filter().map(lambda x: threading.get_ident() == here)
     with loader(dp, ps.RayReadingService(0)) as reader:
         assert list(reader) == [True] * 3
+
+
+def test_a_pass_that_is_given_up_while_actors_start_ends_soon_and_leaves_nothing() -> None:
+    def give_up(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    service = ps.RayReadingService(1, resources_per_worker={"CPU": 100})
+    reader = loader(numbers(4).prefetch(2), service)
+    before = signal.signal(signal.SIGALRM, give_up)
+    began = time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 2)
+        with pytest.raises(KeyboardInterrupt):
+            list(reader)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    reader.shutdown()
+    assert time.monotonic() - began < 10
+    assert not [thread for thread in threading.enumerate() if "penstock-prefetch" in thread.name]
+
+
+def test_an_actor_behind_a_firewall_is_named_in_time(fleet: ps.RayFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actors, "_SPEAKS_WITHIN", 0.5)
+    silent = socket.socket()
+    silent.bind(("127.0.0.1", 0))
+    silent.listen(0)
+    waiting = [socket.socket() for _ in range(3)]  # more than it lets wait: it does not answer any other
+    for each in waiting:
+        each.setblocking(False)
+        each.connect_ex(silent.getsockname())
+    door_of = actors.Actors._door_of
+    monkeypatch.setattr(
+        actors.Actors,
+        "_door_of",
+        lambda *given: dataclasses.replace(door_of(*given), on_machine="", address=silent.getsockname()),
+    )
+    service = ps.RayReadingService(fleet=fleet)
+    with pytest.raises(RuntimeError, match=r"actor 0 of 2 cannot be reached at 127.0.0.1:\d+, as behind a firewall"):
+        list(loader(numbers(4), service))
+    for each in (silent, *waiting):
+        each.close()
+
+
+@pytest.mark.parametrize("on_ray", [True, False])
+def test_a_dispatched_stream_that_cannot_be_loaded_says_why(on_ray: bool, fleet: ps.RayFleet) -> None:
+    dp = ps.iter.IterableWrapper([CannotArrive()], deepcopy=False)
+    dp = dp.sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+    service: Any = ps.RayReadingService(fleet=fleet) if on_ray else ps.MultiProcessingReadingService(2)
+    with loader(dp, service) as reader, pytest.raises(ModuleNotFoundError, match="a_module_that_is_nowhere") as caught:
+        list(reader)
+    assert any("the process that reads the dispatched stream loaded" in note for note in caught.value.__notes__)
+
+
+def test_resources_that_no_actor_can_have_are_an_error_at_once() -> None:
+    for make in (
+        lambda: ps.RayReadingService(1, resources_per_worker={"CPU": -1}),
+        lambda: ps.RayFleet(1, {"CPU": -1}),
+    ):
+        with pytest.raises(ValueError, match="negative"):
+            make()
