@@ -38,9 +38,9 @@ def to_ray_dataset(
     Of the items, dicts and named tuples are rows, with a column for each key or field, and what is neither is the
     column `"item"`. Batches, of Arrow, of pandas or dicts of tensors, arrays and lists, are as many rows. Whether a
     dict is a row or a batch says `batched`, or else the chain, as for `iter_torch_batches`. Tensors and arrays become
-    Ray's tensor columns, also where rows differ in their shapes; a row that lacks a column has null there; what Arrow
-    has nothing for is pickled by Ray. A task holds no more than 256 rows, some 8 MiB, or one of the chain's batches,
-    besides what Ray collects to blocks of `target_max_block_size`.
+    Ray's tensor columns, also where rows differ in their shapes; such a column has a tensor in each row. In others, a
+    row that lacks a column has null there; what Arrow has nothing for is pickled by Ray. A task holds no more than 256
+    rows, some 8 MiB, or one of the chain's batches, besides what Ray collects to blocks of `target_max_block_size`.
 
     `seed` is a loader's seed; without one, torch's generator draws it. Each time that Ray executes the dataset is
     another epoch, with an order and random numbers of its own, also where it only counts the rows or looks for the
@@ -54,7 +54,8 @@ def to_ray_dataset(
     each is to be all of the chain, and for steps that belong in the main process; ImportError where Ray is missing.
     While it is read, Ray raises what the chain does, as an error that is a `RayTaskError`, too, with the notes that say
     where; that is ValueError for a dict that may be batch or row, TypeError for a tuple or list with tensors, which
-    have no names, and for tensors of dtypes that NumPy does not have.
+    have no names, for a row without columns, for tensors in some rows of a column only, and for tensors of dtypes that
+    NumPy does not have.
     """
     require("ray.data", "ray")
     from .ray_shards import PenstockDatasource, cpus, read
