@@ -6,6 +6,7 @@ replaced, or when its state is asked for.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import sys
 import time
@@ -422,7 +423,19 @@ def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # up to the first line, so that a newer iterator can reach it; nothing is pulled
     current.iterator = weakref.ref(iterator)
+    _open.add(iterator)
     return iterator
+
+
+_open: weakref.WeakSet[GeneratorType[Any, None, None]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close the iterators that a program has when it ends: a moment later, what their steps call is gone."""
+    for iterator in [*_open]:
+        with suppress(ValueError):  # a thread is in the middle of an item
+            iterator.close()
 
 
 def _deliver(
