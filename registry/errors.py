@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import math
@@ -236,19 +237,6 @@ class Guard:
     def _trying_again(self, function: Callable[[Any], R]) -> Callable[[Any], R]:
         if self._retry is None:
             return function
-        # Only where it is needed, since importing it takes a while.
-        from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
-
-        times = self._retry.times
-        attempts = Retrying(
-            retry=retry_if_exception_type(self._retry.errors),
-            # The event is that of the pass, of which what is read by index sees several with one function.
-            stop=lambda state: state.attempt_number > times or self._given_up.is_set(),
-            wait=wait_random_exponential(multiplier=self._retry.backoff, max=_LONGEST_WAIT),
-            sleep=self._wait,
-            before_sleep=self._count_retry,
-            reraise=True,
-        )
         errors = self._retry.errors
 
         def attempt(item: Any) -> R:
@@ -262,9 +250,26 @@ class Guard:
                     raise failures.pop()
                 return function(item)
 
-            return attempts(again, item)
+            return self._attempts(again, item)
 
         return attempt
+
+    @functools.cached_property
+    def _attempts(self) -> Any:
+        # Only where something has failed, since importing it takes a while.
+        from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
+
+        assert self._retry is not None
+        times = self._retry.times
+        return Retrying(
+            retry=retry_if_exception_type(self._retry.errors),
+            # The event is that of the pass, of which what is read by index sees several with one function.
+            stop=lambda state: state.attempt_number > times or self._given_up.is_set(),
+            wait=wait_random_exponential(multiplier=self._retry.backoff, max=_LONGEST_WAIT),
+            sleep=self._wait,
+            before_sleep=self._count_retry,
+            reraise=True,
+        )
 
     def _wait(self, seconds: float) -> None:
         self._given_up.wait(seconds)
