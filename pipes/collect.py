@@ -23,7 +23,9 @@ def operator_class(package: str, name: str) -> type:
         return found
     parent, _, kind = package.rpartition(".")
     other = "map" if kind == "iter" else "iter"
-    classes = {(entry.kind, entry.cls.__name__): entry.cls for entry in operators.of_others()}
+    classes: dict[tuple[str, str], type] = {
+        (entry.kind, entry.cls.__name__): entry.cls for entry in operators.of_others()
+    }
     if (kind, name) not in classes:
         there = name in _addresses(f"{parent}.{other}") or (other, name) in classes
         near = [*ours, *(each for of_kind, each in classes if of_kind == kind)]

@@ -250,12 +250,13 @@ class Guard:
                     raise failures.pop()
                 return function(item)
 
-            return self._attempts(again, item)
+            output: R = self._attempts(again, item)
+            return output
 
         return attempt
 
     @functools.cached_property
-    def _attempts(self) -> Any:
+    def _attempts(self) -> Callable[..., Any]:
         # Only where something has failed, since importing it takes a while.
         from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
