@@ -5,7 +5,6 @@ What they are called with, and what they return, goes through Ray as `transport`
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import warnings
@@ -17,8 +16,9 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
+from ..registry.errors import Skipped
 from ..registry.notes import add_note
-from ..workers.cluster import Cluster, actor_options
+from ..workers.cluster import Cluster, actor_options, connection_now
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 from .processes import PREPARATIONS, pickled_error
 from .transport import Inbox, Parcel, pickled_apart
@@ -45,19 +45,13 @@ class Actors:
         self._new = self.ray.remote(_actor_class()).options(**actor_options(resources)).remote
         # Put once, it goes once to each machine, and not once with each actor.
         self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed(fn, "the model"))
-        self._connection = self._connection_now()
+        self._connection = connection_now()
         self._callers: list[ActorCaller] = []
         self.begin()
 
     def are_ours(self) -> bool:
         """Say whether they belong to the Ray that this process is connected to now."""
-        return self._connection == self._connection_now()
-
-    def _connection_now(self) -> tuple[Any, ...] | None:
-        if not self.ray.is_initialized():
-            return None
-        context = self.ray.get_runtime_context()
-        return os.getpid(), context.gcs_address, context.get_job_id(), context.get_node_id()
+        return self._connection == connection_now()
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -86,7 +80,18 @@ class Actors:
         most: int,
     ) -> Threads:
         """Return up to so many threads, each of which calls an actor by a function that `wrap` makes of the call."""
-        return _ThreadsOfActors(self, lambda: wrap(self._take().call), arrivals, most)
+        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), arrivals, most)
+
+    def _expecting_ray(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Let no item be skipped where it is all of Ray that is gone."""
+
+        def checked(item: Any) -> Any:
+            result = call(item)
+            if isinstance(result, Skipped) and not self.are_ours():
+                raise result.error
+            return result
+
+        return checked
 
     def _take(self) -> ActorCaller:
         """Return an actor that is free, ready to be called. Raises what making its model raises."""
@@ -198,11 +203,16 @@ class ActorCaller:
 
     def end_if_gone(self) -> None:
         """Let another take the place of an actor that has died since it was last called."""
-        if self.is_ready():
-            try:
-                self._actors.ray.get(self._actor.is_there.remote())
-            except self._actors.ray.exceptions.RayError:
-                self.end()
+        if not self.is_ready():
+            return
+        answer = self._actor.is_there.remote()
+        while not self._has_come(answer, _GLANCE):
+            if self._actors.over.is_set():
+                raise Interrupted
+        try:
+            self._actors.ray.get(answer)
+        except self._actors.ray.exceptions.RayError:
+            self.end()
 
     def end(self) -> None:
         """End the actor, whatever it does; who waits for it will be told."""

@@ -19,11 +19,11 @@ def copy_of(chain: Any, afresh: bool = False) -> Any:
     A state that was loaded into the other would be lost, which is an error, unless it is to be read `afresh`.
     """
     pipes = sources_first(chain)
-    loaded = {pipe: vars(pipe).pop("_handed_down", None) for pipe in pipes} if afresh else {}
+    loaded = [(pipe, vars(pipe).pop("_handed_down", None)) for pipe in pipes] if afresh else []
     try:
         return _copy_of(chain, pipes)
     finally:
-        for pipe, node in loaded.items():
+        for pipe, node in loaded:
             if node is not None:
                 vars(pipe)["_handed_down"] = node
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import atexit
 import itertools
 import sys
+import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -423,7 +425,8 @@ def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
     next(iterator)  # up to the first line, so that a newer iterator can reach it; nothing is pulled
     current.iterator = weakref.ref(iterator)
-    _open.add(iterator)
+    if threading.get_ident() == threading.main_thread().ident:
+        _open.add(iterator)
     return iterator
 
 
@@ -432,10 +435,16 @@ _open: weakref.WeakSet[GeneratorType[Any, None, None]] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Close the iterators that a program has when it ends: a moment later, what their steps call is gone."""
+    """Close the iterators that a program has when it ends: a moment later, what their steps call is gone.
+
+    Not those of other threads, which would take a closed one for one that has come to its end.
+    """
     for iterator in [*_open]:
-        with suppress(ValueError):  # a thread is in the middle of an item
+        try:
             iterator.close()
+        except Exception as error:
+            if not iterator.gi_running:  # by another thread, to which it was given
+                traceback.print_exception(error)
 
 
 def _deliver(

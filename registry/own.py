@@ -28,9 +28,9 @@ _short = Short().repr
 
 
 class NotPlain(TypeError):
-    """An operator remembers what a state cannot hold: it is told where a state is asked for.
+    """An operator remembers what a state cannot hold.
 
-    Snapshots that nobody asked for are left out instead: the pass goes on, from the one before if it has to.
+    A snapshot that nobody asked for is left out then: a state goes on from the one before.
     """
 
 

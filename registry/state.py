@@ -432,10 +432,14 @@ def _parts_of(name: str, value: Any) -> dict[str, str]:
     """Return what tells a list or dict of numbers and texts apart; of texts only a digest: any may be a secret."""
     given = value if isinstance(value, dict) else dict(enumerate(value))
     parts = {key: each.item() if isinstance(each, np.generic) else each for key, each in given.items()}
-    if not {*map(type, parts), *map(type, parts.values())} <= {str, int, float}:
+    if not {*map(type, parts), *map(type, parts.values())} <= {str, int, bool, float}:
         return {}
-    written = repr({key: each if type(each) is str else float(each) for key, each in parts.items()})
+    written = repr({key: int(each) if _is_whole(each) else each for key, each in parts.items()})
     return {name: _digest(written) if str in {*map(type, parts.values())} else _told_apart(written)}
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is float and value.is_integer()
 
 
 @functools.cache

@@ -34,7 +34,7 @@ import torch
 from ..pipes.processes import PREPARATIONS, pickled_error, start_server
 from ..pipes.transport import blocks_for_each
 from ..registry.extras import require
-from ..workers.cluster import Cluster, actor_options, expect_resources, nodes_now
+from ..workers.cluster import Cluster, actor_options, connection_now, expect_resources, nodes_now
 from ..workers.threads import Interrupted
 from .beginning import begin, prepare
 from .child import PATIENCE, Child, ChildProcess, Children, insist_on_end
@@ -338,10 +338,10 @@ class RayFleet:
     def _expect_actors(self) -> None:
         if not self._actors:
             raise RuntimeError("the fleet was shut down: make another")
-        if not self._is_of_this_ray():
+        if not self.is_of_this_ray():
             raise RuntimeError("the fleet was of a Ray that was shut down: make another")
 
-    def _is_of_this_ray(self) -> bool:
+    def is_of_this_ray(self) -> bool:
         """Say whether its handles are of use: to call by those of another Ray ends the process."""
         return not self._nodes.isdisjoint(nodes_now())
 
@@ -354,7 +354,7 @@ class RayFleet:
         """End the actors."""
         ray = require("ray", "ray")
         actors, self._actors = self._actors, []
-        if self._is_of_this_ray():
+        if self.is_of_this_ray():
             for actor in actors:
                 ray.kill(actor)
 
@@ -397,6 +397,8 @@ class Actors(Children):
             actor = self._fleet.actor(worker_id)
             try:
                 return _ChildActor(actor, self._door_of(actor, who), dispatched, self._fleet.num_workers)
+            except TimeoutError:  # who is late is not gone
+                raise
             except _gone() as error:
                 deaths += 1
                 if deaths == _DEATHS_IN_A_ROW or not _is_connected():
@@ -417,11 +419,10 @@ class Actors(Children):
         return _ChildActor(actor, door, None, 1), dict.fromkeys(lines, door)
 
     def end(self, children: Iterable[Child]) -> None:
-        ray = require("ray", "ray")
-        if not ray.is_initialized():
+        if not self._fleet.is_of_this_ray():  # which it ended with
             return
         for actor in self._dispatchers:
-            ray.kill(actor)
+            require("ray", "ray").kill(actor)
         deadline = time.monotonic() + PATIENCE
         for child in children:
             if (left := deadline - time.monotonic()) > 0:
@@ -460,7 +461,7 @@ class _ChildActor(Child):
         self._actor = actor
         self._host = door.address[0]
         self._ticket = secrets.token_hex(16)
-        self._nodes = nodes_now()
+        self._made_with = connection_now()
         self.connection, is_near = door.enter(self._ticket, argument)
         self.max_blocks = blocks_for_each(lines) if is_near else 0
 
@@ -478,7 +479,7 @@ class _ChildActor(Child):
 
     def _told(self) -> _Told:
         """Return what the actor tells, or that it is gone; nothing where it does not answer."""
-        if self._nodes.isdisjoint(nodes_now()):
+        if self._made_with != connection_now():
             return _Told(ended="has ended: Ray was shut down")
         ray = require("ray", "ray")
         answer = self._actor.told.remote(self._ticket)
@@ -529,4 +530,4 @@ def _said_by_ray(error: Exception) -> str:
     why = re.search("^The actor is dead because (.*)", str(error), re.MULTILINE)
     if why:
         return f"has died: {why[1][:500]}"
-    return str(error) if isinstance(error, ConnectionError) else "has died, or cannot be reached"
+    return str(error) if type(error) is ConnectionError else "has died, or cannot be reached"

@@ -246,6 +246,8 @@ class WorkerPool:
     """Worker processes that read shards of a chain."""
 
     def __init__(self, options: ReadOptions, division: Division) -> None:
+        chain, self._streams = divided(options.chain)
+        self._chain = _pickled(chain)
         assert options.start is not None
         self._options = options
         self._children: Children = options.start()
@@ -265,17 +267,15 @@ class WorkerPool:
         """Start the workers."""
         options, division = self._options, self._division
         try:
-            divided_chain, streams = divided(options.chain)
-            chain = _pickled(divided_chain)
             ends: dict[tuple[int, int], Any] = {}
-            if streams:
-                self._dispatcher = _Dispatcher(streams, self._children, division)
+            if self._streams:
+                self._dispatcher = _Dispatcher(self._streams, self._children, division)
                 ends = self._dispatcher.to_workers
             for worker_id in range(options.num_workers):
                 setup = Setup(
                     WorkerInfo(options.num_workers, worker_id),
                     self._children.name(worker_id, options.num_workers),
-                    chain,
+                    self._chain,
                     division,
                     options.init_fn,
                     options.reset_fn,

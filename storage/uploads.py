@@ -57,6 +57,8 @@ def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard |
     except BaseException as error:
         upload.take_back(error)
         raise
+    finally:
+        upload.let_go()
 
 
 class _Part(io.RawIOBase):
@@ -156,6 +158,10 @@ class _Upload(io.RawIOBase):
                 error,
                 f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
             )
+
+    def let_go(self) -> None:
+        """Let the memory be free now: its threads know this upload, which so waits for the collector of garbage."""
+        self._unused, self._part = [], _Part(memoryview(b""))
 
     def _submit(self) -> None:
         """Let the part be sent, when there is room for another one."""

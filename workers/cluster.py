@@ -12,7 +12,7 @@ from typing import Any
 from ..registry.extras import require
 from ..registry.notes import add_note
 
-__all__ = ["Cluster", "actor_options", "expect_resources", "nodes_now"]
+__all__ = ["Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
 
 _connecting = threading.Lock()
 _forked_from: int | None = None
@@ -45,6 +45,15 @@ def expect_resources(resources: Mapping[str, float]) -> None:
     except (TypeError, ValueError) as error:
         add_note(error, 'penstock: resources are what each actor asks of Ray, such as {"CPU": 2, "GPU": 0.5}')
         raise
+
+
+def connection_now() -> tuple[Any, ...] | None:
+    """Return what tells the connection of this process to Ray from any other; None where there is none."""
+    ray: Any = require("ray", "ray")
+    if not ray.is_initialized():
+        return None
+    context = ray.get_runtime_context()
+    return os.getpid(), context.gcs_address, context.get_job_id(), context.get_node_id()
 
 
 def nodes_now() -> frozenset[str]:
