@@ -29,6 +29,8 @@ _PATIENCE = 5.0
 """Seconds that an actor may go on with an item that nobody waits for any more, before it is killed."""
 _PATIENCE_WITH_RAY = 10.0
 """Seconds that Ray may take to start an actor, before a warning says what it was asked for."""
+_LOOK = 1.0
+"""Seconds from one look to the next whether Ray is still there."""
 _GLANCE = 0.2
 """Seconds from one look to the next whether an actor that is being started is still wanted."""
 
@@ -128,9 +130,8 @@ class Actors:
 
     def close(self) -> None:
         """End all actors."""
-        if self.are_ours():  # else they are gone, or another process's
-            for caller in self._callers:
-                caller.end()
+        for caller in self._callers:
+            caller.end()
 
 
 def _amounts(resources: Mapping[str, float]) -> dict[str, float]:
@@ -217,7 +218,7 @@ class ActorCaller:
     def end(self) -> None:
         """End the actor, whatever it does; who waits for it will be told."""
         actor, self._actor, self._starts = self._actor, None, None
-        if actor is not None:
+        if actor is not None and self._actors.are_ours():  # else it is gone, or another process's
             with suppress(Exception):  # of what is gone already
                 self._actors.ray.kill(actor)
 
@@ -227,7 +228,7 @@ class ActorCaller:
 
     def _result(self, reference: Any) -> Any:
         try:
-            packed = self._actors.ray.get(reference)
+            packed = self._got(reference)
         except self._actors.ray.exceptions.RayError as error:
             self.end()
             *_, last = str(error).splitlines() or [type(error).__name__]
@@ -237,6 +238,15 @@ class ActorCaller:
             raised, cause = cloudpickle.loads(pickled)
             raise raised from cause
         return result
+
+    def _got(self, reference: Any) -> Any:
+        """Return what comes; looked at now and then, as nothing comes any more where Ray was shut down."""
+        while True:
+            try:
+                return self._actors.ray.get(reference, timeout=_LOOK)
+            except self._actors.ray.exceptions.GetTimeoutError:
+                if not self._actors.are_ours():
+                    raise
 
 
 def _actor_class() -> type:

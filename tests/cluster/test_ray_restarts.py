@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-import time
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import cloudpickle
 import pytest
@@ -36,34 +33,12 @@ def _a_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ray.shutdown()
 
 
-class Slow:
-    """Takes its time for each item."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __call__(self, item: int) -> int:
-        time.sleep(self.seconds)
-        return item
-
-
 def test_actors_of_models_are_started_anew_in_another_ray() -> None:
     dp = ps.from_items(range(3)).map_pool(Scaler, engine="ray", workers=1)
     assert list(dp) == [0, 10, 20]
     ray.shutdown()
     start_ray()
     assert list(dp) == [0, 10, 20]
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.5], ids=["idle", "at work"])
-def test_a_ray_that_is_shut_down_in_the_middle_of_a_pass_is_an_error(seconds: float) -> None:
-    dp: Any = ps.from_items(range(50)).map_pool(functools.partial(Slow, seconds), workers=1, engine="ray")
-    items = iter(dp)
-    assert next(items) == 0
-    ray.shutdown()
-    with pytest.raises(RuntimeError, match="the Ray in which the model is called was shut down in the middle"):
-        list(items)
-    assert not ray.is_initialized()
 
 
 def test_a_fleet_of_another_ray_is_an_error_and_is_shut_down_in_silence() -> None:
