@@ -339,6 +339,7 @@ class RayFleet:
         if not self._actors:
             raise RuntimeError("the fleet was shut down: make another")
         if not self.is_of_this_ray():
+            Cluster().connect()  # or says why this process cannot
             raise RuntimeError("the fleet was of a Ray that was shut down: make another")
 
     def is_of_this_ray(self) -> bool:

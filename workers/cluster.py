@@ -50,7 +50,7 @@ def expect_resources(resources: Mapping[str, float]) -> None:
 def connection_now() -> tuple[Any, ...] | None:
     """Return what tells the connection of this process to Ray from any other; None where there is none."""
     ray: Any = require("ray", "ray")
-    if not ray.is_initialized():
+    if _forked_from is not None or not ray.is_initialized():
         return None
     context = ray.get_runtime_context()
     return os.getpid(), context.gcs_address, context.get_job_id(), context.get_node_id()
@@ -59,7 +59,9 @@ def connection_now() -> tuple[Any, ...] | None:
 def nodes_now() -> frozenset[str]:
     """Return the ids of all nodes that the Ray has, or had, that this process is connected to; none where to none."""
     ray: Any = require("ray", "ray")
-    return frozenset(node["NodeID"] for node in ray.nodes()) if ray.is_initialized() else frozenset()
+    if _forked_from is not None or not ray.is_initialized():
+        return frozenset()
+    return frozenset(node["NodeID"] for node in ray.nodes())
 
 
 class Cluster:

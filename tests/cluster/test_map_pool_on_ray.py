@@ -386,7 +386,7 @@ def test_an_actor_that_has_died_between_two_passes_costs_no_item():
         if not any(actor["State"] == "ALIVE" for actor in ray._private.state.actors().values()):
             break
     assert [seen["item"] for seen in dp] == [0, 1, 2, 3]
-    assert dp.stats() == {}
+    assert dp.stats()["map_pool"]["skipped"] == 0
 
 
 def test_memory_can_be_asked_for_and_what_cannot_be_is_said_at_once():

@@ -342,13 +342,12 @@ class WrongState(ps.IterDataPipe):
         return iter(self.source)
 
 
-def test_a_state_that_cannot_be_taken_is_an_error_and_not_the_end_of_the_worker():
+def test_a_state_that_cannot_be_taken_is_no_matter_to_a_worker_that_nobody_asked_for_one():
     slow = ps.iter.IterableWrapper(range(40)).sharding_filter().map(lambda number: time.sleep(0.01) or number)
     dp = WrongState(slow)
     loader = DataLoader2(dp, reading_service=MultiProcessingReadingService(2))
-    with loader, pytest.raises(TypeError, match="states hold plain data") as caught:
-        list(loader)
-    assert "the state of the chain could not be taken" in caught.value.__notes__
+    with loader:
+        assert len(list(loader)) == 40
 
 
 def limited(kind, limit):
