@@ -251,7 +251,7 @@ class _Qualifier(ast.NodeTransformer):
     def _type_variable(self, name: str) -> str:
         variable: TypeVar | ParamSpec = getattr(self._module, name)
         options = [self(_parsed(each)) for each in getattr(variable, "__constraints__", ())]
-        if variable.__bound__:
+        if variable.__bound__ not in (None, type(None)):  # the latter is what a ParamSpec has from Python 3.12 on
             options.append(f"bound={self(_parsed(variable.__bound__))}")
         unique, number = name, 1
         while True:

@@ -199,8 +199,9 @@ class AllRanks:
             try:
                 work.wait(timedelta(seconds=min(left, _LOOK_EVERY)))
             except RuntimeError:
-                if work.is_completed():  # it has failed, and not only taken longer
-                    raise
+                if work.is_completed():
+                    work.wait()  # raises where it has failed; it may have come to its end since the wait gave up
+                    return True
                 if self.interrupted.is_set():
                     raise Interrupted from None
             else:

@@ -173,7 +173,8 @@ def run(code, as_script=None):
     if as_script is not None:
         as_script.write_text(code)
     program = ["-c", code] if as_script is None else [str(as_script)]
-    with subprocess.Popen([sys.executable, *program], stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+    python = [sys.executable, "-W", "ignore:This process:DeprecationWarning"]  # of forks, from Python 3.12 on
+    with subprocess.Popen([*python, *program], stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
         try:
             # Its processes have the same standard error: this waits for their ends, too.
             _, said = run.communicate(timeout=60)

@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.workers.ranks import AllRanks
 from ranks import run_ranks
 
 LOADER = """
@@ -265,6 +269,27 @@ with ps.DataLoader2(dp, reading_service=service) as reading:
     assert "another rank failed" in another
     assert own == "KeyError('gone')"
     assert here == there == 20
+
+
+def test_an_answer_that_comes_just_when_a_look_at_it_gives_up_is_no_failure() -> None:
+    class Work:
+        is_done = fails = False
+
+        def wait(self, timeout: timedelta | None = None) -> bool:
+            if self.is_done and not self.fails:
+                return True
+            self.is_done = True
+            raise RuntimeError("Operation timed out!")
+
+        def is_completed(self) -> bool:
+            return self.is_done
+
+    ranks: Any = SimpleNamespace(interrupted=Event())
+    assert AllRanks._is_done(ranks, Work(), 1)
+    failing = Work()
+    failing.fails = True
+    with pytest.raises(RuntimeError, match="timed out"):
+        AllRanks._is_done(ranks, failing, 1)
 
 
 def test_a_rank_that_has_begun_alone_keeps_nobody_from_reading_together(tmp_path: Path) -> None:
