@@ -361,14 +361,17 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     def _outputs_in_runs(
         self, function: Callable[[T], Iterable[R]], items: Iterator[T]
     ) -> Iterator[Iterator[Iterable[R]]]:
-        for first in items:
-            length = self._pass.items_to_mark if self._pass is not None else 1
-            read, done = Tally(), Tally()
-            yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
-            if done.items < read.items:
-                raise RuntimeError(ENDED_BY_STOP_ITERATION)
-            if self._pass is not None:
-                self._pass.mark(self, length)
+        try:
+            for first in items:
+                length = self._pass.items_to_mark if self._pass is not None else 1
+                read, done = Tally(), Tally()
+                yield done.follow(map(function, read.follow(chain((first,), islice(items, length - 1)))))
+                if done.items < read.items:
+                    raise RuntimeError(ENDED_BY_STOP_ITERATION)
+                if self._pass is not None:
+                    self._pass.mark(self, length)
+        finally:
+            del items  # from Python 3.12 on, the frame of the source that failed keeps this one
 
     # State
 

@@ -98,7 +98,7 @@ def test_map_has_the_length_of_its_source() -> None:
         ({"fn": lambda: 1}, ValueError, "called with 1 arguments, and cannot be: too many"),
         ({"fn": double, "input_col": [0, 1]}, ValueError, "called with 2 arguments, and cannot be: too many"),
         ({"fn": functools.partial(add, 1, 2)}, ValueError, "called with 1 arguments"),
-        ({"fn": lambda x, *, y: x}, ValueError, "missing a required argument: 'y'"),
+        ({"fn": lambda x, *, y: x}, ValueError, "missing a required (keyword-only )?argument: 'y'"),
         ({"fn": double, "input_col": []}, ValueError, "input_col names no column"),
         ({"fn": double, "output_col": 1}, ValueError, "output_col needs an input_col"),
         ({"fn": double, "input_col": 0, "output_col": [0, 1]}, ValueError, "must name one column, and names 2"),
