@@ -302,16 +302,21 @@ class Splitter(IterDataPipe[Any]):
                     else:
                         each.since = each.takes_from = max(start, places.get(each.number, start))
                 self._places.clear()
-            if branch.place < queue.since:
-                for part in walk(self.source, stop=lambda pipe: isinstance(pipe, Branch)):
-                    if isinstance(part, Branch):
-                        part.source.read_again(part)
-                for each in generation.readers():
-                    each.takes_from = max(each.takes_from, generation.dealt)
+            place = max(
+                branch.place, _first_of(node)
+            )  # what is before that was dealt to others when the state was taken
+            if place < queue.since:
+                dealt = generation.dealt
+                if place < dealt:  # else the source is still to give what this branch misses, gone back for another
+                    for part in walk(self.source, stop=lambda pipe: isinstance(pipe, Branch)):
+                        if isinstance(part, Branch):
+                            part.source.read_again(part)
+                    for each in generation.readers():
+                        each.takes_from = max(each.takes_from, dealt)
+                    self._begin_source(generation, node, goes_on)
                 queue.entries.clear()
-                queue.takes_from = branch.place
-                self._begin_source(generation, node, goes_on)
-            queue.skip_to(branch.place)
+                queue.takes_from = place
+            queue.skip_to(place)
             return generation, queue
 
     def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
@@ -319,9 +324,8 @@ class Splitter(IterDataPipe[Any]):
         super()._begin_part(Link(0, generation.path, 0, 0, goes_on), node)
         let_steps_nest()
         generation.gone.update((node or {}).get("own", {}).get("gone", ()))
-        reads = (node or {}).get("read")
         generation.items, generation.ended = iter(self), False
-        generation.dealt = reads[0][1] if reads else 0
+        generation.dealt = _first_of(node)
 
     def pull(self, branch: Branch[Any], generation: _Generation, queue: Queue) -> bool:
         """Pull from the source until something waits for a branch, and say whether it does; or there is no more."""
@@ -352,6 +356,12 @@ class Splitter(IterDataPipe[Any]):
         )
         say_where(error, self)
         return error
+
+
+def _first_of(node: Node | None) -> int:
+    """Return the number of the first item that a node of a splitter goes on with."""
+    reads = (node or {}).get("read")
+    return reads[0][1] if reads else 0
 
 
 class Branch(IterDataPipe[T]):

@@ -13,16 +13,20 @@ from functools import partial
 from itertools import count, islice
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import cloudpickle
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
 from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRobinDemultiplexer, UnZipper
 from penstock.registry import Pace, check_operator, reading, seed_graph, walk
+from penstock.registry.iteration import Link, give
+from penstock.registry.reading import capture
+from penstock.registry.seeds import FIRST_PASS
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
 
@@ -1019,6 +1023,45 @@ def test_the_epoch_after_a_resumed_one_is_known_when_that_has_ended(make: Any) -
         assert list(resumed) == first[taken:]
         later.load_state_dict(resumed.state_dict())
         assert list(later) == second, f"resumed after {taken}"
+
+
+TURNS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 8), st.booleans()), max_size=9)
+
+
+@pytest.mark.filterwarnings("ignore:with buffer_size=-1")
+@pytest.mark.parametrize("split", ["round_robin_demux", "fork"])
+@given(TURNS, TURNS, st.sampled_from([ALWAYS, NEVER]))
+@example(  # the second goes back, and the third is in the middle between it and the first
+    before=[(1, 1, True), (1, 5, False), (0, 5, False), (2, 5, True), (2, 2, False), (1, 1, False), (0, 2, True)],
+    after=[(0, 1, False), (1, 2, False), (2, 1, False)],
+    due=NEVER,
+)
+@settings(max_examples=300, deadline=None)
+def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
+    split: str, before: list[tuple[int, int, bool]], after: list[tuple[int, int, bool]], due: int
+) -> None:
+    """As shards of a dispatched stream do, each of which tells for itself, now and then, where it stands."""
+
+    def branches() -> list[Any]:
+        made: list[Any] = getattr(IterableWrapper(range(24)), split)(3, -1)
+        return made
+
+    with mock.patch.object(Pace, "step", due):
+        expected, made = [list(branch) for branch in branches()], branches()
+        iterators = [iter(branch) for branch in made]
+        given_before, told = [0] * 3, [(0, None)] * 3
+        for place, items, tells in before:
+            given_before[place] += len([*islice(iterators[place], items)])
+            if tells:
+                told[place] = given_before[place], capture(made[place])
+        seen = [items[:number] for items, (number, _) in zip(expected, told, strict=True)]
+        made, going_on = branches(), dict[int, Iterator[int]]()
+        for place, items, _ in [*after, (0, 24, False), (1, 24, False), (2, 24, False)]:
+            if place not in going_on:
+                give(made[place], Link(0, FIRST_PASS, 0, 0), told[place][1])
+                going_on[place] = iter(made[place])
+            seen[place] += islice(going_on[place], items)
+        assert seen == expected
 
 
 def twice(dp: Any) -> Any:
