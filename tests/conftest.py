@@ -20,11 +20,40 @@ MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_an
 """Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of xdist run all tests of many processes, one after the other."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part",
+        choices=["quick", "rest", "all"],
+        default="quick",
+        help="quick: a sample, in five minutes, unless tests are named; rest: what that leaves out; all: both",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let one worker of xdist run all tests of many processes, one after the other; leave out what is not wanted."""
     for item in items:
         if not {item.path.name, item.path.parent.name}.isdisjoint(MANY_PROCESSES):
             item.add_marker(pytest.mark.xdist_group("many processes"))
+    part = config.getoption("part")
+    if part == "all" or any("::" in argument for argument in config.args):
+        return
+    quick = _quick(items)
+    kept = [item for item in items if (item.nodeid in quick) == (part == "quick")]
+    config.hook.pytest_deselected(items=[item for item in items if (item.nodeid in quick) != (part == "quick")])
+    items[:] = kept
+
+
+def _quick(items: list[pytest.Item]) -> set[str]:
+    """Return the tests of the quick run: all but those marked `slow(n)`, of which it takes n cases, spread over all."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    quick = set[str]()
+    for of_one in cases.values():
+        mark = of_one[0].get_closest_marker("slow")
+        number = len(of_one) if mark is None else min(mark.args[0], len(of_one))
+        quick.update(of_one[place * len(of_one) // number].nodeid for place in range(number))
+    return quick
 
 
 @pytest.fixture(autouse=True)
