@@ -2,7 +2,8 @@
 
 import collections.abc
 import os
-import penstock.pipes.columns
+import penstock.pipes.bases.input_columns
+import penstock.pipes.columns.tensors
 import penstock.pipes.iter.ahead
 import penstock.pipes.iter.ais
 import penstock.pipes.iter.archive
@@ -60,7 +61,6 @@ import penstock.pipes.map.convert
 import penstock.pipes.map.group
 import penstock.pipes.map.order
 import penstock.pipes.map.transform
-import penstock.pipes.tensors
 import penstock.registry
 import penstock_plugins
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
@@ -99,7 +99,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         async_fn: collections.abc.Callable[..., collections.abc.Awaitable[typing.Any]],
         batch_size: int,
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         max_concurrency: int = 32,
         flatten: bool = True,
@@ -428,7 +428,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def drop(self, indices: penstock.pipes.columns.Columns) -> penstock.pipes.iter.fields.Dropper:
+    def drop(self, indices: penstock.pipes.bases.input_columns.Columns) -> penstock.pipes.iter.fields.Dropper:
         """Yield each item without some of its fields.
 
         `indices` is an index (negative ones count from the end) of a tuple or list, or a key of a dict, or a list of them.
@@ -520,7 +520,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def filter(
         self,
         filter_fn: collections.abc.Callable[..., typing.Any],
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.select.Filter[T_co]:
@@ -589,7 +589,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def flatmap(
         self,
         fn: collections.abc.Callable[..., collections.abc.Iterable[typing.Any]] | None,
-        input_col: penstock.pipes.columns.Columns,
+        input_col: penstock.pipes.bases.input_columns.Columns,
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.transform.FlatMapper[typing.Any]:
@@ -609,7 +609,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def flatten(
         self,
-        indices: penstock.pipes.columns.Columns | None = None,
+        indices: penstock.pipes.bases.input_columns.Columns | None = None,
     ) -> penstock.pipes.iter.fields.Flattener:
         """Yield each item with the fields of what is nested in it put in its place, one level deep.
 
@@ -1316,7 +1316,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def map(
         self,
         fn: collections.abc.Callable[..., typing.Any],
-        input_col: penstock.pipes.columns.Columns,
+        input_col: penstock.pipes.bases.input_columns.Columns,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
@@ -1347,7 +1347,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         fn: collections.abc.Callable[..., collections.abc.Iterable[typing.Any]],
         batch_size: int,
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.batches.BatchMapper:
@@ -1791,7 +1791,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         fn: collections.abc.Callable[..., typing.Any],
         max_workers: int | None = None,
         *,
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         scheduled_tasks: int = 128,
         ordered: bool = True,
@@ -2593,7 +2593,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def shuffled_flatmap(
         self,
         fn: collections.abc.Callable[..., collections.abc.Iterable[typing.Any]] | None = None,
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         buffer_size: int = 100,
         *,
         on_error: penstock.registry.OnError = 'raise',
@@ -2618,7 +2618,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def slice(
         self,
-        index: penstock.pipes.columns.Columns | None,
+        index: penstock.pipes.bases.input_columns.Columns | None,
         stop: int | None = None,
         step: int | None = None,
     ) -> penstock.pipes.iter.fields.Slicer:
@@ -2642,7 +2642,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def threadpool_map(
         self,
         fn: collections.abc.Callable[..., typing.Any],
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         scheduled_tasks: int = 128,
         max_workers: int | None = None,
@@ -2715,7 +2715,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def to_tensors(
         self,
         columns: collections.abc.Sequence[str] | None = None,
-        dtypes: penstock.pipes.tensors.Dtypes | None = None,
+        dtypes: penstock.pipes.columns.tensors.Dtypes | None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.formats.TensorMaker:
@@ -2816,7 +2816,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         in_dims: typing.Any = 0,
         randomness: typing.Literal['error', 'different', 'same'] = 'error',
         *,
-        input_col: penstock.pipes.columns.Columns | None = None,
+        input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.batches.Vectorizer:
@@ -3295,9 +3295,9 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         pipe that is read by other keys needs them.
 
         The shuffle is global, over all items, and takes no memory: the order is computed piece by piece (see
-        `penstock.pipes.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items all orders
-        are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right after either
-        has those of each batch read by one call of `__getitems__`, where `source` has that.
+        `penstock.pipes.bases.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items
+        all orders are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right
+        after either has those of each batch read by one call of `__getitems__`, where `source` has that.
 
         >>> dp = SequenceWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)

@@ -159,13 +159,13 @@ def _described(item: object) -> str:
     if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
         values = ", ".join(f"{name}={_described(value)}" for name, value in zip(item._fields, item, strict=True))
         return f"{type(item).__name__}({values})"
-    if (columns := _columns_of(item)) is not None:
+    if (columns := _names_of_columns(item)) is not None:
         names = ", ".join([*map(str, columns[:6]), *(["…"] if len(columns) > 6 else [])])
         return f"{type(item).__name__} of {len(item):,} rows: {names}"  # type: ignore[arg-type]
     return " ".join(_short.repr(item).splitlines())
 
 
-def _columns_of(item: object) -> list[object] | None:
+def _names_of_columns(item: object) -> list[object] | None:
     """The names of the columns of a table, of whatever package; None for anything else."""
     if hasattr(item, "num_rows") and hasattr(item, "schema"):  # Arrow's
         return [*item.schema.names]

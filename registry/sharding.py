@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from .graph import DataPipe, sources_first, sources_of, walk
 from .torch_pipes import SHARDING_PRIORITIES
 
-__all__ = ["apply_sharding", "sharding_points"]
+__all__ = ["apply_sharding", "part_of", "part_read", "sharding_points"]
 
 
 def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
@@ -49,6 +50,24 @@ def apply_sharding(
             )
         else:
             shard(num_of_instances, instance_id)
+
+
+def part_read(chain: DataPipe) -> tuple[int, int]:
+    """Return into how many parts the sharding filters of a chain divide it, all together, and which of them is read."""
+    shares: dict[int, tuple[int, int]] = {}
+    for pipe in walk(chain):
+        if hasattr(type(pipe), "shares"):
+            shares |= pipe.shares()
+    return part_of(shares)
+
+
+def part_of(shares: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return into how many parts several levels divide a stream together, and which is read, from what each says."""
+    parts, part = 1, 0
+    for _, (number, place) in sorted(shares.items(), reverse=True):
+        part += parts * place
+        parts *= number
+    return parts, part
 
 
 def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:

@@ -5,12 +5,7 @@ from .loader import DataLoader2, DataLoader2Iterator, PauseIteration
 from .merging import merge_state_dicts
 from .ranks import DistributedReadingService, SequentialReadingService
 from .seeds import SeedGenerator
-from .services import (
-    InProcessReadingService,
-    MultiProcessingReadingService,
-    RayReadingService,
-    ReadingServiceInterface,
-)
+from .services import InProcessReadingService, MultiProcessingReadingService, RayReadingService, ReadingServiceInterface
 from .shards import WorkerInfo
 from .torch_batches import iter_torch_batches
 

@@ -31,11 +31,11 @@ from typing import Any, Self
 import cloudpickle  # type: ignore[import-untyped]
 import torch
 
-from ..pipes.processes import PREPARATIONS, pickled_error, start_server
-from ..pipes.transport import blocks_for_each
 from ..registry.extras import require
 from ..workers.cluster import Cluster, actor_options, connection_now, expect_resources, nodes_now
+from ..workers.processes import PREPARATIONS, pickled_error, start_server
 from ..workers.threads import Interrupted
+from ..workers.transport import blocks_for_each
 from .beginning import begin, prepare
 from .child import PATIENCE, Child, ChildProcess, Children, insist_on_end
 from .dispatch import STREAM_READER, Dispatch, give_up_when_told, received_dispatch, serve_shard
@@ -43,7 +43,7 @@ from .line import FAILED, HUNG_UP, NONE, Arrival
 from .watch import Sighting, Watch
 from .worker import run, serve
 
-__all__ = ["Actors", "RayFleet"]
+__all__ = ["RayFleet", "WorkerActors"]
 
 _WARN_AFTER = 30.0
 """Seconds that an actor may take to start before a warning says that it does not."""
@@ -375,7 +375,7 @@ class RayFleet:
         return f"RayFleet({self.num_workers}, resources_per_worker={self.resources_per_worker})"
 
 
-class Actors(Children):
+class WorkerActors(Children):
     """The actors of a fleet, each of which starts a worker, and those that read streams once for all shards."""
 
     def __init__(self, fleet: RayFleet, is_own: bool, timeout: float | None) -> None:

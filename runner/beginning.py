@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 import cloudpickle  # type: ignore[import-untyped]
 import torch
 
-from ..pipes.processes import end_with_parent
-from ..pipes.transport import receive_parcel_descriptor, send_parcel_descriptor
+from ..workers.processes import end_with_parent
+from ..workers.transport import receive_parcel_descriptor, send_parcel_descriptor
 from .watch import Watch
 
 __all__ = ["begin", "prepare", "received_ends"]

@@ -14,14 +14,14 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from ..pipes.processes import context_for, describe_exit, lock, preparations, start
-from ..pipes.transport import blocks_for_each, receive_parcel_descriptor, send_parcel_descriptor
+from ..workers.processes import context_for, describe_exit, lock, preparations, start
+from ..workers.transport import blocks_for_each, receive_parcel_descriptor, send_parcel_descriptor
 from .dispatch import run_dispatch
 from .line import HUNG_UP
 from .watch import Sighting
 from .worker import run
 
-__all__ = ["Child", "ChildProcess", "Children", "Processes", "insist_on_end"]
+__all__ = ["Child", "ChildProcess", "ChildProcesses", "Children", "insist_on_end"]
 
 PATIENCE = 2.0
 """Seconds that a process has to end by itself, and again when it is terminated, before it is killed."""
@@ -151,7 +151,7 @@ class ChildProcess(Child):
         return f"(process {self.process.pid})"
 
 
-class Processes(Children):
+class ChildProcesses(Children):
     """Processes of this machine."""
 
     def __init__(self, start_method: str | None, num_workers: int) -> None:

@@ -22,13 +22,13 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from ..pipes.iter.split import RoundRobinDemultiplexer
-from ..pipes.transport import blocks_for_each
 from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
 from ..registry.display import step
 from ..registry.graph import replace_dp, traverse_dps
 from ..registry.iteration import Link, give
 from ..registry.notes import add_note
 from ..registry.torch_pipes import TorchIterDataPipe
+from ..workers.transport import blocks_for_each
 from .beginning import begin, prepare, received_ends
 from .line import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Division, Epoch, Place, Received, ShardPass

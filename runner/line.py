@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from ..pipes.processes import pickled_error
-from ..pipes.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from ..registry import capture, flatten, say_where
 from ..registry.notes import add_note
+from ..workers.processes import pickled_error
+from ..workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from .shards import Epoch, Place, Report, ShardPass, Turns
 
 __all__ = ["BEGUN", "FAILED", "HUNG_UP", "NONE", "Arrival", "Receiver", "Sender"]

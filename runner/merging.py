@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..pipes.bases.one_to_one import OneToOne
 from ..pipes.iter.ahead import Prefetcher
 from ..pipes.iter.device import DeviceMover, PinMemory
 from ..pipes.iter.sync import FullSync
-from ..pipes.iter.transform import OneToOne
 from ..registry import IterDataPipe, Node, sources_of
 from ..registry.state import Steps
 from .reader import ShardReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..pipes.rows_or_batches import gives_batches
+from ..pipes.columns.rows_or_batches import gives_batches
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, MapDataPipe, expect_whole, sharding_points, walk
 from ..registry.extras import require
 from .loader import readable

@@ -17,11 +17,11 @@ from ray.data.block import (  # type: ignore[import-not-found, import-untyped, u
     BlockMetadata,
 )
 
-from ..pipes.arrow_columns import rows_in
-from ..pipes.batch_rows import as_batch
-from ..pipes.column_kinds import is_tensor
-from ..pipes.rows_or_batches import is_batch
-from ..pipes.tensors import tensor_of
+from ..pipes.columns.batch_rows import as_batch
+from ..pipes.columns.kinds import is_tensor
+from ..pipes.columns.rows_or_batches import is_batch
+from ..pipes.columns.tensors import tensor_of
+from ..pipes.columns.to_arrow import rows_in
 from ..registry import IterDataPipe, Path, say_where, walk
 from ..registry.notes import add_note
 from .dispatch import Dispatch, LocalFeed, divided

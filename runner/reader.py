@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..pipes.iter.ahead import ReadingThread
+from ..pipes.bases.reading_ahead import ReadingThread
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own
 from ..registry.reading import Waiting
 from ..workers.threads import Interrupted

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..pipes.processes import context_for
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
@@ -20,9 +19,10 @@ from ..registry import (
     walk,
 )
 from ..workers.cluster import expect_resources
+from ..workers.processes import context_for
 from ..workers.ranks import several_ranks
-from .actors import Actors, RayFleet
-from .child import Children, Processes
+from .actors import RayFleet, WorkerActors
+from .child import ChildProcesses, Children
 from .merging import reader_below, stays_in_thread
 from .reader import ShardReader
 from .seeds import SeedGenerator
@@ -321,7 +321,7 @@ class MultiProcessingReadingService(_WorkersReadingService):
         self.multiprocessing_context = multiprocessing_context
 
     def start(self) -> Children:
-        return Processes(self.multiprocessing_context, self.num_workers)
+        return ChildProcesses(self.multiprocessing_context, self.num_workers)
 
 
 class RayReadingService(_WorkersReadingService):
@@ -376,7 +376,7 @@ class RayReadingService(_WorkersReadingService):
 
     def start(self) -> Children:
         fleet = self.fleet or RayFleet(self.num_workers, self.resources_per_worker)
-        return Actors(fleet, self.fleet is None, self.timeout)
+        return WorkerActors(fleet, self.fleet is None, self.timeout)
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:

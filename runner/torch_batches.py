@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from ..pipes.arrow_columns import rows_in
-from ..pipes.batch_rows import as_batch
-from ..pipes.collating import default_collated
-from ..pipes.columns import check_function
+from ..pipes.bases.collating import default_collated
+from ..pipes.bases.input_columns import check_function
+from ..pipes.bases.one_to_one import OneToOne
+from ..pipes.columns.batch_rows import as_batch
+from ..pipes.columns.loose_rows import RowGatherer, are_rows, out_of_batch
+from ..pipes.columns.rows_or_batches import gives_batches, may_be_batch
+from ..pipes.columns.tensors import Dtypes, check_dtypes, tensors_of
+from ..pipes.columns.to_arrow import rows_in
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
-from ..pipes.iter.transform import OneToOne
-from ..pipes.loose_rows import RowGatherer, are_rows, out_of_batch
-from ..pipes.rows_or_batches import gives_batches, may_be_batch
-from ..pipes.tensors import Dtypes, check_dtypes, tensors_of
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
 from .loader import DataLoader2, readable
 from .ranks import DistributedReadingService, SequentialReadingService

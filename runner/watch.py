@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from ..pipes.transport import anonymous_file
 from ..registry.iteration import running_step
 from ..registry.notes import add_note, notes_of
+from ..workers.transport import anonymous_file
 
 __all__ = ["Sighting", "Watch"]
 

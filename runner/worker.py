@@ -9,8 +9,8 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ..pipes.processes import pickled_error
 from ..registry import copy_of, walk
+from ..workers.processes import pickled_error
 from .beginning import begin, prepare, received_ends
 from .dispatch import RemoteFeed
 from .line import FAILED, HUNG_UP, NONE, Arrival, Sender

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 from fault_proxy import FaultProxy, passing_on
 from s3 import S3Server, serving_s3
+from slow import FILE as SLOW
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -44,15 +47,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _quick(items: list[pytest.Item]) -> set[str]:
-    """Return the tests of the quick run: all but those marked `slow(n)`, of which it takes n cases, spread over all."""
-    cases: dict[str, list[pytest.Item]] = {}
+    """Return the tests of the quick run: all but the slow ones, of which it takes some cases, always the same."""
+    slow: dict[str, int] = json.loads(SLOW.read_text())
+    cases: dict[str, list[str]] = {}
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
     quick = set[str]()
-    for of_one in cases.values():
-        mark = of_one[0].get_closest_marker("slow")
-        number = len(of_one) if mark is None else min(mark.args[0], len(of_one))
-        quick.update(of_one[place * len(of_one) // number].nodeid for place in range(number))
+    for test, of_test in cases.items():
+        quick.update(sorted(of_test, key=lambda case: zlib.crc32(case.encode()))[: slow.get(test, len(of_test))])
     return quick
 
 

@@ -15,7 +15,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock import check_operator
-from penstock.pipes.sizes import size_of
+from penstock.pipes.bases.sizes import size_of
 from penstock.registry import Pace
 from resuming import ALWAYS, assert_resumes_everywhere, passed_on
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.pipes.filters import expression_of, fields_in, may_be_true
+from penstock.pipes.columns.filters import expression_of, fields_in, may_be_true
 
 ROWS = pa.table(
     {

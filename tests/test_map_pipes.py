@@ -20,6 +20,7 @@ from torch.utils.data.graph import traverse_dps
 
 import penstock as ps
 from penstock.pipes import permutation
+from penstock.pipes.bases.permutation import Permutation
 from penstock.pipes.map import (
     Batcher,
     Concater,
@@ -30,7 +31,6 @@ from penstock.pipes.map import (
     Zipper,
     order,
 )
-from penstock.pipes.permutation import Permutation
 from penstock.registry import DataChunk, seed_graph, walk
 from resuming import assert_resumes_everywhere
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.pipes import permutation
-from penstock.pipes.permutation import Permutation
+from penstock.pipes.bases.permutation import Permutation
 
 SEEDS = st.integers(0, 2**63 - 1)
 FAR = 5.0

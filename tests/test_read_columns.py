@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.pipes.column_files import ColumnFile
-from penstock.pipes.column_origins import RowGroup
+from penstock.pipes.columns.files import ColumnFile
+from penstock.pipes.columns.origins import RowGroup
 from penstock.pipes.iter import IterableWrapper
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server

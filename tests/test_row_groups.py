@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.pipes import column_formats
-from penstock.pipes.column_origins import RowGroup
+from penstock.pipes.columns.origins import RowGroup
 from penstock.pipes.iter import IterableWrapper
 from resuming import assert_resumes_everywhere
 

@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 import penstock as ps
+from penstock.pipes.columns.rows_or_batches import gives_batches, is_batch
 from penstock.pipes.iter import IterableWrapper
-from penstock.pipes.rows_or_batches import gives_batches, is_batch
 from penstock.registry import operators
 from penstock.registry.examples import maker_of_example
 

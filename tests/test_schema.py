@@ -16,8 +16,8 @@ import torch
 
 import penstock as ps
 from penstock import IterDataPipe
+from penstock.pipes.columns.schema import schema
 from penstock.pipes.iter import IterableWrapper
-from penstock.pipes.schema import schema
 from penstock.registry import operators
 from penstock.registry.examples import maker_of_example
 

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import penstock as ps
-from penstock.pipes.column_files import ColumnFile
+from penstock.pipes.columns.files import ColumnFile
 from penstock.pipes.iter import IterableWrapper, TableFileLister
 from penstock.registry import seed_graph
 from resuming import assert_resumes_everywhere

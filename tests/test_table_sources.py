@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import penstock as ps
 from penstock import IterDataPipe
-from penstock.pipes.table_sources import from_arrow, from_items, from_numpy, from_pandas, from_torch
+from penstock.pipes.sources.tables import from_arrow, from_items, from_numpy, from_pandas, from_torch
 from resuming import assert_resumes_everywhere
 
 

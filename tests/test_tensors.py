@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 import torch
 
-from penstock.pipes.arrow_columns import array_of, batch_of, batch_of_frame, rows_in
-from penstock.pipes.tensors import tensor_of, tensors_of
+from penstock.pipes.columns.tensors import tensor_of, tensors_of
+from penstock.pipes.columns.to_arrow import array_of, batch_of, batch_of_frame, rows_in
 
 NUMBERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
 MATRICES = np.arange(12, dtype=np.int16).reshape(2, 3, 2)

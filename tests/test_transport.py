@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from penstock.pipes import transport
-from penstock.pipes.transport import BLOCK_FROM, Inbox, Outbox
+from penstock.workers.transport import BLOCK_FROM, Inbox, Outbox
 
 Pair = namedtuple("Pair", "left right")
 

@@ -35,11 +35,11 @@ from PIL import Image
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock import MultiProcessingReadingService
+from penstock.pipes.bases.write_shards import CountedFile
+from penstock.pipes.columns.rows_or_batches import may_be_batch
+from penstock.pipes.columns.tensors import tensor_of
 from penstock.pipes.iter import IterableWrapper, ParquetWriter
-from penstock.pipes.iter.write_shards import CountedFile
-from penstock.pipes.rows_or_batches import may_be_batch
-from penstock.pipes.sources import read_csv, read_json, read_parquet
-from penstock.pipes.tensors import tensor_of
+from penstock.pipes.sources.columns import read_csv, read_json, read_parquet
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding, check_operator
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server, uploads_under_way

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import sys
-import threading
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ...registry import IterDataPipe, MapDataPipe, expect_whole, functional_datapipe, walk
-from ...registry.graph import is_one_of_several
-from ...workers.threads import PATIENCE, Arrivals, join
+from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ..bases.reading_ahead import ReadingThread
 
 T = TypeVar("T")
-
-_END = object()
 
 
 @functional_datapipe("prefetch")
@@ -50,57 +44,3 @@ class Prefetcher(IterDataPipe[T]):
 
     def __len__(self) -> int:
         return len(self.source)
-
-
-class ReadingThread:
-    """A thread that reads items, which can be closed, into a buffer with room for so many."""
-
-    def __init__(self, items: Any, source: IterDataPipe[Any], room: int) -> None:
-        self._items = items
-        self._source = source
-        self._room = threading.Semaphore(room)
-        self._buffer: Arrivals[Any] = Arrivals()
-        self._stopped = self._is_at_end = False
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)
-        atexit.register(self.stop)  # a thread in the middle of torch's code when the interpreter ends may abort it
-        self._thread.start()
-
-    def __iter__(self) -> Iterator[Any]:
-        while (item := self._buffer.get()) is not _END:
-            self._room.release()
-            yield item
-        self._is_at_end = True
-        if self._error is not None:
-            raise self._error
-
-    def stop(self) -> None:
-        """End the thread, and wait until it has closed the source."""
-        if self._stopped:
-            return
-        self._stopped = True
-        self._room.release()
-        atexit.unregister(self.stop)
-        if self._thread is threading.current_thread() or sys.is_finalizing():
-            return  # collected by the thread itself, or the interpreter has ended it: there is nothing to wait for
-        # What is behind a branch, others may still read; and what has come to its end may be read once more.
-        for pipe in () if self._is_at_end else walk(self._source, stop=is_one_of_several):
-            if isinstance(pipe, (IterDataPipe, MapDataPipe)):
-                pipe.interrupt()
-        if not join([self._thread], PATIENCE):
-            raise RuntimeError(
-                f"the source gave no item and did not end for {PATIENCE} s after prefetching was stopped"
-            )
-
-    def _read(self) -> None:
-        try:
-            for item in self._items:
-                self._room.acquire()
-                if self._stopped:
-                    break
-                self._buffer.put(item)
-        except BaseException as error:  # raised again where the items are read
-            self._error = error
-        finally:
-            self._items.close()
-            self._buffer.put(_END)

@@ -8,8 +8,8 @@ from typing import IO, Any
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
 from ...storage.streams import checked_path, stream_over
-from .files import check_length, promised
-from .transform import OneToOne
+from ..bases.listing import check_length, promised
+from ..bases.one_to_one import OneToOne
 
 __all__ = ["AISFileLister", "AISFileLoader"]
 

@@ -15,10 +15,10 @@ from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_d
 from ...storage.growth import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes, is_damage
 from ...storage.zips import opened_part, opened_zip
-from ..members import Member, OpenArchive, inner_path, seekable
-from ..streams import close_parts, path_and_stream
-from ..tars import HEADER_BYTES, MODES, opened_tar
-from .files import check_length, promised
+from ..bases.listing import check_length, promised
+from ..files.members import Member, OpenArchive, inner_path, seekable
+from ..files.streams import close_parts, path_and_stream
+from ..files.tars import HEADER_BYTES, MODES, opened_tar
 
 __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
 

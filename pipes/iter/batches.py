@@ -17,10 +17,10 @@ import torch
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.notes import add_note, describe_item
 from ...workers.threads import PATIENCE, Arrivals, Outcome, join
-from ..columns import Columns, check_function, replacing_columns, taking_columns
-from ..striding import in_runs
-from .parallel import WorksAhead
-from .transform import OneToOne, one_output_col
+from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
+from ..bases.one_to_one import OneToOne
+from ..bases.striding import in_runs
+from ..bases.works_ahead import WorksAhead
 
 _ADVICE = (
     "vmap runs fn once for a whole batch: that takes tensors whose first dimension is the batch, or the one that "

@@ -10,10 +10,10 @@ from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe, own
-from ..arguments import expect_batching
-from ..columns import check_function
-from ..drawing import Shuffling, in_random_order
-from ..striding import in_runs
+from ..bases.arguments import expect_batching
+from ..bases.drawing import Shuffling, in_random_order
+from ..bases.input_columns import check_function
+from ..bases.striding import in_runs
 from .order import Shuffler
 
 T = TypeVar("T")

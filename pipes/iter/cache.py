@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...registry import IterDataPipe, functional_datapipe
 from ...registry.reading import Node, Trail
 from ...registry.seeds import seeds_of
-from ..sizes import size_of
+from ..bases.sizes import size_of
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from ...registry import IterDataPipe, Tally, functional_datapipe, own
 from ...registry.torch_pipes import TorchIterDataPipe
-from ..arguments import expect_pipes
+from ..bases.arguments import expect_pipes
 
 T = TypeVar("T")
 T2 = TypeVar("T2")

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, Tally, functional_datapipe, own
 from ...registry.iteration import ENDED_BY_STOP_ITERATION
-from ..arguments import expect_indices
-from ..fetching import fetch, fetcher
-from ..striding import Positioned
+from ..bases.arguments import expect_indices
+from ..bases.fetching import fetch, fetcher
+from ..bases.striding import Positioned
 
 T = TypeVar("T")
 

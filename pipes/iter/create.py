@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe, own
-from ..striding import Positioned
+from ..bases.striding import Positioned
 
 T = TypeVar("T")
 

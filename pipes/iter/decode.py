@@ -17,9 +17,9 @@ from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, funct
 from ...registry.notes import add_note
 from ...storage.growth import MAX_BYTES
 from ...storage.zips import read_verified
-from ..columns import check_function
-from ..numpy_files import arrays_in, is_npy
-from .transform import OneToOne
+from ..bases.input_columns import check_function
+from ..bases.one_to_one import OneToOne
+from ..files.numpy_files import arrays_in, is_npy
 
 __all__ = [
     "Handler",

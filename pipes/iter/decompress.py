@@ -12,11 +12,11 @@ from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, funct
 from ...storage.growth import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes
 from ...storage.zips import opened_zip
-from ..compression import KINDS, decompressed, kind_of, with_start
-from ..streams import path_and_stream
-from ..tars import opened_tar
-from .files import check_length
-from .transform import OneToOne
+from ..bases.listing import check_length
+from ..bases.one_to_one import OneToOne
+from ..files.compression import KINDS, decompressed, kind_of, with_start
+from ..files.streams import path_and_stream
+from ..files.tars import opened_tar
 
 __all__ = ["CompressionType"]
 

@@ -10,8 +10,8 @@ from itertools import compress
 from typing import Any
 
 from ...registry import IterDataPipe, functional_datapipe
-from ..columns import Columns, listed
-from .transform import OneToOne
+from ..bases.input_columns import Columns, as_list
+from ..bases.one_to_one import OneToOne
 
 
 @functional_datapipe("drop")
@@ -110,7 +110,7 @@ class Flattener(OneToOne[Any]):
         self.indices = indices
 
     def _function(self) -> Callable[[Any], Any]:
-        names = None if self.indices is None else frozenset(listed(self.indices))
+        names = None if self.indices is None else frozenset(as_list(self.indices))
 
         @lru_cache(maxsize=64)
         def places_in(length: int) -> list[int]:
@@ -183,7 +183,7 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
 
 def _expect_fields(name: str, columns: Any) -> None:
     """Raise TypeError unless each of the columns can be an index or a key."""
-    if any(isinstance(column, slice) or not isinstance(column, Hashable) for column in listed(columns)):
+    if any(isinstance(column, slice) or not isinstance(column, Hashable) for column in as_list(columns)):
         raise TypeError(f"{name} must be an index or key, or a list of them, and is {columns!r:.100}")
 
 
@@ -194,7 +194,7 @@ def _expect_dict(item: object) -> None:
 
 def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
     """Return a function of an item that keeps the fields that are named, or all others."""
-    names = frozenset(listed(columns))
+    names = frozenset(as_list(columns))
 
     @lru_cache(maxsize=64)
     def kept_of(length: int) -> list[bool]:

@@ -18,7 +18,7 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from .parallel import WorksAhead
+from ..bases.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]
 

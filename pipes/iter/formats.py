@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ..arguments import expect_names
-from ..arrow_columns import batch_of
-from ..arrow_values import stays_list
-from ..batch_rows import as_batch
-from ..tensors import Dtypes, check_dtypes, column_of, names_of, tensor_of, tensors_of
-from .transform import OneToOne
+from ..bases.arguments import expect_names
+from ..bases.one_to_one import OneToOne
+from ..columns.arrow_values import stays_list
+from ..columns.batch_rows import as_batch
+from ..columns.tensors import Dtypes, check_dtypes, column_of, names_of, tensor_of, tensors_of
+from ..columns.to_arrow import batch_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

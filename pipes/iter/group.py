@@ -8,9 +8,9 @@ from itertools import chain, islice
 from typing import Any, Literal, TypeVar, overload
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
-from ..arguments import expect_batching
-from ..columns import check_function, keys_by
-from ..striding import strided
+from ..bases.arguments import expect_batching
+from ..bases.input_columns import check_function, keys_by
+from ..bases.striding import strided
 
 T = TypeVar("T")
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe, own, say_where
-from ..columns import Columns, check_function, taking_columns
-from ..drawing import Shuffling
-from .transform import as_it_is
+from ..bases.drawing import Shuffling
+from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
 
 _END = object()
 

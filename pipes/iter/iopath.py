@@ -11,9 +11,9 @@ from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
 from ...storage.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
-from .files import Lister, Roots, matches
+from ..bases.listing import Lister, Roots, matches
+from ..bases.one_to_one import OneToOne
 from .save import ItemSaver
-from .transform import OneToOne
 
 __all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]
 

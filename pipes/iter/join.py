@@ -18,9 +18,9 @@ from ...registry import (
     say_where,
 )
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from ..arguments import expect_pipes
-from ..columns import check_function, keys_by
-from .transform import OneToOne
+from ..bases.arguments import expect_pipes
+from ..bases.input_columns import check_function, keys_by
+from ..bases.one_to_one import OneToOne
 
 T = TypeVar("T")
 R = TypeVar("R")

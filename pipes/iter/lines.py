@@ -9,8 +9,8 @@ from itertools import islice, repeat
 from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Tally, close, expect_whole, functional_datapipe, own
-from ..columns import check_function
-from ..streams import close_parts, path_and, path_and_stream
+from ..bases.input_columns import check_function
+from ..files.streams import close_parts, path_and, path_and_stream
 
 __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 

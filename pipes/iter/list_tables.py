@@ -15,9 +15,9 @@ from ...storage.errors import in_plain_words
 from ...storage.file_systems import locate, urls_below
 from ...storage.listing import files_below
 from ...storage.streams import checked_path
-from ..column_origins import Origin, hive_values, known_values
-from ..filters import expression_of, may_be_true
-from .files import Lister, Roots, files_in, matches
+from ..bases.listing import Lister, Roots, files_in, matches
+from ..columns.filters import expression_of, may_be_true
+from ..columns.origins import Origin, hive_values, known_values
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]

@@ -13,10 +13,10 @@ import torch
 
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.display import step
+from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..actors import Actors
-from ..loose_rows import RowGatherer, out_of_batch
+from ..columns.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
 from .rebatch import Rebatcher

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe, own, uniform_draws
 from ...registry.torch_pipes import TorchIterDataPipe
-from ..arguments import expect_pipes
-from ..drawing import Drawer
+from ..bases.arguments import expect_pipes
+from ..bases.drawing import Drawer
 
 T = TypeVar("T")
 

@@ -110,7 +110,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
         self.node.reset()
 
     def _chains(self) -> list[IterDataPipe[Any]]:
-        from ..chain_node import ChainNode
+        from ..bases.chain_node import ChainNode
 
         return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]
 
@@ -170,7 +170,7 @@ def to_node(self: IterDataPipe[T]) -> BaseNode[T]:
     [[0, 10], [20, 30], [40]]
     """
     require("torchdata.nodes", "nodes")
-    from ..chain_node import ChainNode
+    from ..bases.chain_node import ChainNode
 
     return ChainNode(self)
 

@@ -15,7 +15,7 @@ from ...registry.extras import require
 from ...registry.secrets import Options
 from ...storage.streams import checked_path, stream_over
 from ...storage.web import new_session
-from .transform import OneToOne
+from ..bases.one_to_one import OneToOne
 
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, IterDataPipe, expect_whole, functional_datapipe, own
-from ..drawing import Shuffling, in_random_order
+from ..bases.drawing import Shuffling, in_random_order
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ...registry.notes import add_note
-from ..streams import path_and_stream
+from ..bases.one_to_one import OneToOne
+from ..files.streams import path_and_stream
 from .lines import StreamParser
-from .transform import OneToOne
 
 
 class _CSVReader(StreamParser):

@@ -10,7 +10,7 @@ from typing import IO, Any
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
 from ...storage.growth import MAX_BYTES
-from ..members import Member, seekable
+from ..files.members import Member, seekable
 from .archive import ArchiveLoader
 
 _WITHOUT_END = 20

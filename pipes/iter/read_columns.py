@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from .column_reader import BATCH_SIZE, READ_AHEAD, ColumnReader
+from ..bases.column_reader import BATCH_SIZE, READ_AHEAD, ColumnReader
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -16,10 +16,10 @@ from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
-from ..arrow_columns import batch_of
-from ..numpy_files import arrays_in
+from ..bases.works_ahead import WorksAhead
+from ..columns.to_arrow import batch_of
+from ..files.numpy_files import arrays_in
 from .decode import ImageDecoder
-from .parallel import WorksAhead
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

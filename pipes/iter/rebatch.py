@@ -24,9 +24,9 @@ from ...registry import (
     provenance_of,
 )
 from ...registry.seeds import derive_seed
-from ..arrow_columns import rows_in
-from ..batch_rows import as_batch, joined, pieces, row_dicts, sliced, taken
-from ..drawing import Shuffling
+from ..bases.drawing import Shuffling
+from ..columns.batch_rows import as_batch, joined, pieces, row_dicts, sliced, taken
+from ..columns.to_arrow import rows_in
 
 
 @functional_datapipe("rebatch")

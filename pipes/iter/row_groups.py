@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
 from ...registry.secrets import Options
-from ..column_files import ColumnFile
-from ..column_origins import RowGroup, origin_of
-from ..drawing import Shuffling, in_random_order
-from ..filters import expression_of
-from .parts import ReadsParts
+from ..bases.drawing import Shuffling, in_random_order
+from ..bases.parts import ReadsParts
+from ..columns.files import ColumnFile
+from ..columns.filters import expression_of
+from ..columns.origins import RowGroup, origin_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]

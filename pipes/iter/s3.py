@@ -20,8 +20,8 @@ from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
-from .files import check_length, matches, promised
-from .parallel import WorksAhead
+from ..bases.listing import check_length, matches, promised
+from ..bases.works_ahead import WorksAhead
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 

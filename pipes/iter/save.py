@@ -12,9 +12,9 @@ from ...registry.secrets import Options
 from ...storage.file_systems import OF_TEXT
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
-from ..columns import check_function
-from ..streams import path_and
-from .transform import OneToOne
+from ..bases.input_columns import check_function
+from ..bases.one_to_one import OneToOne
+from ..files.streams import path_and
 
 __all__ = [
     "FSSpecSaver",

@@ -18,7 +18,7 @@ from ...registry import (
     provenance_of,
     require_end,
 )
-from ..columns import Columns, check_function, taking_columns
+from ..bases.input_columns import Columns, check_function, taking_columns
 
 T = TypeVar("T")
 

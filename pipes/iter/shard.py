@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from ...registry import (
     SHARDING_PRIORITIES,
@@ -15,10 +15,10 @@ from ...registry import (
     functional_datapipe,
     own,
     provenance_of,
-    walk,
 )
+from ...registry.sharding import part_of
 from ...workers.ranks import expect_no_second_division
-from ..striding import Strided, strided
+from ..bases.striding import Strided, strided
 
 T = TypeVar("T")
 
@@ -109,27 +109,10 @@ class ShardingFilter(Strided[T]):
         return {group: share for group, share in self._groups.items() if self._counts(group)}
 
     def _part(self) -> tuple[int, int]:
-        return _part_of(self.shares())
+        return part_of(self.shares())
 
     def _counts(self, group: int) -> bool:
         return self.sharding_group_filter in (None, group)
-
-
-def part_read(chain: IterDataPipe[Any]) -> tuple[int, int]:
-    """Return into how many parts the sharding filters of a chain divide it, all together, and which of them is read."""
-    shares: dict[int, tuple[int, int]] = {}
-    for pipe in walk(chain):
-        if isinstance(pipe, ShardingFilter):
-            shares |= pipe.shares()
-    return _part_of(shares)
-
-
-def _part_of(shares: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    parts, part = 1, 0
-    for _, (number, place) in sorted(shares.items(), reverse=True):
-        part += parts * place
-        parts *= number
-    return parts, part
 
 
 @functional_datapipe("sharding_round_robin_dispatch")

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
 from ...registry.errors import Skipped
 from ...registry.splitter import Queue, Splitter
-from ..columns import check_function
+from ..bases.input_columns import check_function
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_folder, locate, opened, urls_below
 from ...storage.streams import checked_path, is_binary
-from .files import Lister, Roots, files_in, matches
-from .transform import OneToOne
+from ..bases.listing import Lister, Roots, files_in, matches
+from ..bases.one_to_one import OneToOne
 
 __all__ = [
     "FSSpecFileLister",

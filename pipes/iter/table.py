@@ -10,8 +10,8 @@ from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_d
 from ...registry.notes import add_note
 from ...storage.reading import open_to_seek
 from ...storage.streams import checked_path
-from ..arguments import expect_names
-from ..arrow_columns import listed
+from ..bases.arguments import expect_names
+from ..columns.to_arrow import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -196,14 +196,14 @@ def _table(rows: list[Any], columns: Sequence[str] | None, schema: pa.Schema | N
     import pyarrow as pa
 
     names = columns if schema is None else schema.names
-    values = _columns_of(rows, names)
+    values = _values_of_columns(rows, names)
     if schema is None:
         return pa.table({name: pa.array(listed(column, name)) for name, column in values.items()})
     arrays = [pa.array(listed(values[field.name], field.name), field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _columns_of(rows: list[Any], names: Sequence[str] | None) -> dict[str, Sequence[Any]]:
+def _values_of_columns(rows: list[Any], names: Sequence[str] | None) -> dict[str, Sequence[Any]]:
     """The values of rows by the names of their columns."""
     if all(isinstance(row, (dict, Mapping)) for row in rows):
         keys = dict.fromkeys(key for row in rows for key in row) if names is None else names

@@ -14,9 +14,9 @@ import torch
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ...registry.extras import require
 from ...storage.streams import checked_path, expect_bytes
-from ..streams import path_and_stream
+from ..bases.listing import check_length, promised
+from ..files.streams import path_and_stream
 from .archive import Unpacker
-from .files import check_length, promised
 
 Spec = Mapping[str, tuple[Sequence[int] | None, torch.dtype | None] | None]
 """What features are to come out, and of each its shape and dtype; None where it stays as it is."""

@@ -5,60 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from torch.utils.data import default_collate
 
-from ...registry import (
-    Guard,
-    IterDataPipe,
-    OnError,
-    Provenance,
-    functional_datapipe,
-    provenance_of,
-    require_end,
-)
-from ..collating import collated_columns, default_collated
-from ..columns import Columns, check_function, replacing_columns, taking_columns
+from ...registry import Guard, IterDataPipe, OnError, Provenance, functional_datapipe, provenance_of
+from ..bases.collating import collated_columns, default_collated
+from ..bases.input_columns import Columns, as_it_is, check_function, one_output_col, replacing_columns, taking_columns
+from ..bases.one_to_one import OneToOne
 
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class OneToOne(IterDataPipe[R]):
-    """Yield what a function makes of each item: the base of the operators that do."""
-
-    holds_items = False
-    keeps_rows: ClassVar[bool] = False
-    """Whether what comes out has, for each row of a batch that comes in, one row in its place."""
-    source: IterDataPipe[Any]
-
-    def provenance(self) -> Provenance | None:
-        found = provenance_of(self.source)
-        return found if found is None or self.keeps_rows else found.changed()
-
-    def _function(self) -> Callable[[Any], R]:
-        """Return the function of one item."""
-        raise NotImplementedError(f"{type(self).__name__} must define _function")
-
-    def __iter__(self) -> Iterator[R]:
-        function = self.guard.wrap(self._function())
-        # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
-        results: Iterator[Any] = (
-            map(function, self.source)
-            if isinstance(self.source, IterDataPipe)
-            else (function(item) for item in self.source)
-        )
-        return filter(self.guard.keep, results) if self.guard.skips else results
-
-    def at_end(self) -> None:
-        require_end(self.source)
-
-    def __len__(self) -> int:
-        if self.guard.skips:
-            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is not known")
-        return len(self.source)
 
 
 @functional_datapipe("map")
@@ -288,19 +246,3 @@ class StreamMapper(IterDataPipe[R]):
         if not isinstance(outputs, Iterable):
             raise TypeError(f"fn must be a generator function or return an iterable, and it returned {outputs!r:.100}")
         return iter(outputs)
-
-
-def one_output_col(input_col: Columns | None, output_col: Hashable | list[Hashable] | None) -> Hashable | None:
-    """Return the one output column, which a list may name too; ValueError where there are more, or no input column."""
-    if isinstance(output_col, (list, tuple)):
-        if len(output_col) != 1:
-            raise ValueError(f"output_col must name one column, and names {len(output_col)}")
-        output_col = output_col[0]
-    if input_col is None and output_col is not None:
-        raise ValueError("output_col needs an input_col: without one, the result takes the place of the whole item")
-    return output_col
-
-
-def as_it_is(*columns: Any) -> Any:
-    """Return a column, or a tuple of several."""
-    return columns[0] if len(columns) == 1 else columns

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ..streams import close_parts
+from ..files.streams import close_parts
 
 
 @functional_datapipe("webdataset")

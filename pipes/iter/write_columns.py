@@ -12,11 +12,11 @@ import numpy as np
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.secrets import without_secrets
 from ...storage.streams import checked_path
-from ..arrow_columns import rows_in
-from ..column_kinds import expect_kinds, has_elements, of_parquet, repeating_in
-from ..column_writing import Arrays, arrays_of, fitted_arrays, types_in
-from .write_rows import RowWriter, TableWriter
-from .write_shards import CountedFile
+from ..bases.write_rows import RowWriter, TableWriter
+from ..bases.write_shards import CountedFile
+from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
+from ..columns.to_arrow import rows_in
+from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

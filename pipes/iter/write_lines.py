@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ..arrow_values import first_failing
-from ..column_kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
-from ..tensors import tensor_of
-from .write_rows import TableWriter
-from .write_shards import CountedFile
+from ..bases.write_rows import TableWriter
+from ..bases.write_shards import CountedFile
+from ..columns.arrow_values import first_failing
+from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
+from ..columns.tensors import tensor_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -13,11 +13,11 @@ from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, funct
 from ...registry.notes import add_note
 from ...registry.secrets import Options
 from ...storage.streams import checked_path
-from ..encoding import encoded
-from ..members import inner_path
+from ..bases.write_shards import CountedFile, ShardWriter, check_division, check_template
+from ..files.encoding import encoded
+from ..files.members import inner_path
 from .decode import extension_extract_fn
 from .webdataset import key_and_suffix
-from .write_shards import CountedFile, ShardWriter, check_division, check_template
 
 __all__ = ["TarWriter"]
 

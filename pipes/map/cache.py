@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, functional_datapipe, say_where
 from ...registry.seeds import seeds_of
-from ..fetching import Fetching
+from ..bases.fetching import Fetching
 
 T = TypeVar("T")
 

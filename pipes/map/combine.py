@@ -7,9 +7,9 @@ from typing import Any, TypeVar, overload
 
 from ...registry import MapDataPipe, functional_datapipe, say_where
 from ...registry.torch_pipes import TorchMapDataPipe
-from ..arguments import expect_pipes
-from ..fetching import Fetching
-from .index import from_start
+from ..bases.arguments import expect_pipes
+from ..bases.fetching import Fetching
+from ..bases.indexing import from_start
 
 T = TypeVar("T")
 T2 = TypeVar("T2")

@@ -11,7 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ...registry import functional_datapipe, say_where
-from ..fetching import Fetching
+from ..bases.fetching import Fetching
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import DataChunk, MapDataPipe, functional_datapipe, say_where
-from ..arguments import expect_batching
-from ..fetching import Fetch, fetch, fetcher
-from .index import from_start
+from ..bases.arguments import expect_batching
+from ..bases.fetching import Fetch, fetch, fetcher
+from ..bases.indexing import from_start
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
-from ..fetching import Fetching
+from ..bases.fetching import Fetching
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ...registry import MapDataPipe, Seeded, functional_datapipe
+from ..bases.permutation import Permutation
 from ..iter.convert import MapToIterConverter
-from ..permutation import Permutation
 
 T = TypeVar("T")
 
@@ -26,9 +26,9 @@ class Shuffler(Seeded, MapToIterConverter[T]):
     pipe that is read by other keys needs them.
 
     The shuffle is global, over all items, and takes no memory: the order is computed piece by piece (see
-    `penstock.pipes.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items all orders
-    are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right after either
-    has those of each batch read by one call of `__getitems__`, where `source` has that.
+    `penstock.pipes.bases.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items
+    all orders are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right
+    after either has those of each batch read by one call of `__getitems__`, where `source` has that.
 
     >>> dp = SequenceWrapper(range(6)).shuffle().set_seed(1)
     >>> sorted(dp)

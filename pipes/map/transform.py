@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...registry import Guard, MapDataPipe, OnError, functional_datapipe, say_where
-from ..fetching import Fetching
+from ..bases.fetching import Fetching
 
 T = TypeVar("T")
 R = TypeVar("R")

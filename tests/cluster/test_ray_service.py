@@ -538,9 +538,9 @@ def test_an_actor_behind_a_firewall_is_named_in_time(fleet: ps.RayFleet, monkeyp
     for each in waiting:
         each.setblocking(False)
         each.connect_ex(silent.getsockname())
-    door_of = actors.Actors._door_of
+    door_of = actors.WorkerActors._door_of
     monkeypatch.setattr(
-        actors.Actors,
+        actors.WorkerActors,
         "_door_of",
         lambda *given: dataclasses.replace(door_of(*given), on_machine="", address=silent.getsockname()),
     )

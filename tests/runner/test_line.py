@@ -5,10 +5,10 @@ import time
 from multiprocessing import Pipe
 
 import penstock as ps
-from penstock.pipes.transport import Parcel
 from penstock.registry import Path
 from penstock.runner.line import Arrival, Receiver, Sender
 from penstock.runner.shards import Epoch, Place, ShardPass
+from penstock.workers.transport import Parcel
 
 
 def test_an_arrival_is_the_same_after_it_has_travelled():

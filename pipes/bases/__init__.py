@@ -1,0 +1,1 @@
+"""What several operators are built on."""

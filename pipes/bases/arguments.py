@@ -1,0 +1,50 @@
+"""What operators of several families ask of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...registry import expect_whole
+from ...registry.torch_pipes import TorchIterDataPipe
+
+__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes"]
+
+
+def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
+    """Raise ValueError where there are no sources, and TypeError where one is not of a kind of pipe."""
+    if not sources:
+        raise ValueError(f"{name} needs at least one source")
+    for position, source in enumerate(sources):
+        if not isinstance(source, kind):
+            raise TypeError(
+                f"{name} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}: "
+                "wrap it, as in IterableWrapper(items) or SequenceWrapper(items)"
+            )
+
+
+def expect_batching(batch_size: int, wrapper_class: object) -> None:
+    """Raise TypeError or ValueError where there can be no batches of a size, or of a class."""
+    expect_whole("batch_size", batch_size)
+    if not callable(wrapper_class):
+        raise TypeError(f"wrapper_class must make a batch out of a list, and is {wrapper_class!r:.100}")
+
+
+def expect_indices(indices: Iterable[Any]) -> None:
+    """Raise TypeError where indices cannot be read anew by each pass."""
+    if isinstance(indices, TorchIterDataPipe):
+        raise TypeError("indices cannot be a pipe: write indices.map(dp.__getitem__), with dp the map-style pipe")
+    if iter(indices) is indices:
+        raise TypeError(
+            f"indices are read by each pass, and a {type(indices).__name__} can be read only once: give a list"
+        )
+
+
+def expect_names(columns: object) -> None:
+    """Raise TypeError unless `columns` is a list of names, or None; ValueError where one is there twice."""
+    if columns is None:
+        return
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
+        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
+    if len({*columns}) < len(columns):
+        raise ValueError(f"columns has a name twice: {columns!r:.100}")

@@ -1,0 +1,51 @@
+"""A chain as a node of `torchdata.nodes`. Imported where one is asked for, since torchdata is optional."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-ignore]
+
+from ...registry import IterDataPipe, close
+from ...registry.state import hand_down, load, state_of
+
+__all__ = ["ChainNode"]
+
+T = TypeVar("T")
+
+
+class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
+    """Gives the items of a chain: each `reset` without a state is a new pass over it."""
+
+    def __init__(self, chain: IterDataPipe[T]) -> None:
+        super().__init__()
+        self.chain = chain
+        self._it: Iterator[T] | None = None
+
+    def reset(self, initial_state: dict[str, Any] | None = None) -> None:
+        super().reset(initial_state)
+        # Without a state, too: that of an earlier reset may not have been gone on from.
+        if initial_state is None:
+            self.chain._epoch += self.chain._handed_down is not None  # the pass that an earlier state is of is over
+            hand_down(self.chain, [])
+        else:
+            load(self.chain, initial_state)
+        self._it = iter(self.chain)
+
+    def next(self) -> T:
+        return next(self._it)  # type: ignore[arg-type]  # there is one: next comes after a reset
+
+    def get_state(self) -> dict[str, Any]:
+        # Not state_dict(), which tells at the end of a pass of the one to come: nodes ask for the next item to see
+        # the end, and reset then.
+        return state_of(self.chain, after_the_end=False)
+
+    def shutdown(self) -> None:
+        """Release what the pass holds. `NodeReader` calls it, and so do the nodes of torchdata after 0.11."""
+        with suppress(ValueError):  # a thread is still in the middle of an item, and lets go of the rest itself
+            close(self._it)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return type(self), (self.chain,)

@@ -1,0 +1,47 @@
+"""Batches of items made into tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch.utils.data import default_collate
+
+from ...registry.notes import add_note
+
+__all__ = ["collated_columns", "default_collated"]
+
+_ADVICE = (
+    "default_collate stacks tensors and arrays of one shape, numbers, and tuples, lists and dicts of these that are "
+    "laid out alike: pad, resize or convert what differs before collate, or give collate a function of your own"
+)
+
+
+def default_collated(batch: Any) -> Any:
+    """Return a batch as tensors, as torch's `default_collate` makes them, whose errors get a note of what to do."""
+    try:
+        return default_collate(batch)
+    except Exception as error:
+        add_note(error, _ADVICE)
+        raise
+
+
+def collated_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequence[Any]) -> Any:
+    """Return a batch of rows with each column as its function makes it, the others as `default_collated` does."""
+    columns = _columns_of(batch)
+    if unknown := conversion.keys() - columns.keys():
+        raise KeyError(f"the batch has no column {', '.join(map(repr, unknown))}: its columns are {[*columns]}")
+    functions: dict[Any, Callable[..., Any]] = {**dict.fromkeys(columns, default_collated), **conversion}
+    results = {column: functions[column](values) for column, values in columns.items()}
+    return results if isinstance(batch[0], Mapping) else tuple(results.values())
+
+
+def _columns_of(batch: Sequence[Any]) -> dict[Any, list[Any]]:
+    """The values of the rows of a batch, column by column; ValueError where the rows have different columns."""
+    if not isinstance(batch[0], Mapping):
+        return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}
+    names = batch[0].keys()
+    for row in batch:
+        if row.keys() != names:
+            raise ValueError(f"the rows of the batch have different columns: {[*names]} and {[*row]}")
+    return {name: [row[name] for row in batch] for name in names}

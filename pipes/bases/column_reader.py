@@ -1,0 +1,245 @@
+"""What the readers of files with columns have in common: files made into record batches."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...registry import (
+    SHARDING_PRIORITIES,
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    ReadRows,
+    Retry,
+    expect_whole,
+    own,
+    say_where,
+    walk,
+)
+from ...registry.secrets import Options, without_secrets
+from ..columns.files import ColumnFile, first_difference
+from ..columns.filters import expression_of
+from ..columns.formats import PARTS, ParquetFormat, check_options
+from ..columns.origins import Origin, RowGroup, origin_of
+from .arguments import expect_names
+from .parts import ReadsParts
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+__all__ = ["BATCH_SIZE", "READ_AHEAD", "ColumnReader"]
+
+BATCH_SIZE = 65536
+"""Rows of a batch at most, where nothing else is said."""
+
+READ_AHEAD = 2
+"""Files or row groups that are read at once, where nothing else is said."""
+
+_FOOTERS = 32 * 2**20
+"""Bytes that the footers of files may have together of which row groups are read one by one."""
+
+
+class ColumnReader(ReadsParts["pa.RecordBatch"]):
+    """Yield the record batches of files with columns: the base of the operators that do."""
+
+    holds_items = False
+    gives = "batches"
+    kind: ClassVar[str]
+    """What the files are, a key of `FORMATS`."""
+
+    format_options: Mapping[str, Any] = {}
+    """How they are to be read, where the format has options; a subclass that has some sets them."""
+
+    _expression: pc.Expression | None = own(None, saved=False)
+    _target: pa.Schema | None = own(None, saved=False)
+    _seen: tuple[str, pa.Schema] | None = own(None, saved=False)
+    _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
+    _last: tuple[str, int, int, int] | None = own(None, saved=False)
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        batch_size: int = BATCH_SIZE,
+        *,
+        unify: bool | pa.Schema = False,
+        read_ahead: int = READ_AHEAD,
+        storage_options: Mapping[str, Any] | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        expect_names(columns)
+        expect_whole("batch_size", batch_size)
+        expect_whole("read_ahead", read_ahead)
+        if filter is not None:
+            expression_of(filter)  # raises where it is none
+        if not isinstance(unify, bool):
+            import pyarrow as pa
+
+            if not isinstance(unify, pa.Schema):
+                raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
+        check_options(self.kind, self.format_options)
+        self.source = source
+        self.columns = columns
+        self._filter = filter
+        self.batch_size = batch_size
+        self.unify = unify
+        self.read_ahead = read_ahead
+        self.storage_options = Options(storage_options)
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the batches: no row is read, but the end, or the beginning, of the first file.
+
+        With `unify=True`, of every file that there is, whatever part of them is read here.
+
+        Raises ValueError where there is no file.
+        """
+        files: set[ColumnFile] = set()
+        target = self._unified(files)
+        expression = None if self._filter is None else expression_of(self._filter)
+        for item in _whole(self.source):
+            with closing(self._column_file(item, files, expression, target)) as file:
+                return file.schema
+        raise ValueError("there is no file, and so no schema")
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._expression = None if self._filter is None else expression_of(self._filter)
+        self._target = self._unified(self._open_files)
+        return super().__iter__()
+
+    def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
+        file = self.guard.wrap(self._opened)(item)
+        if not isinstance(file, ColumnFile):
+            yield first, file
+            return
+
+        def read(place: tuple[str, int]) -> pa.Table | None:
+            return file.read(place[1])
+
+        guarded: Callable[[Any], Any] = self.guard.wrap(read)
+        with closing(file):
+            for number in _numbers(item, file, first):
+                table = guarded((file.origin.url, number))
+                if table is None:
+                    return
+                yield number, table
+                if not (file.content.goes_on or hasattr(table, "schema")):
+                    return
+
+    def _items(self, item: Any, number: int, part: pa.Table) -> Iterable[pa.RecordBatch]:
+        if self._seen is None:
+            self._seen = origin_of(item).url, part.schema
+        first, expected = self._seen
+        if not part.schema.equals(expected):
+            difference = first_difference(part.schema, expected)
+            raise ValueError(
+                f"{difference}, as in {first!r}, which was read before: give columns that are the same in all files, "
+                "or unify=True, by which what is missing becomes null and numbers the wider type"
+            )
+        return self._batches(origin_of(item).url, number, part)
+
+    def _batches(self, url: str, number: int, part: pa.Table) -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in part.to_batches(max_chunksize=self.batch_size):
+            if rows := batch.num_rows:
+                self._last = url, number, first, first + rows
+                yield batch
+                first += rows
+
+    def provenance(self) -> Provenance | None:
+        if self._last is None:
+            return None
+        url, number, first, end = self._last
+        rows = range(first, end) if self._filter is None else None  # of which it is not known which ones were left out
+        return Provenance((ReadRows(url, f"{PARTS[self.kind]} {number}", rows),))
+
+    def _opened(self, item: Any) -> ColumnFile:
+        url = origin_of(item).url
+        if isinstance(item, RowGroup) and self.kind != "parquet":
+            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is to be read as {self.kind}")
+        footers = self._footers
+        file = self._column_file(item, self._open_files, self._expression, self._target, footer=footers.get(url))
+        if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):
+            footers[url] = file.content.footer
+            while sum(footer.serialized_size for footer in [*footers.values()]) > _FOOTERS and len(footers) > 1:
+                footers.popitem(last=False)
+        return file
+
+    def _column_file(
+        self,
+        item: Any,
+        files: set[ColumnFile],
+        filter: pc.Expression | None = None,
+        target: pa.Schema | None = None,
+        **more: Any,
+    ) -> ColumnFile:
+        return ColumnFile(
+            origin_of(item),
+            self.kind,
+            **{"columns": self.columns, **more},
+            filter=filter,
+            target=target,
+            options=self.format_options,
+            storage=self.storage_options,
+            guard=self.guard,
+            retry=self.on_error if isinstance(self.on_error, Retry) else None,
+            among=files,
+        )
+
+    def _schema_of(self, files: set[ColumnFile], origin: Origin) -> Iterator[pa.Schema]:
+        try:
+            with closing(self._column_file(origin, files, columns=None)) as file:
+                yield file.schema
+        except Exception as error:
+            say_where(error, self, origin.url)
+            raise
+
+    def _unified(self, files: set[ColumnFile]) -> pa.Schema | None:
+        """Return the schema that all files are brought to, or None where each is to have that of the first."""
+        import pyarrow as pa
+
+        if not isinstance(self.unify, bool):
+            return self.unify
+        if not self.unify:
+            return None
+        origins: dict[str, Origin] = {}
+        for item in _whole(self.source):
+            origin = origin_of(item)
+            origins.setdefault(origin.url, origin)
+        flows = self._in_threads(partial(self._schema_of, files), files)
+        try:
+            read = flows.read(origin for _, origin in sorted(origins.items()))
+            schemas = [schema for _, found in read for schema in found]
+        finally:
+            flows.stop()
+        return pa.unify_schemas(schemas, promote_options="permissive")
+
+
+def _whole(source: IterDataPipe[Any]) -> Iterator[Any]:
+    """Return the items of all shards of a source, of a copy of it: where the source stands is left alone."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    copy = cloudpickle.loads(cloudpickle.dumps(source))
+    for pipe in walk(copy):
+        if hasattr(type(pipe), "shares"):
+            for group in pipe.shares():
+                pipe.apply_sharding(1, 0, SHARDING_PRIORITIES(group))
+    return iter(copy)
+
+
+def _numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
+    """Return the numbers of the parts to be read, from one on: of a `RowGroup`, which was found to match, its own."""
+    if not isinstance(item, RowGroup):
+        return file.parts(first)
+    assert isinstance(file.content, ParquetFormat)
+    if item.number not in (there_are := file.content.parts(0)):
+        raise IndexError(f"the file has {len(there_are)} row groups, and none of number {item.number}")
+    return [item.number] if item.number >= first else []

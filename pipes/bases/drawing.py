@@ -1,0 +1,46 @@
+"""Operators that draw random numbers, one sequence for a pass: where they stand in it is a count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Self, TypeVar
+
+import numpy as np
+
+from ...registry import IterDataPipe, Seeded, Tally, own, uniform_draws
+
+__all__ = ["Drawer", "Shuffling", "in_random_order"]
+
+T = TypeVar("T")
+
+
+class Drawer(Seeded, IterDataPipe[T]):
+    """Yield what random numbers decide: the base of the operators that draw them, by `_draws`, which counts them."""
+
+    drawn: Tally = own(Tally)
+
+    def _draws(self) -> Iterator[float]:
+        """Return this pass's random floats in [0, 1), from where it stands; to be called once in a pass."""
+        return self.drawn.follow(uniform_draws(self.pass_seed, self.drawn.items))
+
+
+class Shuffling(Drawer[T]):
+    """Yield in a random order: the base of the operators that do, unless it is switched off."""
+
+    _enabled = True
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        """Switch shuffling on or off from the next pass on."""
+        self._enabled = shuffle
+        return self
+
+
+def in_random_order(items: Sequence[T], draws: Iterator[float]) -> list[T]:
+    """Return the items in an order that so many draws decide, all orders being equally likely.
+
+    >>> in_random_order("abc", iter([0.5, 0.9, 0.1]))
+    ['c', 'a', 'b']
+    """
+    order = np.fromiter(islice(draws, len(items)), np.float64, len(items)).argsort(kind="stable")
+    return [items[place] for place in order.tolist()]

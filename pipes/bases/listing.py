@@ -1,0 +1,91 @@
+"""Files listed under roots: what the listers are built on."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from ...registry import Guard, IterDataPipe, OnError
+from ...registry.torch_pipes import TorchIterDataPipe
+from ...storage.parts import is_part
+from ...storage.streams import checked_path
+
+Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe[str]
+
+
+class Lister(IterDataPipe[str]):
+    """Yield the files under one root after another: the base of the operators that do."""
+
+    def __init__(self, root: Roots, masks: str | Sequence[str], on_error: OnError) -> None:
+        if not isinstance(root, (str, os.PathLike, TorchIterDataPipe)) and not _are(root, (str, os.PathLike)):
+            raise TypeError(f"root must be a path, a list of paths or an iterable pipe of them, and is {root!r:.100}")
+        if not isinstance(masks, str) and not _are(masks, str):
+            raise TypeError(f"masks must be a pattern such as '*.tar' or a list of them, and is {masks!r:.100}")
+        self.root = root
+        self.masks = masks
+        self.on_error = on_error
+        self.guard = Guard(on_error)
+
+    def _files_under(self, root: str) -> Iterator[str]:
+        """Yield the files under a root that match the masks; raise OSError where there is no such root."""
+        raise NotImplementedError(f"{type(self).__name__} must define _files_under")
+
+    def __iter__(self) -> Iterator[str]:
+        files_under = self.guard.outputs(lambda root: self._files_under(checked_path(root)))
+        if isinstance(self.root, TorchIterDataPipe):
+            yield from self.outputs_of_each(files_under, self.root)
+            return
+        for item in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
+            yield from files_under(item)
+
+
+def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, in_order: bool = True) -> Iterator[str]:
+    """Yield the paths of the files in a local folder, and in its subfolders, that match the masks."""
+    for place, subfolders, names in os.walk(folder, onerror=_raise):
+        if in_order:
+            subfolders.sort()  # in place, which is how os.walk is told where to go next
+            names.sort()
+        start = os.path.join(place, "")
+        paths: Iterator[str] = (start + name for name in names)
+        yield from (path for path in paths if matches(path, masks))
+        if not recursive:
+            return
+
+
+def matches(path: str, masks: str | Sequence[str]) -> bool:
+    """Say whether a file's name matches one of the masks, or its path one that has a slash; no masks let all pass.
+
+    What is not whole yet matches none.
+    """
+    path = path.replace(os.sep, "/")
+    if is_part(path):
+        return False
+    if not masks:
+        return True
+    name = path.rpartition("/")[2]
+    patterns = [masks] if isinstance(masks, str) else masks
+    return any(fnmatch.fnmatch(path if "/" in pattern else name, pattern) for pattern in patterns)
+
+
+def check_length(length: int) -> int:
+    """Return a length that `len` is to say, -1 for none; raise ValueError where it can be neither."""
+    if length < -1:
+        raise ValueError(f"length must be a number of items, or -1 where it is not known, and is {length}")
+    return length
+
+
+def promised(length: int) -> int:
+    """Return what `len` is to say; raise TypeError where that is not known."""
+    if length < 0:
+        raise TypeError("how many items there are is not known; where you know, say it with the argument length")
+    return length
+
+
+def _are(values: object, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(values, Sequence) and all(isinstance(value, kinds) for value in values)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error

@@ -1,0 +1,47 @@
+"""Items made into others one by one, in the same order: what the operators that do are built on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+from ...registry import IterDataPipe, Provenance, provenance_of, require_end
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class OneToOne(IterDataPipe[R]):
+    """Yield what a function makes of each item: the base of the operators that do."""
+
+    holds_items = False
+    keeps_rows: ClassVar[bool] = False
+    """Whether what comes out has, for each row of a batch that comes in, one row in its place."""
+    source: IterDataPipe[Any]
+
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return found if found is None or self.keeps_rows else found.changed()
+
+    def _function(self) -> Callable[[Any], R]:
+        """Return the function of one item."""
+        raise NotImplementedError(f"{type(self).__name__} must define _function")
+
+    def __iter__(self) -> Iterator[R]:
+        function = self.guard.wrap(self._function())
+        # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
+        results: Iterator[Any] = (
+            map(function, self.source)
+            if isinstance(self.source, IterDataPipe)
+            else (function(item) for item in self.source)
+        )
+        return filter(self.guard.keep, results) if self.guard.skips else results
+
+    def at_end(self) -> None:
+        require_end(self.source)
+
+    def __len__(self) -> int:
+        if self.guard.skips:
+            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is not known")
+        return len(self.source)

@@ -1,0 +1,101 @@
+"""Files that are read by parts, some of them ahead, of which each gives many items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from ...registry import IterDataPipe, own, say_where
+from ...workers.flows import Flows
+from ..columns.files import ColumnFile
+from .works_ahead import until_error
+
+__all__ = ["ReadsParts"]
+
+R = TypeVar("R")
+
+
+class ReadsParts(IterDataPipe[R]):
+    """Yield the items of the parts of one file after another: the base of the operators that do.
+
+    Up to `read_ahead` files are read at once, each by a thread. A state tells which file is read, which of its parts,
+    and how many of the items of that part went out; the parts before it are not read again.
+    """
+
+    holds_items = False
+    source: IterDataPipe[Any]
+    read_ahead: int
+
+    part: int = own(0)
+    """The number of the part that is read."""
+    given: int = own(0)
+    """How many items of that part were handed out."""
+    _flows: Flows[Any, Any] | None = own(None, saved=False)
+    _open_files: set[ColumnFile] = own(set, saved=False)
+
+    def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
+        """Yield the parts of a file from one on, each with its number, or what the guard's `wrap` made of one.
+
+        Called in a thread. A part of a file that cannot be opened is that number.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define _parts")
+
+    def _items(self, item: Any, number: int, part: Any) -> Iterable[R]:
+        """Return the items of a part; called in the consumer's thread."""
+        raise NotImplementedError(f"{type(self).__name__} must define _items")
+
+    def interrupt(self) -> None:
+        super().interrupt()
+        if self._flows is not None:
+            self._flows.interrupt()
+
+    def __iter__(self) -> Iterator[R]:
+        failures: list[Exception] = []
+        items = self.read(self.source)
+        to_read = until_error(items, failures)
+        first_part = self.part
+        places = chain(((*place, first_part) for place in islice(to_read, 1)), ((*place, 0) for place in to_read))
+        flows = self._flows = self._in_threads(lambda place: self._parts(*place[1:]), self._open_files)
+        try:
+            for (number, item, _), parts in flows.read(places):
+                if not self.holds_items:
+                    items.keep_from(number)
+                yield from self._of_file(item, parts)
+                self.part = self.given = 0
+        finally:
+            self.guard.give_up()
+            flows.stop()
+        if failures:
+            raise failures.pop()
+
+    def _in_threads(self, outputs_of: Callable[[Any], Iterator[Any]], files: set[ColumnFile]) -> Flows[Any, Any]:
+        """Return what calls a function that gives outputs of an item in threads, and at the end gives files up."""
+
+        def give_up() -> None:
+            for file in [*files]:
+                file.give_up()
+
+        return Flows(outputs_of, self.read_ahead, "penstock-columns", give_up)
+
+    def _of_file(self, item: Any, parts: Iterator[tuple[int, Any]]) -> Iterator[R]:
+        try:
+            for number, part in parts:
+                if number != self.part:  # some were left out, as none of their rows match
+                    self.part, self.given = number, 0
+                if self.guard.keep(part):
+                    for output in self._checked(item, number, part):
+                        self.given += 1
+                        yield output
+                self.part, self.given = number + 1, 0
+        except Exception as error:
+            say_where(error, self, item)  # the newest item of the source is another
+            raise
+
+    def _checked(self, item: Any, number: int, part: Any) -> Iterator[R]:
+        try:
+            items = self._items(item, number, part)
+        except Exception as error:
+            self.guard.refuse(error, item)
+            return iter(())
+        return islice(items, self.given, None)

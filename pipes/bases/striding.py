@@ -1,0 +1,69 @@
+"""Every n-th item of a stream, without the items between where they need not be read, and runs of n."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from ...registry import IterDataPipe, own
+from ...registry.iteration import begin_pass
+
+__all__ = ["Positioned", "Strided", "in_runs", "strided"]
+
+T = TypeVar("T")
+
+
+class Strided(IterDataPipe[T]):
+    """Yield items of which some can be had without the others: the base of the operators that know where they are.
+
+    `__iter__` is `_items`. A subclass that defines another one is read in full, since it may do anything to the items.
+    """
+
+    def __iter__(self) -> Iterator[T]:
+        return self._items(0, 1, 1)
+
+    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
+        """Yield every `step`-th item from number `first` of those to come, read `at_a_time` where that is one call."""
+        raise NotImplementedError(f"{type(self).__name__} must define _items")
+
+
+class Positioned(Strided[T]):
+    """Yield items of which each has a position: the base of the operators that can begin at any."""
+
+    holds_items = False
+    position: int | Callable[[], int] = own(0, save=lambda value: value() if callable(value) else value)
+    """The position after that of the last item handed out; in a pass, a function that returns it."""
+
+    def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
+        begun_at = self.position
+        start = begun_at + first  # type: ignore[operator]  # it is a number until here
+        items, given = self._items_from(start, step, at_a_time)
+
+        def position() -> int:
+            number = given()
+            return start + (number - 1) * step + 1 if number else begun_at  # type: ignore[return-value]
+
+        self.position = position
+        return items
+
+    def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
+        """Return every `step`-th item from a position on, and a function that returns how many of them were given."""
+        raise NotImplementedError(f"{type(self).__name__} must define _items_from")
+
+
+def strided(source: IterDataPipe[T], first: int = 0, step: int = 1, at_a_time: int = 1) -> Iterator[T]:
+    """Begin a pass over a source of which every `step`-th item is wanted, from number `first` of those to come.
+
+    `at_a_time` is how many of these the reader takes together: no more are read ahead of what it asks for.
+    """
+    if type(source).__iter__ is Strided.__iter__:
+        return begin_pass(source, lambda pipe: pipe._items(first, step, at_a_time))
+    items = iter(source)
+    return items if (first, step) == (0, 1) else islice(items, first, None, step)
+
+
+def in_runs(source: IterDataPipe[T], length: int) -> Iterator[list[T]]:
+    """Begin a pass over a source of which so many items are wanted at a time; the last list may be shorter."""
+    items = iter(source)
+    return iter(lambda: list(islice(items, length)), [])

@@ -1,0 +1,229 @@
+"""Rows written to files of so many: what the operators share that write columns."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own, say_where
+from ...registry.notes import add_note
+from ...registry.secrets import Options
+from ...storage.streams import checked_path
+from ..columns.batch_rows import sliced
+from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
+from ..columns.to_arrow import rows_in
+from ..columns.writing import columns_of_rows, fitted, table_of
+from .write_shards import ShardWriter, check_division, check_template
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["RowWriter", "TableWriter"]
+
+P = TypeVar("P")
+Numbered = tuple[int, Any]
+"""An item, after its number in the pass."""
+
+
+class RowWriter(ShardWriter, Generic[P]):
+    """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: the base of those that do.
+
+    What is written comes in pieces: `_made` makes them of batches, and `_fitted` compares them with those before. What
+    fails there is refused, before a byte of it is written. A state goes back to before the item in which the last file
+    ended, and tells how much of it is written.
+    """
+
+    counted = "rows"
+    index_prefix = "_"  # those who read all files of a folder leave out such
+    rows_at_once: ClassVar[int] = 256
+    """So many single rows make a piece, at most."""
+
+    row: int = own(0)
+    """The next row of the first item that is still needed."""
+    known: Any = own(None)
+    """What there is to know of the columns, once there were some."""
+    of_rows: bool | None = own(None)
+    """Whether the items are single rows."""
+    _rest: P | None = own(None, saved=False)
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        url_template: str | os.PathLike[str],
+        rows_per_file: int,
+        suffixes: tuple[str, ...],
+        batched: bool | None,
+        on_error: OnError,
+        storage_options: Mapping[str, Any] | None,
+    ) -> None:
+        check_template(checked_path(url_template), *suffixes)
+        expect_whole("rows_per_file", rows_per_file)
+        check_division(source)
+        self.source = source
+        self.url_template = url_template
+        self.rows_per_file = rows_per_file
+        self.batched = batched
+        self._dicts_are_batches = gives_batches(source) if batched is None else batched
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+        self.options = Options(storage_options)
+
+    def _shards(self) -> Generator[Iterator[P], None, None]:
+        items = self.read(self.source)
+        while (first := self._next_piece(items, self.rows_per_file)) is not None:
+            yield self._pieces(first, items)
+
+    def _pieces(self, piece: P | None, items: Reading[Any]) -> Iterator[P]:
+        """The pieces of a file, of which the first is there."""
+        room = self.rows_per_file
+        while piece is not None:
+            yield piece
+            room -= rows_in(piece)
+            piece = self._next_piece(items, room) if room else None
+
+    def _next_piece(self, items: Reading[Any], room: int) -> P | None:
+        """Return the next rows, as many as there are at hand, up to so many; None after the last."""
+        while self._rest is None:
+            rows: list[Numbered] = []
+            for number, item in items:
+                of_row = isinstance(item, Mapping) and not is_batch(item, self._dicts_are_batches)
+                before = True if rows else self.of_rows
+                if before not in (None, of_row):
+                    self._refuse(_mixed(of_row), number, item)
+                elif of_row:
+                    rows.append((number, item))
+                    if len(rows) == min(room, self.rows_at_once):
+                        break
+                else:
+                    self._rest = self._piece_of_batch(number, item)
+                    if self._rest is not None:
+                        items.keep_from(number)
+                        break
+            if rows:
+                together = self._piece_of_rows(rows)
+                items.keep_from(items.pulled)
+                if together is not None:
+                    return together
+            elif self._rest is None:
+                items.keep_from(items.pulled)  # what was refused last is not refused again
+                return None
+        start, rows_there = self.row, rows_in(self._rest)
+        piece: P = sliced(self._rest, start, min(start + room, rows_there))
+        self.row += rows_in(piece)
+        if self.row == rows_there:
+            self._rest, self.row = None, 0
+            items.keep_from(items.pulled)
+        return piece
+
+    def _piece_of_batch(self, number: int, item: Any) -> P | None:
+        """Return a batch as a piece; None for one that is left out, or has no rows."""
+        try:
+            batch = self._made(item)
+            if rows_in(batch) == 0:  # it may not even tell the types of its columns
+                return None
+            return self._accepted(self._fitted(batch, of_rows=False), of_rows=False)
+        except Exception as error:
+            if self._dicts_are_batches and isinstance(item, Mapping):
+                add_note(error, TOLD_BATCHES)
+            self._refuse(error, number, item)
+            return None
+
+    def _piece_of_rows(self, rows: list[Numbered]) -> P | None:
+        """Return rows as a piece, without those that are left out; None where all are."""
+        while rows:
+            try:
+                return self._accepted(self._together(rows), of_rows=True)
+            except Exception as failure:
+                wrong, error = self._first_failing(rows, failure)
+            add_note(error, f"what it calls row {wrong} is that item: {len(rows)} are looked at together")
+            self._refuse(error, *rows.pop(wrong))
+        return None
+
+    def _together(self, rows: Sequence[Numbered]) -> P:
+        return self._fitted(self._made(columns_of_rows([row for _, row in rows])), of_rows=True)
+
+    def _first_failing(self, rows: Sequence[Numbered], error: Exception) -> tuple[int, Exception]:
+        """Return the place of the first row that does not fit those before it, where there is one, and why."""
+        low, high = 0, len(rows)  # so many fit, and so many do not
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                self._together(rows[:middle])
+                low = middle
+            except Exception as earlier:
+                high, error = middle, earlier
+        return low, error
+
+    def _accepted(self, piece: P, of_rows: bool) -> P:
+        if self.known is None:
+            self.known, self.of_rows = self._types(piece), of_rows
+        return piece
+
+    def _refuse(self, error: Exception, number: int, item: Any) -> None:
+        add_note(error, f"item {number} of the stream, counted from 0, cannot be written")
+        say_where(error, self, item)
+        self.guard.refuse(error, item)
+
+    def _made(self, batch: Any) -> P:
+        """Return a batch, or a dict of columns that were put together from rows, as a piece."""
+        raise NotImplementedError(f"{type(self).__name__} must define _made")
+
+    def _fitted(self, piece: P, of_rows: bool) -> P:
+        """Return a piece with the columns and types that `known` tells; raise ValueError where it has others."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fitted")
+
+    def _types(self, piece: P) -> Any:
+        """Return what there is to know of the columns of a piece: `known`."""
+        raise NotImplementedError(f"{type(self).__name__} must define _types")
+
+
+def _mixed(of_row: bool) -> TypeError:
+    what = "a single row comes among batches" if of_row else "a batch comes among single rows"
+    return TypeError(f"{what}: batched=True or batched=False says what dicts are")
+
+
+def _packed(schema: pa.Schema | None) -> str | None:
+    return None if schema is None else base64.b64encode(schema.serialize()).decode()
+
+
+def _unpacked(text: str) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+class TableWriter(RowWriter["pa.Table"]):
+    """The base of the writers that write tables of Arrow."""
+
+    known: Any = own(None, save=_packed)
+
+    def _shards(self) -> Generator[Iterator[pa.Table], None, None]:
+        if isinstance(self.known, str):
+            self.known = _unpacked(self.known)
+        return super()._shards()
+
+    def _made(self, batch: Any) -> pa.Table:
+        return table_of(batch)
+
+    def _fitted(self, piece: pa.Table, of_rows: bool) -> pa.Table:
+        if self.known is None:
+            self._expect_types(piece.schema)
+        else:
+            piece = fitted(piece, self.known, widen=of_rows)
+        self._expect_values(piece)
+        return piece
+
+    def _types(self, piece: pa.Table) -> pa.Schema:
+        return piece.schema
+
+    def _expect_types(self, schema: pa.Schema) -> None:
+        """Raise TypeError, which names the column, for a type that the files cannot hold."""
+        raise NotImplementedError(f"{type(self).__name__} must define _expect_types")
+
+    def _expect_values(self, table: pa.Table) -> None:
+        """Raise ValueError, which names column and row, for a value that the files cannot hold."""
+
+    def _index(self) -> dict[str, Any]:
+        return {"columns": {field.name: str(field.type) for field in self.known or ()}, **super()._index()}

@@ -1,0 +1,146 @@
+"""Shards written one after another, each reader's its own, with an index: what the operators that write them share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import string
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import IO, Any, ClassVar
+
+from ...registry import IterDataPipe, own
+from ...registry.notes import add_note
+from ...registry.secrets import Options, without_secrets
+from ...registry.sharding import part_read, sharding_points
+from ...storage.streams import checked_path
+from ...storage.writing import whole_file, write_in_parts
+
+__all__ = ["CountedFile", "ShardWriter", "check_division", "check_template"]
+
+
+class ShardWriter(IterDataPipe[tuple[str, int]]):
+    """Write shards, and yield the URL of each and how much is in it: the base of the operators that do.
+
+    `counted` is what is counted in a shard, and `index_prefix` is what the name of the index begins with.
+    """
+
+    holds_items = False
+    counted: ClassVar[str]
+    index_prefix: ClassVar[str] = ""
+    url_template: Any
+    options: Options
+    source: IterDataPipe[Any]
+
+    written: list[dict[str, Any]] = own(list)
+    """What the index is to tell of each shard."""
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        parts, part = part_read(self.source)
+        with closing(self._shards()) as shards:
+            for content in shards:
+                url = self._url(part + parts * len(self.written))
+                told = self._write(url, content)
+                self.written.append(told)
+                yield url, told[self.counted]
+        folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
+        index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
+        with _naming(index), whole_file(index, "wb", self.options, counted_by=self.guard) as file:
+            file.write(json.dumps(self._index(), indent=1).encode())
+
+    def _shards(self) -> Generator[Iterator[Any], None, None]:
+        """Yield, for each shard, what is to be in it; it is used up before the next is asked for."""
+        raise NotImplementedError(f"{type(self).__name__} must define _shards")
+
+    def _fill(self, file: CountedFile, content: Iterator[Any]) -> int:
+        """Write a shard, and return how much was in it."""
+        raise NotImplementedError(f"{type(self).__name__} must define _fill")
+
+    def _index(self) -> dict[str, Any]:
+        return {"shards": self.written}
+
+    def _url(self, shard: int | _AsItIs) -> str:
+        return checked_path(self.url_template).format(shard=shard)
+
+    def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
+        """Write a shard, and return what the index tells of it."""
+        with _naming(url), whole_file(url, "wb", self.options, counted_by=self.guard) as file:
+            counted = CountedFile(file)
+            number = self._fill(counted, content)
+        name = url.rpartition("/")[2]
+        return {"name": name, self.counted: number, "bytes": counted.size, "sha256": counted.sha256}
+
+
+@contextmanager
+def _naming(url: str) -> Iterator[None]:
+    """Let an error say what was written."""
+    try:
+        yield
+    except Exception as error:
+        add_note(error, f"while writing {without_secrets(url)}")
+        raise
+
+
+class CountedFile:
+    """A file that is written from its beginning to its end, of which size and digest are known.
+
+    Once it failed to take something it takes no more: libraries write the end of a file while they clean up.
+    """
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._failed = False
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
+        if not self._failed:
+            self._failed = True
+            write_in_parts(self._file, content)
+            self._failed = False
+            self._digest.update(content)
+            self.size += size
+        return size
+
+    def flush(self) -> None:
+        """Do nothing: what was written is sent when there is enough of it."""
+
+
+class _AsItIs(str):
+    """What stands in the place of a shard's number, however that is formatted."""
+
+    def __format__(self, spec: str) -> str:
+        return self
+
+
+def check_template(template: str, *suffixes: str) -> None:
+    """Raise ValueError unless a template of URLs has the number of a shard, and one of the suffixes."""
+    try:
+        fields = [
+            (name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None
+        ]
+        numbered = fields == [("shard", None)] and template.format(shard=1) != template.format(shard=2)
+    except (ValueError, LookupError):
+        numbered = False
+    if not numbered or not template.endswith(suffixes):
+        raise ValueError(
+            f"url_template must have the number of a shard once, as in 's3://bucket/train-{{shard:06d}}{suffixes[0]}', "
+            f"other braces doubled, and end in {' or '.join(suffixes)}, and is {without_secrets(template)!r}"
+        )
+
+
+def check_division(source: Any) -> None:
+    """Raise ValueError where a stream is divided in a way that does not tell which part is read."""
+    for point in sharding_points(source):
+        if not hasattr(type(point), "shares") or getattr(type(point), "dispatches", False):
+            raise ValueError(
+                f"behind {type(point).__name__}, it is not known which part of a stream is read, and the parts would "
+                "overwrite each other's shards: divide the stream by sharding_filter"
+            )

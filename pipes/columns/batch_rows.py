@@ -1,0 +1,251 @@
+"""The rows of column batches, which are Arrow's or dicts of columns: sliced, joined and taken as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .tensors import tensor_of
+from .to_arrow import batch_of_frame, is_frame, rows_in
+
+__all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken"]
+
+_AT_A_TIME = 1024
+"""How many rows or pieces of a batch are made before the first of them is handed out."""
+
+Batch = Any
+"""A `pyarrow.RecordBatch`, or a dict of tensors, arrays and lists of one length."""
+
+
+def as_batch(item: Any) -> Batch:
+    """Return an item as a batch, of Arrow where it is a table or a data frame; raise TypeError where it is none."""
+    if isinstance(item, dict):
+        return item
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if isinstance(item, pa.RecordBatch):
+        return item
+    if isinstance(item, Mapping):
+        return dict(item)
+    if is_frame(item):
+        return batch_of_frame(item)
+    if not isinstance(item, pa.Table):
+        raise TypeError(
+            "column batches are needed, a pyarrow.RecordBatch or pyarrow.Table, data frames, or dicts of "
+            f"columns, and this is of type {type(item).__name__}"
+        )
+    return _in_one_piece(item)
+
+
+def _in_one_piece(table: Any) -> Batch:
+    import pyarrow as pa
+
+    batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise ValueError(
+            f"{table.num_rows} rows are too many for one batch: of a column, such as of text, they are more than 2 GB"
+        )
+    return (
+        batches[0]
+        if batches
+        else pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
+    )
+
+
+def sliced(batch: Batch, start: int, end: int) -> Batch:
+    """Return some rows of a batch, without a copy."""
+    if isinstance(batch, dict):
+        return {name: column[start:end] for name, column in batch.items()}
+    return batch.slice(start, end - start)
+
+
+def pieces(batch: Batch, start: int, end: int, size: int) -> Iterator[Batch]:
+    """Return some rows of a batch as one batch after another of so many, without a copy.
+
+    `size` must divide the number of rows.
+    """
+    if not isinstance(batch, dict):
+        return map(batch.slice, range(start, end, size), repeat(size))
+    run = size * _AT_A_TIME
+    return chain.from_iterable(_pieces(batch, first, min(first + run, end), size) for first in range(start, end, run))
+
+
+def _pieces(batch: dict[str, Any], start: int, end: int, size: int) -> Iterator[dict[str, Any]]:
+    parts = [_parts(column, start, end, size) for column in batch.values()]
+    return (dict(zip(batch, columns, strict=True)) for columns in zip(*parts, strict=True))
+
+
+def _parts(column: Any, start: int, end: int, size: int) -> Sequence[Any]:
+    if isinstance(column, torch.Tensor):
+        return torch.split(column[start:end], size)  # by one call of torch: as many slices cost ten times as much
+    return [column[first : first + size] for first in range(start, end, size)]
+
+
+def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
+    """Return the rows of those numbers, in that order, as a new batch."""
+    if isinstance(batch, dict):
+        return {name: _taken(column, rows) for name, column in batch.items()}
+    import pyarrow as pa
+
+    try:
+        return batch.take(rows)
+    except pa.ArrowNotImplementedError:
+        columns = [_taken_of_arrow(column, rows) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _taken_of_arrow(column: Any, rows: NDArray[np.int64]) -> Any:
+    """Rows of a column, which may be of a type that pyarrow takes none of: views, and what is run-end encoded."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(pc.run_end_decode(column).take(rows), kind.run_end_type)
+    return column.cast(_without_views(kind)).take(rows).cast(kind)
+
+
+def _without_views(kind: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
+    return kind
+
+
+def _taken(column: Any, rows: NDArray[np.int64]) -> Any:
+    if isinstance(column, np.ndarray):
+        return column.take(rows, axis=0)
+    if not isinstance(column, torch.Tensor):
+        return [column[row] for row in rows.tolist()]
+    array = _shared(column)
+    if array is None:
+        return column.index_select(0, torch.from_numpy(rows).to(column.device))
+    return torch.from_numpy(array.take(rows, axis=0))
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Return batches as one; a single one as it is.
+
+    Raises ValueError where their columns, or the types of these, are not the same.
+    """
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    for batch in batches:
+        if isinstance(batch, dict) != isinstance(first, dict):
+            raise ValueError("a batch of Arrow cannot be joined with a dict of columns: give them one format before")
+    if isinstance(first, dict):
+        return _joined_dicts(first, batches)
+    import pyarrow as pa
+
+    for batch in batches:
+        if not batch.schema.equals(first.schema):
+            told = "\n".join(
+                f"- {field}"
+                for field in (*first.schema, *batch.schema)
+                if (field in first.schema) != (field in batch.schema)
+            )
+            raise ValueError(f"batches of different schemas cannot be joined; these fields are not the same:\n{told}")
+    return _in_one_piece(pa.Table.from_batches(batches))
+
+
+def _joined_dicts(first: dict[str, Any], batches: Sequence[dict[str, Any]]) -> Batch:
+    for batch in batches:
+        if batch.keys() != first.keys():
+            raise ValueError(f"batches of different columns cannot be joined: {[*first]} and {[*batch]}")
+    return {name: _joined_columns(name, [batch[name] for batch in batches]) for name in first}
+
+
+def _joined_columns(name: str, columns: list[Any]) -> Any:
+    first = columns[0]
+    for column in columns:
+        if _kind(column) != _kind(first):
+            raise ValueError(
+                f"batches cannot be joined: column {name!r} is {' of '.join(_kind(first))} in one and "
+                f"{' of '.join(_kind(column))} in another"
+            )
+    if isinstance(first, torch.Tensor):
+        return _joined_tensors(columns)
+    return np.concatenate(columns) if isinstance(first, np.ndarray) else [*chain.from_iterable(columns)]
+
+
+def _joined_tensors(tensors: list[torch.Tensor]) -> torch.Tensor:
+    arrays = [array for tensor in tensors if (array := _shared(tensor)) is not None]
+    if len(arrays) < len(tensors):
+        return torch.cat(tensors)
+    # torch would have several threads copy what takes one a moment. Where cores are few, and others use them too, these
+    # wait for each other a hundred times as long.
+    return torch.from_numpy(np.concatenate(arrays))
+
+
+def _shared(tensor: torch.Tensor) -> NDArray[Any] | None:
+    """The array with the memory of a tensor; None for one on a device, with gradients, or of a dtype of torch's own."""
+    try:
+        return tensor.numpy()
+    except (TypeError, RuntimeError):
+        return None
+
+
+def _kind(column: Any) -> tuple[str, ...]:
+    """What two columns must have in common, in words."""
+    if isinstance(column, (torch.Tensor, np.ndarray)):
+        return type(column).__name__, f"{column.dtype} with rows of the shape {(*column.shape[1:],)}"
+    return ("list",)
+
+
+def row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
+    """Return each row of a batch as a dict of its values.
+
+    Numbers are Python's; of tensors and arrays with more than one dimension, the part that belongs to the row.
+
+    Raises ValueError where several columns have one name, of which a row could only have one.
+    """
+    rows = rows_in(batch)
+    if not isinstance(batch, dict) and len({*batch.schema.names}) < batch.num_columns:
+        raise ValueError(f"a row is a dict, and there are several columns of one name: {batch.schema.names}")
+    parts = (sliced(batch, start, start + _AT_A_TIME) for start in range(0, rows, _AT_A_TIME))
+    return chain.from_iterable(map(_row_dicts, parts))
+
+
+def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
+    if isinstance(batch, dict):
+        names, columns = [*batch], [*map(_values, batch.values())]
+    else:
+        names, columns = batch.schema.names, [*map(_values_of_arrow, batch.schema.names, batch.columns)]
+    if not columns:
+        return ({} for _ in range(rows_in(batch)))
+    return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def _values(column: Any) -> Sequence[Any]:
+    if isinstance(column, (torch.Tensor, np.ndarray)):
+        return column.tolist() if column.ndim == 1 else [*column]
+    return column  # type: ignore[no-any-return]
+
+
+def _values_of_arrow(name: str, column: Any) -> Sequence[Any]:
+    import pyarrow as pa
+
+    kind = column.type
+    if isinstance(kind, pa.FixedShapeTensorType):
+        if not column.null_count:
+            return _values(tensor_of(column, name))
+        of_rows = iter(_values(tensor_of(column.filter(column.is_valid()), name)))
+        return [next(of_rows) if valid else None for valid in column.is_valid().to_pylist()]
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
+        return _values(column.to_numpy())  # ten times as quick
+    return column.to_pylist()  # type: ignore[no-any-return]

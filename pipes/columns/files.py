@@ -1,0 +1,247 @@
+"""Files with columns behind paths and URLs: opened, and their parts read as tables of the columns that are wanted."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+from ...registry import Guard, Retry
+from ...registry.notes import add_note
+from ...storage.addresses import is_local_path
+from ...storage.ranged import Ranged
+from ...storage.reading import open_to_seek
+from .filters import fields_in, guarantee
+from .formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
+from .origins import Origin, known_values
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+__all__ = ["ColumnFile", "first_difference"]
+
+_IN_MEMORY = 32 * 2**20
+"""Bytes of a file of text that is not on disk from which on it is copied to disk, and not into memory."""
+
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""How a file of text is compressed, by how its name ends."""
+
+
+class ColumnFile:
+    """A file with columns, of which some are wanted, of rows that match a filter, as their types are in a schema.
+
+    Without `columns` all are wanted, without a schema in the types that the file has. `footer` is that of a Parquet
+    file, where it is known. While it is open, it is one `among` others, so that another thread can give them up.
+
+    Raises KeyError for a column that there is not, and what pyarrow raises for what is no such file.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        kind: str,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        target: pa.Schema | None = None,
+        footer: pq.FileMetaData | None = None,
+        options: Mapping[str, Any],
+        storage: Mapping[str, Any],
+        guard: Guard,
+        retry: Retry | None,
+        among: set[ColumnFile],
+    ) -> None:
+        import pyarrow as pa
+
+        self.origin = origin
+        self._kind = kind
+        self._among = among
+        self._streams: list[IO[bytes]] = []
+        self._copy: Callable[[], pa.NativeFile] | None = None
+        self._filter = filter
+        self._target = target
+        open_stream = partial(self._open_stream, storage, guard, retry)
+        among.add(self)
+        try:
+            self.content: ColumnFormat = FORMATS[kind](open_stream, options, *([] if footer is None else [footer]))
+        except BaseException:
+            self._close_streams()
+            raise
+        try:
+            self._known = known_values(origin)
+            own = [field for field in self.content.schema if field.name not in self._known]
+            fields = [*own, *(pa.field(name, value.type) for name, value in self._known.items())]
+            self._available = pa.schema(fields, self.content.schema.metadata)
+            self.whole_schema = self._available if target is None else target
+            self._wanted = [*(self.whole_schema.names if columns is None else columns)]
+            if missing := [name for name in self._wanted if name not in self.whole_schema.names]:
+                has = self.whole_schema.names
+                raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {has}")
+            looked_at = [] if filter is None else fields_in(filter, self.whole_schema)
+            self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
+            _expect_once(self._together, self.content.schema.names)
+            own_names = {field.name for field in own}
+            # Where none is in the file, one is read all the same, to know how many rows there are.
+            self._to_read = [name for name in self._together if name in own_names] or self.content.schema.names[:1]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the tables."""
+        import pyarrow as pa
+
+        whole = self.whole_schema
+        return pa.schema([whole.field(name) for name in self._wanted], whole.metadata)
+
+    def parts(self, first: int) -> Iterable[int]:
+        """Return the numbers of the parts from one on that are to be read."""
+        numbers = self.content.parts(first)
+        if self._filter is None or not isinstance(self.content, ParquetFormat):
+            return numbers
+        matching = self.content.matching(self._filter, guarantee(self._known), self.whole_schema)
+        return [number for number in numbers if number in matching]
+
+    def row_groups(self) -> list[int]:
+        """Return how many rows each row group of a Parquet file has, whether they match or not."""
+        assert isinstance(self.content, ParquetFormat)
+        footer = self.content.footer
+        return [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+
+    def read(self, number: int) -> pa.Table | None:
+        """Return the rows of a part that match, or None where there is no such part."""
+        try:
+            table = self.content.read(number, self._to_read)
+            return None if table is None else self._finished(table)
+        except Exception as error:
+            add_note(error, f"in {PARTS[self._kind]} {number} of the file")
+            raise
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.content.close()
+        self._close_streams()
+
+    def give_up(self) -> None:
+        """Let whoever waits for bytes of the file get an error instead; called by another thread."""
+        for stream in [*self._streams]:
+            # Not by closing it, which is for the thread that reads it: the threads of one may be just starting.
+            raw: Any = getattr(stream, "raw", None)
+            if isinstance(raw, Ranged):
+                raw.interrupt()
+
+    def _close_streams(self) -> None:
+        self._copy = None
+        while self._streams:
+            self._streams.pop().close()
+        self._among.discard(self)
+
+    def _open_stream(self, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
+        """Return a stream of the file, as Arrow reads it; one of text is unpacked as its name says."""
+        import pyarrow as pa
+
+        url, is_text = self.origin.url, self._kind in ("csv", "json")
+        if self._copy is not None:
+            stream = self._copy()
+        elif is_local_path(url) and not storage:
+            # What is mapped is not copied, where the file has arrays as they are in memory.
+            stream = pa.memory_map(url) if self._kind == "ipc" else pa.OSFile(url)
+        else:
+            file = open_to_seek(url, storage, retry=retry, counted_by=guard)
+            self._streams.append(file)
+            if is_text:
+                self._copy = _copied(file)
+            stream = self._copy() if self._copy is not None else pa.PythonFile(file, mode="r")
+        codec = _CODECS.get(os.path.splitext(url)[1]) if is_text else None
+        return stream if codec is None else pa.CompressedInputStream(stream, codec)
+
+    def _finished(self, table: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        if self._target is not None or self._known:
+            arrays = {name: self._column(table, name) for name in self._together}
+            table = pa.Table.from_arrays([*arrays.values()], [*arrays])
+        if self._filter is not None:
+            table = table.filter(self._filter).combine_chunks()  # it would come in many small pieces
+        return table if table.column_names == self._wanted else table.select(self._wanted)
+
+    def _column(self, table: pa.Table, name: str) -> Any:
+        import pyarrow as pa
+
+        if name in self._known:
+            column = pa.repeat(self._known[name], table.num_rows)
+        elif name in table.column_names:
+            column = table[name]
+        else:
+            return pa.nulls(table.num_rows, self.whole_schema.field(name).type)
+        wanted = self.whole_schema.field(name).type
+        return column if column.type == wanted else _cast(column, wanted, name)
+
+
+def _expect_once(wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Raise ValueError where a column that is wanted has the name of another in the file."""
+    if several := [name for name in wanted if names.count(name) > 1]:
+        raise ValueError(
+            f"the file has several columns {', '.join(map(repr, several))}, which cannot be told apart: name those "
+            "that are wanted, without them; those of CSV get other names by column_names=[…] with skip_rows=1"
+        )
+
+
+def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(wanted)
+    except pa.ArrowException as error:
+        low, high = 0, len(column)  # the first row that fails is in between
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                column.slice(low, middle - low).cast(wanted)
+                low = middle
+            except pa.ArrowException:
+                high = middle
+        add_note(error, f"column {name!r} is {column.type}, and is to be {wanted}: that fails for row {low}")
+        raise
+
+
+def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
+    """Return what opens a copy of a file, in memory or in a temporary file, which has no name to be left behind.
+
+    Arrow reads text ahead in threads of its own. If those called Python, they would abort it where it ends meanwhile.
+    """
+    import pyarrow as pa
+
+    content = file.read(_IN_MEMORY)
+    if len(content) < _IN_MEMORY:
+        return partial(pa.BufferReader, content)
+    with tempfile.TemporaryFile() as temporary:
+        temporary.write(content)
+        del content
+        shutil.copyfileobj(file, temporary)
+        temporary.flush()
+        mapped = mmap.mmap(temporary.fileno(), 0, access=mmap.ACCESS_READ)
+    return partial(pa.BufferReader, pa.py_buffer(mapped))
+
+
+def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:
+    """Return, in words, in what field a schema differs from the one that is expected."""
+    for field in expected:
+        if field.name not in schema.names:
+            return f"column {field.name!r} ({field.type}) is missing"
+        if not (here := schema.field(field.name)).equals(field):
+            return f"column {field.name!r} is {_described(here)}, and not {_described(field)}"
+    if more := [name for name in schema.names if name not in expected.names]:
+        return f"there is a column {more[0]!r} ({schema.field(more[0]).type}) more"
+    return f"the columns come in another order: {schema.names}, and not {expected.names}"
+
+
+def _described(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' not null'}"

@@ -1,0 +1,316 @@
+"""Formats of files with columns, each read by its parts: row groups, stripes, record batches, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...registry.notes import add_note
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+__all__ = ["FORMATS", "PARTS", "ColumnFormat", "ParquetFormat", "check_options"]
+
+_ROWS_AT_A_TIME = 64
+"""Rows by which a damaged column is searched for the first that cannot be read."""
+
+
+class ColumnFormat:
+    """A file with columns. `open_stream` opens it, again each time that it is called; what is open closes with this."""
+
+    goes_on: ClassVar[bool] = True
+    """Whether the parts after one that cannot be read can be."""
+
+    schema: pa.Schema
+
+    def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
+        self._open_stream = open_stream
+        self._options = options
+        self._streams: list[pa.NativeFile] = []
+
+    def parts(self, first: int) -> Iterable[int]:
+        """Return the numbers of the parts from one on; more than there are where that is not known."""
+        raise NotImplementedError
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
+        """Return some columns of a part, or None behind the last."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what is open."""
+        while self._streams:
+            self._streams.pop().close()
+
+    def _opened(self) -> pa.NativeFile:
+        self._streams.append(self._open_stream())
+        return self._streams[-1]
+
+
+class ParquetFormat(ColumnFormat):
+    """A Parquet file: `footer` is what its end says, where that is known already."""
+
+    def __init__(
+        self,
+        open_stream: Callable[[], pa.NativeFile],
+        options: Mapping[str, Any],
+        footer: pq.FileMetaData | None = None,
+    ) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        super().__init__(open_stream, options)
+        stream = self._opened()
+        # On disk there is nothing to be gained by joining the ranges of columns into one; elsewhere each is a request.
+        is_local = isinstance(stream, pa.OSFile)
+        try:
+            self._file = pq.ParquetFile(
+                stream, metadata=footer, pre_buffer=not is_local, page_checksum_verification=True
+            )
+        except UnicodeDecodeError as error:
+            raise pa.ArrowInvalid(f"the footer is corrupt: the name of a column is no text: {error}") from error
+        self.footer = self._file.metadata
+        self.schema = self._file.schema_arrow
+
+    def parts(self, first: int) -> range:
+        return range(first, self.footer.num_row_groups)
+
+    def matching(self, expression: pc.Expression, known: pc.Expression, schema: pa.Schema) -> set[int]:
+        """Return the row groups that, by what the footer says of their values, may have rows that match a filter."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds  # type: ignore[import-untyped]
+
+        footer = pa.BufferOutputStream()  # which a fragment would else read from the file, once more
+        self.footer.write_metadata_file(footer)
+        fragment = ds.ParquetFileFormat().make_fragment(pa.BufferReader(footer.getvalue()), partition_expression=known)
+        try:
+            return {group.id for group in fragment.subset(expression, schema=schema).row_groups}
+        except pa.ArrowException:  # the types in this file are not those that the filter is meant for
+            return {*self.parts(0)}
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table:
+        try:
+            return self._file.read_row_group(number, columns=columns)
+        except Exception as error:
+            if (place := self._damage(number, columns)) is not None:
+                add_note(error, "column {!r} cannot be read, from row {} of the row group on".format(*place))
+            raise
+
+    def _damage(self, number: int, columns: Sequence[str]) -> tuple[str, int] | None:
+        """Return the first column of a row group that cannot be read, and about how many of its rows can be."""
+        for name in columns:
+            rows = 0
+            try:
+                for batch in self._file.iter_batches(_ROWS_AT_A_TIME, [number], [name], use_threads=False):
+                    rows += batch.num_rows
+            except Exception:
+                return name, rows
+        return None
+
+
+class OrcFormat(ColumnFormat):
+    """An ORC file."""
+
+    def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
+        from pyarrow.orc import ORCFile  # type: ignore[import-untyped]
+
+        super().__init__(open_stream, options)
+        self._file = ORCFile(self._opened())
+        self.schema = self._file.schema
+
+    def parts(self, first: int) -> Iterable[int]:
+        return range(first, self._file.nstripes)
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_batches([self._file.read_stripe(number, columns=[*columns])])
+
+
+class _Streamed(ColumnFormat):
+    """A file that is read from its start: a part in the middle costs those before it."""
+
+    goes_on = False
+
+    def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
+        super().__init__(open_stream, options)
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._columns: Sequence[str] | None = None
+        self._next = 0
+        self._begin(None)
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        """Return a reader of the file, of which only some columns are wanted, or all with None."""
+        raise NotImplementedError
+
+    def parts(self, first: int) -> Iterable[int]:
+        return count(first)
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
+        import pyarrow as pa
+
+        wanted = None if [*columns] == self.schema.names else columns
+        if self._batches is None or wanted != self._columns or number < self._next:
+            self._begin(wanted)
+        assert self._batches is not None
+        try:
+            batch = next(islice(self._batches, number - self._next, None), None)
+        except Exception:
+            self._batches = None  # another attempt begins anew
+            raise
+        self._next = number + 1
+        return None if batch is None else self._checked(pa.Table.from_batches([batch]))
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        return table
+
+    def close(self) -> None:
+        self._batches = None
+        super().close()
+
+    def _begin(self, columns: Sequence[str] | None) -> None:
+        self.close()
+        reader = self._reader(columns)
+        if columns is None:
+            self.schema = reader.schema
+        self._batches, self._columns, self._next = iter(reader), columns, 0
+
+
+class CsvFormat(_Streamed):
+    """A file of comma-separated values, or separated by what the options say."""
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        from pyarrow import csv
+
+        kinds = (csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions)
+        read, parse, convert = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
+        read.use_threads = False  # or errors would not have the number of the row; it takes no longer
+        if columns is not None:
+            convert.include_columns = columns
+        return csv.open_csv(self._opened(), read, parse, convert)
+
+
+class JsonFormat(_Streamed):
+    """A file with an object of JSON in each line."""
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        import pyarrow as pa
+        from pyarrow import json
+
+        kinds = (json.ReadOptions, json.ParseOptions)
+        read, parse = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
+        if columns is not None:  # the others are not made into arrays
+            parse.explicit_schema = pa.schema([self.schema.field(name) for name in columns])
+            parse.unexpected_field_behavior = "ignore"
+        try:
+            return json.open_json(self._opened(), read, parse)
+        except pa.ArrowInvalid as error:
+            if self._opened().read(256).lstrip().startswith(b"["):
+                raise ValueError(
+                    "the file is one list: an object in each line is needed, as `jq -c '.[]'` makes it"
+                ) from error
+            raise
+
+
+class IpcStreamFormat(_Streamed):
+    """A stream of record batches, as Arrow writes it where it cannot go back."""
+
+    def _reader(self, columns: Sequence[str] | None) -> Any:
+        import pyarrow as pa
+
+        stream = self._opened()
+        return pa.ipc.open_stream(stream, options=_only(columns, getattr(self, "schema", None)))
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        return _validated(table)
+
+
+class IpcFileFormat(ColumnFormat):
+    """A file of record batches: Arrow's own, which is Feather too."""
+
+    def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
+        import pyarrow as pa
+
+        super().__init__(open_stream, options)
+        self._stream = self._opened()
+        self._file = pa.ipc.open_file(self._stream)
+        self._columns: Sequence[str] | None = None
+        self.schema = self._file.schema
+
+    def parts(self, first: int) -> Iterable[int]:
+        return range(first, self._file.num_record_batches)
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
+        # Of what is mapped into memory, all is had without reading it; to leave some out, Arrow would copy the rest.
+        if columns != self._columns and not isinstance(self._stream, pa.MemoryMappedFile):
+            self._file = pa.ipc.open_file(self._stream, options=_only(columns, self.schema))
+            self._columns = columns
+        return _validated(pa.Table.from_batches([self._file.get_batch(number)]).select(columns))
+
+
+def _validated(table: pa.Table) -> pa.Table:
+    """Return a table as it lay in a file: one wrong bit in an offset of text would end the process."""
+    table.validate(full=True)
+    return table
+
+
+def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> ColumnFormat:
+    """Return a file of Arrow's own, of the one kind or of the other."""
+    with open_stream() as stream:
+        beginning = stream.read(6)
+    if beginning.startswith(b"FEA1"):
+        raise ValueError(
+            "the file is of Feather's version 1, from before Arrow: pyarrow.feather reads and writes it anew"
+        )
+    return (IpcFileFormat if beginning == b"ARROW1" else IpcStreamFormat)(open_stream, options)
+
+
+FORMATS: dict[str, Callable[..., ColumnFormat]] = {
+    "parquet": ParquetFormat,
+    "csv": CsvFormat,
+    "json": JsonFormat,
+    "ipc": ipc_format,
+    "orc": OrcFormat,
+}
+"""How a file of a format is opened."""
+
+
+PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record batch", "orc": "stripe"}
+"""What a part of a file of a format is called."""
+
+
+def check_options(kind: str, options: Mapping[str, Any]) -> None:
+    """Raise TypeError where there is an option that a format does not have."""
+    if options:
+        from pyarrow import csv, json
+
+        of_csv = csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions
+        options_by_class(options, of_csv if kind == "csv" else (json.ReadOptions, json.ParseOptions))
+
+
+def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[type, dict[str, Any]]:
+    """Return for each of some classes of pyarrow's the options that are its own.
+
+    Raises TypeError for an option that none of them has.
+    """
+    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _OURS for kind in kinds}
+    if unknown := [name for name in options if not any(name in names for names in known.values())]:
+        possible = ", ".join(sorted(set().union(*known.values())))
+        raise TypeError(f"there is no option {', '.join(map(repr, unknown))}: the options are {possible}")
+    return {kind: {name: options[name] for name in options if name in names} for kind, names in known.items()}
+
+
+_OURS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
+"""What the classes of options have besides the options that may be given."""
+
+
+def _only(columns: Sequence[str] | None, schema: pa.Schema | None) -> Any:
+    import pyarrow as pa
+
+    wanted = None if columns is None or schema is None else [schema.names.index(name) for name in columns]
+    return pa.ipc.IpcReadOptions(included_fields=wanted)

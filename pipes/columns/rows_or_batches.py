@@ -1,0 +1,98 @@
+"""Whether the items of a chain are rows or column batches: what its operators tell, and what an item does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from ...registry import IterDataPipe, sources_of
+from ...registry.graph import DataPipe, is_one_of_several
+from .to_arrow import is_frame
+
+__all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
+
+P = TypeVar("P", bound=IterDataPipe[Any])
+
+TOLD_BATCHES = "it is taken for a batch, as the operators before tell, or batched=True: batched=False is for rows"
+"""What an error is to say that comes of an item which is told to be a batch."""
+
+
+def giving_rows(pipe: P) -> P:
+    """Return a pipe, which from now on says that its items are rows, where its operator does not tell."""
+    pipe.gives = "rows"  # type: ignore[misc]
+    return pipe
+
+
+def gives_batches(pipe: DataPipe) -> bool | None:
+    """Say whether a pipe's items are column batches, or rows; None where the chain does not tell.
+
+    Raises ValueError where an operator's `gives` is none of what it may be.
+
+    >>> from penstock.pipes.iter import IterableWrapper
+    >>> items = IterableWrapper([])
+    >>> gives_batches(items.to_tensors().map(dict)), gives_batches(items.rows().shuffle()), gives_batches(items)
+    (True, False, None)
+    """
+    kinds: set[str | None] = set()
+    seen: set[int] = set()
+    waiting = [pipe]
+    while waiting:
+        current = waiting.pop()
+        if id(current) not in seen:
+            seen.add(id(current))
+            kind = _kind_given_by(current)
+            sources = sources_of(current) if kind == "same" else []
+            waiting += sources
+            if not sources:
+                kinds.add(kind)
+    return True if kinds == {"batches"} else False if kinds == {"rows"} else None
+
+
+def _kind_given_by(pipe: Any) -> str | None:
+    # The class is asked first: a pipe without the attribute would look for a method of that name, in plug-ins too.
+    kind = pipe.gives if hasattr(type(pipe), "gives") else None
+    if kind not in ("rows", "batches", "same", None):
+        raise ValueError(f"{type(pipe).__name__}.gives is {kind!r}, and may be 'rows', 'batches', 'same' or None")
+    return "same" if kind is None and is_one_of_several(pipe) else kind
+
+
+def is_batch(item: object, told: bool | None) -> bool:
+    """Say whether an item is a column batch: where it is `told`, all are or only those of Arrow.
+
+    Where nothing is told, a dict is a row, unless it has tensors or arrays with dimensions and nothing else but lists.
+    Raises ValueError for such a one, which may be either.
+
+    >>> is_batch({"id": torch.tensor([1, 2])}, told=True), is_batch({"id": torch.tensor(1), "text": ["a"]}, told=None)
+    (True, False)
+    """
+    if told or not isinstance(item, Mapping):
+        return bool(told) or _is_table(item)
+    if told is None and _may_be_columns(item):
+        raise ValueError(
+            "a dict of tensors and arrays may be a batch, whose columns they are, or a row, and the operators before "
+            "do not tell: say batched=True, or batched=False for rows"
+        )
+    return False
+
+
+def may_be_batch(item: object) -> bool:
+    """Say whether an item is a column batch, or a dict that may be one by what it has in it."""
+    return _may_be_columns(item) if isinstance(item, Mapping) else _is_table(item)
+
+
+def _is_table(item: object) -> bool:
+    import pyarrow as pa  # type: ignore[import-untyped]  # here, since importing it takes a while
+
+    return isinstance(item, (pa.RecordBatch, pa.Table)) or is_frame(item)
+
+
+def _may_be_columns(item: Mapping[Any, Any]) -> bool:
+    columns = item.values()
+    return any(map(_has_rows, columns)) and all(_has_rows(column) or isinstance(column, list) for column in columns)
+
+
+def _has_rows(value: object) -> bool:
+    return isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim > 0

@@ -1,0 +1,140 @@
+"""What the items of a chain have in them, found out without a pass over it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from ...registry import copy_of, sources_of, walk
+from ...registry.graph import DataPipe
+
+__all__ = ["Field", "Schema", "schema"]
+
+
+class Field(NamedTuple):
+    """A part of an item: its name, its dtype, or its type where it has none, and its shape, where it has one."""
+
+    name: str
+    dtype: Any
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Schema:
+    """The parts that the items of a chain have: `schema["name"]` is one of its `fields`."""
+
+    fields: tuple[Field, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the fields."""
+        return [field.name for field in self.fields]
+
+    def __getitem__(self, name: str) -> Field:
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(f"there is no field {name!r}: the fields are {self.names}")
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __repr__(self) -> str:
+        lines = [("name", "dtype", "shape"), *map(_in_words, self.fields)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        padded = ("  ".join(map(str.ljust, line, widths)) for line in lines)
+        return "\n".join(map(str.rstrip, padded))
+
+
+def schema(dp: DataPipe) -> Schema:
+    """Return the names, dtypes and shapes of what the items of a chain have in them. The chain stays as it is.
+
+    Where it ends in a reader that knows that, such as `read_parquet`, the reader is asked. Else the first item of a
+    copy of the chain is looked at, and the copy is closed: the steps are taken that lead to one item, with what they do
+    besides, such as writing. A batch has the shape that the first one has.
+
+    Columns of Arrow have Arrow's types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+
+    Raises TypeError for a chain over an iterator, of which an item could be looked at only by taking it away, and
+    ValueError for one that gives no item.
+
+    >>> import penstock as ps, torch
+    >>> dp = ps.iter.IterableWrapper([{"image": torch.zeros(3, 8, 8), "label": 1}]).repeat(1000)
+    >>> ps.schema(dp)
+    name   dtype    shape
+    image  float32  (3, 8, 8)
+    label  int
+    """
+    reader = _reader_of(dp)
+    if reader is not None:
+        return Schema((*map(_of_arrow, reader.schema()),))
+    for pipe in walk(dp):
+        for name in getattr(pipe, "payload", ()):
+            if isinstance(vars(pipe).get(name), Iterator):
+                raise TypeError(
+                    f"{type(pipe).__name__} reads an iterator, which cannot be looked at without taking an item from it"
+                )
+    # Seeds that have not been drawn yet are drawn for the copy as well, and are not to change those of the chain.
+    with torch.random.fork_rng(devices=()), closing(_items(dp)) as items:
+        for item in items:
+            return Schema((*_fields(item),))
+    raise ValueError("the chain gives no item, and so has no schema")
+
+
+def _reader_of(dp: Any) -> Any:
+    """The reader at the end of a chain that knows its schema, where each step behind it says `keeps_schema = True`."""
+    while not callable(getattr(type(dp), "schema", None)):
+        sources = sources_of(dp)
+        # The class is asked first: a pipe without the attribute would look for a method of that name, in plug-ins too.
+        if not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema) or len(sources) != 1:
+            return None
+        dp = sources[0]
+    return dp
+
+
+def _items(dp: Any) -> Generator[Any, None, None]:
+    yield from copy_of(dp, afresh=True)
+
+
+def _fields(item: Any) -> Iterator[Field]:
+    pandas = sys.modules.get("pandas")
+    if hasattr(item, "schema") and hasattr(item, "num_rows"):
+        yield from map(_of_arrow, item.schema)
+    elif pandas is not None and isinstance(item, pandas.DataFrame):
+        yield from (Field(str(name), dtype) for name, dtype in item.dtypes.items())
+    elif isinstance(item, Mapping):
+        yield from (_of_value(str(name), value) for name, value in item.items())
+    elif isinstance(item, tuple):
+        names = getattr(item, "_fields", map(str, range(len(item))))
+        yield from map(_of_value, names, item)
+    else:
+        yield _of_value("item", item)
+
+
+def _of_arrow(field: Any) -> Field:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if isinstance(field.type, pa.FixedShapeTensorType):
+        return Field(field.name, field.type.value_type, (*field.type.shape,))
+    return Field(field.name, field.type)
+
+
+def _of_value(name: str, value: Any) -> Field:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return Field(name, value.dtype, (*value.shape,))
+    if isinstance(value, list) and value:
+        return Field(name, list[type(value[0])])  # type: ignore[misc]
+    return Field(name, type(value))
+
+
+def _in_words(field: Field) -> tuple[str, str, str]:
+    dtype = field.dtype.__name__ if type(field.dtype) is type else str(field.dtype).removeprefix("torch.")
+    return field.name, dtype, "" if field.shape is None else str(field.shape)

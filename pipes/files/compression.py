@@ -1,0 +1,224 @@
+"""Compressed files: how they are known, and read."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable
+from typing import IO, Any, NamedTuple
+
+from ...registry.extras import zstandard
+from ...registry.notes import add_note
+from ...registry.secrets import without_secrets
+from ...storage.growth import TooLarge, expect_honest
+from ...storage.streams import ClosedWhenDropped, can_seek, stream_over
+
+__all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
+
+_CHUNK = 2**17
+"""Bytes that are read or decompressed at once."""
+
+_START = 263
+"""Bytes of a file that tell what it is: what marks a tar comes last, behind the name of its first file."""
+
+
+class _Kind(NamedTuple):
+    """A kind of file: how it begins, how its name ends, and what decompresses it, if it is compressed."""
+
+    start: re.Pattern[bytes]
+    suffixes: tuple[str, ...]
+    new_decompressor: Callable[[], Any] | None = None
+
+
+class _Decompressed(ClosedWhenDropped):
+    """The bytes of a compressed file. Python's own files take what is corrupt between two parts for the end."""
+
+    def __init__(self, file: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float) -> None:
+        super().__init__(file, name, None)
+        self._max_bytes = max_bytes
+        self.taken = 0
+        """How many compressed bytes were read."""
+        self._new_decompressor = new_decompressor
+        self._start = file.tell() if can_seek(file) else None
+        self._decompressor: Any = None
+        self._at = 0
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._next(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def readall(self) -> bytes:
+        pieces, size = [], 0
+        while piece := self._next(_CHUNK):
+            pieces.append(piece)
+            size += len(piece)
+            try:
+                expect_honest(size, self.taken, self._max_bytes)
+            except TooLarge as error:
+                add_note(error, f"when {without_secrets(repr(self.name))} was read")
+                raise
+        return b"".join(pieces)
+
+    def _next(self, size: int) -> bytes:
+        """Return up to so many bytes, and none at the end."""
+        content = b""
+        while not content:
+            packed = self._packed()
+            if packed is None:
+                break
+            try:
+                content = self._decompressor.decompress(packed, size)
+            except MemoryError:
+                raise
+            except Exception as error:
+                raise self._damage(error) from error
+        self._at += len(content)
+        return content
+
+    def _packed(self) -> bytes | None:
+        """Return what the decompressor takes next, a new one at the beginning of each part; None at the end."""
+        current = self._decompressor
+        if current is not None and not current.eof:
+            if not current.needs_input:
+                return b""
+            if packed := self._read_packed():
+                return packed
+            raise self._damage("it ends too early")
+        # Between parts there may be zeros: an xz fills up with them, and a tape did.
+        packed = current.unused_data.lstrip(b"\0") if current is not None else b""
+        while not packed:
+            packed = self._read_packed()
+            if not packed and current is None:
+                raise self._damage("it is empty")
+            if not packed:
+                return None
+            packed = packed.lstrip(b"\0") if current is not None else packed
+        self._decompressor = self._new_decompressor()
+        return packed
+
+    def _read_packed(self) -> bytes:
+        packed = self._file.read(_CHUNK)
+        self.taken += len(packed)
+        return packed
+
+    def _damage(self, reason: object) -> OSError:
+        return OSError(f"{without_secrets(repr(self.name))} is cut or corrupt: {reason}")
+
+    def seekable(self) -> bool:
+        return self._start is not None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if self._start is None:
+            raise io.UnsupportedOperation("the compressed stream cannot seek")
+        if whence == os.SEEK_END:
+            while self._next(_CHUNK):
+                pass
+        target = offset if whence == os.SEEK_SET else self._at + offset
+        if target < 0:
+            raise ValueError(f"there is no position {target}")
+        if target < self._at:
+            self._file.seek(self._start)
+            self._decompressor = None
+            self._at = 0
+        while self._at < target and self._next(min(_CHUNK, target - self._at)):
+            pass
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("the file of this stream holds what is compressed")  # NumPy would read that
+
+
+class _Gunzip:
+    """zlib's decompressor for gzip with the methods of that for bz2."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        content = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        self.needs_input = not self._inner.unconsumed_tail and len(content) < max_length
+        return content
+
+
+def _bz2() -> Any:
+    from bz2 import BZ2Decompressor  # Python can be built without it, and without the next one
+
+    return BZ2Decompressor()
+
+
+def _lzma() -> Any:
+    from lzma import LZMADecompressor
+
+    return LZMADecompressor()
+
+
+def _zstd() -> Any:
+    return zstandard().ZstdDecompressor()
+
+
+KINDS = {
+    "gzip": _Kind(re.compile(rb"\x1f\x8b\x08"), (".gz", ".gzip", ".tgz"), _Gunzip),
+    # What follows the size of the blocks marks the first block, or the end.
+    "bz2": _Kind(re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), (".bz2", ".tbz", ".tbz2"), _bz2),
+    # The older format begins with its settings, and the size of the content, which may not be known.
+    "lzma": _Kind(
+        re.compile(rb"(?s)\xfd7zXZ\x00|\x5d\x00\x00(?!\x00\x00)..(\xff{8}|.{5}\x00{3})"),
+        (".xz", ".lzma", ".txz"),
+        _lzma,
+    ),
+    "zstd": _Kind(re.compile(rb"\x28\xb5\x2f\xfd"), (".zst", ".zstd", ".tzst"), _zstd),
+    "zip": _Kind(re.compile(rb"PK(\x03\x04|\x05\x06)"), (".zip",)),
+    "tar": _Kind(re.compile(rb"(?s).{257}ustar"), (".tar",)),
+}
+"""The types of files that are known."""
+
+
+def decompressed(
+    stream: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float = math.inf
+) -> IO[bytes]:
+    """Return the stream of what a stream has compressed; the latter is closed when that is dropped.
+
+    Reading it at once raises TooLarge where it grows beyond bounds. Who reads it by pieces needs no memory for it.
+    """
+    return io.BufferedReader(_Decompressed(stream, name, new_decompressor, max_bytes), _CHUNK)
+
+
+def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:
+    """Return a stream, or one over it that can do so, of which the first bytes were looked at; and these."""
+    if not hasattr(stream, "peek"):
+        stream = stream_over(stream, name, None)
+    return stream, stream.peek(_START)
+
+
+def known_kind(start: bytes) -> str | None:
+    """Return the type of a file that begins so, or None where its first bytes do not tell."""
+    return next((kind for kind, signs in KINDS.items() if signs.start.match(start)), None)
+
+
+def kind_of(name: str, start: bytes) -> str:
+    """Return the type of a file; raise RuntimeError where it cannot be told."""
+    if kind := known_kind(start):
+        return kind
+    for kind, signs in KINDS.items():
+        if name.lower().endswith(signs.suffixes):
+            return kind
+    raise RuntimeError(
+        "neither the first bytes of the file nor the ending of its name tell how it is compressed: where you know, say "
+        "it with the argument file_type"
+    )

@@ -1,0 +1,73 @@
+"""Values made into the bytes of files, by the extension of the file's name: the way back from decoding."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...registry import close
+from ...storage.streams import expect_bytes
+
+__all__ = ["encoded"]
+
+
+def encoded(extension: str, value: Any) -> bytes:
+    """Return the bytes of a file with a value, from which `routed_decode` makes it again.
+
+    Bytes and streams of bytes stay as they are, streams are closed, and str is UTF-8. Tensors, and dicts and lists with
+    some, are for `pt` and `pth`, arrays for `npy`. Under other extensions numbers, dicts and lists are JSON.
+
+    Raises TypeError for values of other kinds.
+
+    >>> encoded("cls", 7), encoded("json", {"a": [1, "ü"]}).decode()
+    (b'7', '{"a": [1, "ü"]}')
+    """
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, str):
+        return value.encode()
+    if hasattr(value, "read"):
+        try:
+            expect_bytes(value)
+            return bytes(value.read())
+        finally:
+            close(value)
+    buffer = io.BytesIO()
+    if extension in {"pt", "pth"}:
+        torch.save(_on_its_own(value), buffer)
+    elif extension == "npy" and isinstance(value, np.ndarray):
+        np.lib.format.write_array(buffer, value, allow_pickle=False)
+    elif extension not in {"npy", "npz"} and isinstance(value, (int, float, dict, list, np.generic)):
+        buffer.write(json.dumps(value, ensure_ascii=False, default=_json_default).encode())
+    else:
+        raise TypeError(
+            f"a {type(value).__name__} cannot be written under the extension {extension!r}: tensors go under pt, "
+            "arrays under npy; numbers, dicts and lists become JSON; images and all else are to be encoded before"
+        )
+    return buffer.getvalue()
+
+
+def _json_default(value: object) -> Any:
+    """Return what JSON is to have for a scalar of NumPy's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"JSON has no {type(value).__name__}, only numbers, text, bool, None, dicts and lists")
+
+
+def _on_its_own(value: Any) -> Any:
+    """Return what torch.load takes with `weights_only`, with tensors on the CPU that are no part of larger ones."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().clone()
+    if isinstance(value, dict):
+        return {name: _on_its_own(part) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_on_its_own(part) for part in value)
+    if value is None or isinstance(value, (int, float, str, bytes)):
+        return value
+    raise TypeError(
+        f"torch.load would refuse a {type(value).__name__}: it takes tensors, numbers, text, dicts and lists"
+    )

@@ -1,0 +1,135 @@
+"""The files in an archive: small ones read into memory, large ones as somebody reads them."""
+
+from __future__ import annotations
+
+import io
+import ntpath
+import os
+import posixpath
+import re
+import shutil
+import tarfile
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import IO, Any, NamedTuple
+
+from ...registry import close
+from ...registry.notes import add_note
+from ...registry.secrets import without_secrets
+from ...storage.growth import expect_honest
+from ...storage.streams import can_seek, is_damage
+
+__all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
+
+LARGE = 16 * 2**20
+"""Files of more bytes are not read into memory when they come out, but from the archive as they are read."""
+
+
+class Member(NamedTuple):
+    """A file in an archive."""
+
+    name: str
+    size: int
+    open: Callable[[], Any]
+    seekable: bool = True
+    packed: int | None = None
+    """Its bytes in the archive, where these are compressed one by one."""
+
+    @property
+    def whole(self) -> int:
+        """What to ask for to read all: of a zip no more than it tells, as it may unpack more, but to behind its end."""
+        return -1 if self.packed is None else self.size + 1
+
+
+class OpenArchive:
+    """What is open of an archive: closed when neither the loader nor a large file that came out holds it any more."""
+
+    def __init__(self, stream: IO[bytes], damaged: type[Exception], max_bytes: float) -> None:
+        self.max_bytes = max_bytes
+        self.opened = ExitStack()
+        self.opened.callback(close, stream)
+        self._damaged = damaged
+        weakref.finalize(self, self.opened.close)
+
+    def damage(self, error: Exception) -> Exception:
+        """Return what is raised for the archive where a decompressor raised an error."""
+        return self._damaged(f"the archive is cut or corrupt: {error}")
+
+    def read(self, member: Member, path: str) -> IO[bytes]:
+        """Return the stream of a file: from memory, or of a large one from the archive."""
+        file = member.open()
+        if member.size > LARGE:
+            return io.BufferedReader(_LargeFile(file, path, member, self))
+        with file:
+            return io.BytesIO(file.read(member.whole))
+
+
+class _LargeFile(io.RawIOBase):
+    """A file that is read from its archive, which it holds open."""
+
+    def __init__(self, file: IO[bytes], path: str, member: Member, archive: OpenArchive) -> None:
+        self.name = path
+        self._file = file
+        self._member = member
+        self._archive = archive
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def readall(self) -> bytes:
+        return self._read(-1)
+
+    def _read(self, size: int) -> bytes:
+        try:
+            if size < 0 and self._member.packed is not None:
+                expect_honest(self._member.size, self._member.packed, self._archive.max_bytes)
+            return self._file.read(self._member.whole if size < 0 else size)
+        except tarfile.StreamError as error:
+            raise tarfile.StreamError(
+                "the archive cannot seek, and has moved on from this file, which is too large for memory: "
+                "read it before the next file is asked for"
+            ) from error
+        except Exception as error:
+            failure = self._archive.damage(error) if is_damage(error) else error
+            add_note(failure, f"when {without_secrets(repr(self.name))} was read")
+            raise failure from error.__cause__ if failure is error else error
+
+    def seekable(self) -> bool:
+        return self._member.seekable
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if not self._member.seekable:
+            raise io.UnsupportedOperation("the archive cannot seek")
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+
+def seekable(stream: IO[bytes], opened: ExitStack) -> IO[bytes]:
+    """Return a stream, or a copy of one that cannot seek: in memory or, where it is large, in a temporary file."""
+    if can_seek(stream):
+        return stream
+    copy = opened.enter_context(tempfile.SpooledTemporaryFile(max_size=LARGE))  # noqa: SIM115  it is closed
+    shutil.copyfileobj(stream, copy)
+    return copy
+
+
+def inner_path(name: str) -> str:
+    """Return the path of a file in its archive; raise ValueError where it leads out of the archive."""
+    path = posixpath.normpath(name)
+    absolute = name.startswith(("/", "\\")) or ntpath.splitdrive(name)[0]
+    if absolute or ".." in re.split(r"[/\\]", name) or path == ".":
+        raise ValueError(f"the archive has a file that is named {name!r}, which is not a name in it")
+    return path

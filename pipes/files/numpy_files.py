@@ -1,0 +1,71 @@
+"""Files of NumPy made into arrays: whole, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+import io
+import math
+import tokenize
+import zipfile
+from typing import IO, Any
+
+import numpy as np
+
+from ...storage.growth import MAX_BYTES, expect_honest
+from ...storage.zips import opened_part, opened_zip, told_as_damage
+
+__all__ = ["arrays_in", "is_npy"]
+
+_AS_NUMPY_WRITES = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How files in an npz are packed. Others are unpacked in pieces that nothing bounds."""
+
+
+def is_npy(content: bytes) -> bool:
+    """Say whether a file begins as an array does."""
+    return content.startswith(np.lib.format.MAGIC_PREFIX)
+
+
+def arrays_in(content: bytes, max_bytes: int = MAX_BYTES) -> Any:
+    """Return the array of an npy file, or the arrays of an npz file by their names.
+
+    Raises ValueError for a file that is cut or corrupt, one with pickled objects, and one that grows beyond bounds.
+    """
+    if is_npy(content):
+        return _array(io.BytesIO(content), len(content))
+    arrays = {}
+    try:
+        with opened_zip(io.BytesIO(content)) as archive, told_as_damage():
+            parts = archive.infolist()
+            expect_honest(sum(part.file_size for part in parts), len(content), max_bytes)
+            for part in parts:
+                if part.compress_type not in _AS_NUMPY_WRITES:
+                    raise zipfile.BadZipFile(f"{part.filename!r} is packed in a way that NumPy does not write")
+                with opened_part(archive, part) as file:
+                    arrays[part.filename.removesuffix(".npy")] = _array(file, part.file_size)
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"the file is cut or corrupt: {error}") from error
+    return arrays
+
+
+def _array(file: IO[bytes], size: int) -> Any:
+    """Return the array of an npy file of so many bytes; what is none stays bytes."""
+    layout = np.lib.format
+    if not is_npy(file.read(len(layout.MAGIC_PREFIX))):
+        file.seek(0)
+        return file.read(size)
+    file.seek(0)
+    try:
+        is_first_version = layout.read_magic(file) == (1, 0)
+        # The third version differs from the second in the names of fields alone.
+        read_header = layout.read_array_header_1_0 if is_first_version else layout.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+    except (SyntaxError, TypeError, LookupError, tokenize.TokenError, RecursionError) as error:
+        raise ValueError(f"the header of the array is cut or corrupt: {error}") from error
+    needed, rest = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if needed != rest and not dtype.hasobject:
+        raise ValueError(
+            f"the file is cut or corrupt: {dtype} of shape {shape} are {needed:,} bytes, and it has {rest:,} for them"
+        )
+    file.seek(0)
+    array = layout.read_array(file, allow_pickle=False)
+    file.read(1)  # what is packed is verified where it ends
+    return array

@@ -1,0 +1,35 @@
+"""Streams that travel as items, in pairs with their path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...registry import close
+
+__all__ = [
+    "close_parts",
+    "path_and",
+    "path_and_stream",
+]
+
+
+def path_and(what: str, item: object) -> tuple[Any, Any]:
+    """Return the parts of a pair of a path and what goes with it; raise TypeError where it is none."""
+    if not isinstance(item, (tuple, list)) or len(item) != 2:
+        raise TypeError(f"pairs of a path and {what} are needed, and this is of type {type(item).__name__}")
+    path, content = item
+    return path, content
+
+
+def path_and_stream(item: object) -> tuple[Any, Any]:
+    """Return the parts of a pair of a path and a stream; raise TypeError where it is none."""
+    path, stream = path_and("a stream", item)
+    if not hasattr(stream, "read"):
+        raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
+    return path, stream
+
+
+def close_parts(item: object) -> None:
+    """Close the streams of an item that nobody will read, whatever it is."""
+    for part in item if isinstance(item, (tuple, list)) else ():
+        close(part)

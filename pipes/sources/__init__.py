@@ -1,0 +1,1 @@
+"""Chains that begin with files, tables or data sets, by one call."""

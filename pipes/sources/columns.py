@@ -1,0 +1,266 @@
+"""Chains that begin with files that have columns: listed, shared out and read, by one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...registry import IterDataPipe, OnError
+from ..bases.column_reader import BATCH_SIZE, READ_AHEAD
+from ..iter.list_tables import TableFileLister
+from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+__all__ = ["Paths", "files_of", "read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
+
+R = TypeVar("R")
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""The path or URL of a file, of a folder, or with a pattern; or a list of them."""
+
+
+def read_parquet(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    batch_size: int = BATCH_SIZE,
+    *,
+    shuffle_row_groups: bool = False,
+    hive: bool = True,
+    unify: bool | pa.Schema = False,
+    read_ahead: int = READ_AHEAD,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> ParquetReader:
+    """Return a chain that yields the record batches of Parquet files.
+
+    The chain is `list_table_files`, `sharding_filter`, `read_parquet`. `paths` is the path or URL of a file, of a
+    folder or with a pattern, or a list of them; how they are listed, and what folders called `key=value` mean, says
+    `list_table_files`, and what the other arguments are says `read_parquet`. Readers share out the files; with
+    `shuffle_row_groups` they share out the row groups of all files, in a random order.
+
+    >>> import os, tempfile
+    >>> import penstock as ps, pyarrow as pa, pyarrow.parquet as pq
+    >>> folder = tempfile.mkdtemp()
+    >>> for year in (2023, 2024):
+    ...     os.mkdir(f"{folder}/year={year}")
+    ...     pq.write_table(pa.table({"price": [1, 2, 3]}), f"{folder}/year={year}/0.parquet")
+    >>> dp = ps.read_parquet(folder, filter="year == 2024 and price > 1")
+    >>> dp.schema().names
+    ['price', 'year']
+    >>> [batch.to_pydict() for batch in dp]
+    [{'price': [2, 3], 'year': [2024, 2024]}]
+    """
+    return _reading(
+        ParquetReader,
+        "parquet",
+        paths,
+        columns,
+        filter,
+        batch_size,
+        hive,
+        shuffle_row_groups=shuffle_row_groups,
+        unify=unify,
+        read_ahead=read_ahead,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+def read_csv(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    batch_size: int = BATCH_SIZE,
+    *,
+    hive: bool = True,
+    unify: bool | pa.Schema = False,
+    read_ahead: int = READ_AHEAD,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+    **csv_options: Any,
+) -> CsvReader:
+    r"""Return a chain that yields the record batches of CSV files.
+
+    The arguments are those of `ps.read_parquet`, and options of `pyarrow.csv`, as for the method `read_csv`. Readers
+    share out the files.
+
+    >>> import os, tempfile
+    >>> import penstock as ps
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "a.csv"), "w") as file:
+    ...     _ = file.write('id\n0\n1\n')
+    >>> [batch.to_pydict() for batch in ps.read_csv(folder)]
+    [{'id': [0, 1]}]
+    """
+    return _reading(
+        CsvReader,
+        "csv",
+        paths,
+        columns,
+        filter,
+        batch_size,
+        hive,
+        unify=unify,
+        read_ahead=read_ahead,
+        storage_options=storage_options,
+        on_error=on_error,
+        **csv_options,
+    )
+
+
+def read_json(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    batch_size: int = BATCH_SIZE,
+    *,
+    hive: bool = True,
+    unify: bool | pa.Schema = False,
+    read_ahead: int = READ_AHEAD,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+    **json_options: Any,
+) -> JsonReader:
+    r"""Return a chain that yields the record batches of files with JSON in lines.
+
+    The arguments are those of `ps.read_parquet`, and options of `pyarrow.json`, as for the method `read_json`. Readers
+    share out the files.
+
+    >>> import os, tempfile
+    >>> import penstock as ps
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "a.json"), "w") as file:
+    ...     _ = file.write('{"id": 0}\n{"id": 1}\n')
+    >>> [batch.to_pydict() for batch in ps.read_json(folder)]
+    [{'id': [0, 1]}]
+    """
+    return _reading(
+        JsonReader,
+        "json",
+        paths,
+        columns,
+        filter,
+        batch_size,
+        hive,
+        unify=unify,
+        read_ahead=read_ahead,
+        storage_options=storage_options,
+        on_error=on_error,
+        **json_options,
+    )
+
+
+def read_ipc(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    batch_size: int = BATCH_SIZE,
+    *,
+    hive: bool = True,
+    unify: bool | pa.Schema = False,
+    read_ahead: int = READ_AHEAD,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> IpcReader:
+    """Return a chain that yields the record batches of Arrow's own files.
+
+    The arguments are those of `ps.read_parquet`. Readers share out the files.
+
+    >>> import os, tempfile
+    >>> import penstock as ps, pyarrow as pa, pyarrow.feather
+    >>> folder = tempfile.mkdtemp()
+    >>> pa.feather.write_feather(pa.table({"id": [0, 1]}), os.path.join(folder, "a.arrow"))
+    >>> [batch.to_pydict() for batch in ps.read_ipc(folder)]
+    [{'id': [0, 1]}]
+    """
+    return _reading(
+        IpcReader,
+        "ipc",
+        paths,
+        columns,
+        filter,
+        batch_size,
+        hive,
+        unify=unify,
+        read_ahead=read_ahead,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+def read_orc(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,
+    batch_size: int = BATCH_SIZE,
+    *,
+    hive: bool = True,
+    unify: bool | pa.Schema = False,
+    read_ahead: int = READ_AHEAD,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> OrcReader:
+    """Return a chain that yields the record batches of ORC files.
+
+    The arguments are those of `ps.read_parquet`. Readers share out the files.
+
+    >>> import os, tempfile
+    >>> import penstock as ps, pyarrow as pa, pyarrow.orc
+    >>> folder = tempfile.mkdtemp()
+    >>> pa.orc.write_table(pa.table({"id": [0, 1]}), os.path.join(folder, "a.orc"))
+    >>> [batch.to_pydict() for batch in ps.read_orc(folder)]
+    [{'id': [0, 1]}]
+    """
+    return _reading(
+        OrcReader,
+        "orc",
+        paths,
+        columns,
+        filter,
+        batch_size,
+        hive,
+        unify=unify,
+        read_ahead=read_ahead,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+def _reading(
+    reader: Callable[..., R],
+    kind: str,
+    paths: Paths,
+    columns: Sequence[str] | None,
+    filter: str | pc.Expression | None,
+    batch_size: int,
+    hive: bool,
+    *,
+    shuffle_row_groups: bool = False,
+    storage_options: Mapping[str, Any] | None,
+    on_error: OnError,
+    **options: Any,
+) -> R:
+    files: IterDataPipe[Any] = files_of(paths, kind, storage_options, on_error, hive, filter)
+    if shuffle_row_groups:
+        files = files.shuffle_row_groups(filter, storage_options=storage_options, on_error=on_error)
+    shared_out = files.sharding_filter()
+    return reader(
+        shared_out, columns, filter, batch_size, storage_options=storage_options, on_error=on_error, **options
+    )
+
+
+def files_of(
+    paths: Paths,
+    kind: str,
+    storage_options: Mapping[str, Any] | None,
+    on_error: OnError,
+    hive: bool = False,
+    filter: str | pc.Expression | None = None,
+) -> TableFileLister:
+    """Return a pipe of the files of a format that paths lead to."""
+    return TableFileLister(paths, kind, hive=hive, filter=filter, storage_options=storage_options, on_error=on_error)

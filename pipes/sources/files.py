@@ -1,0 +1,107 @@
+"""Chains that begin with files which are images, text or arrays: listed, shared out and read, by one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ...registry import OnError
+from ..iter.read_files import ImageReader, NumpyReader, TextReader
+from .columns import Paths, files_of
+
+__all__ = ["read_images", "read_numpy", "read_text"]
+
+
+def read_images(
+    paths: Paths,
+    include_paths: bool = False,
+    *,
+    mode: Literal["L", "RGB", "RGBA"] = "RGB",
+    max_workers: int = 8,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> ImageReader:
+    """Return a chain that yields a dict with the `"image"` of each file, a tensor.
+
+    The chain is `list_table_files`, `sharding_filter`, `read_images`. `paths` is the path or URL of a file, of a folder
+    or with a pattern, or a list of them; how they are listed says `list_table_files`, and what the other arguments are
+    says `read_images`. Readers share out the files.
+
+    >>> import os, tempfile
+    >>> import penstock as ps
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> Image.new("RGB", (4, 2), "red").save(os.path.join(folder, "red.png"))
+    >>> [row["image"].shape for row in ps.read_images(folder)]
+    [torch.Size([3, 2, 4])]
+    """
+    return ImageReader(
+        files_of(paths, "images", storage_options, on_error).sharding_filter(),
+        include_paths,
+        mode=mode,
+        max_workers=max_workers,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+def read_text(
+    paths: Paths,
+    include_paths: bool = False,
+    *,
+    encoding: str = "utf-8",
+    drop_empty_lines: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> TextReader:
+    r"""Return a chain that yields a dict with the `"text"` of each line of text files.
+
+    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_text`. Readers share out the
+    files.
+
+    >>> import os, tempfile
+    >>> import penstock as ps
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "poem.txt"), "w") as file:
+    ...     _ = file.write("one\ntwo\n")
+    >>> list(ps.read_text(folder))
+    [{'text': 'one'}, {'text': 'two'}]
+    """
+    return TextReader(
+        files_of(paths, "text", storage_options, on_error).sharding_filter(),
+        include_paths,
+        encoding=encoding,
+        drop_empty_lines=drop_empty_lines,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+def read_numpy(
+    paths: Paths,
+    include_paths: bool = False,
+    *,
+    max_workers: int = 8,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> NumpyReader:
+    """Return a chain that yields a record batch of each `.npy` and `.npz` file.
+
+    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_numpy`. Readers share out the
+    files.
+
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> import penstock as ps
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(os.path.join(folder, "squares.npy"), np.arange(3) ** 2)
+    >>> [batch.to_pydict() for batch in ps.read_numpy(folder)]
+    [{'data': [0, 1, 4]}]
+    """
+    return NumpyReader(
+        files_of(paths, "numpy", storage_options, on_error).sharding_filter(),
+        include_paths,
+        max_workers=max_workers,
+        storage_options=storage_options,
+        on_error=on_error,
+    )

@@ -1,0 +1,179 @@
+"""Datasets of Ray Data, read as batches of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from ...registry import IterDataPipe, expect_whole, own
+from ...registry.extras import require
+from ..bases.column_reader import BATCH_SIZE
+from ..columns.to_arrow import array_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from ray.data import DataIterator, Dataset  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+__all__ = ["RayDatasetReader", "from_ray_dataset"]
+
+
+class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
+    """Yield the blocks of a dataset of Ray Data as record batches: what `from_ray_dataset` returns."""
+
+    gives = "batches"
+    holds_items = False
+    payload = ("dataset",)
+    given: int = own(0)
+    """How many rows were."""
+
+    def __init__(self, dataset: Dataset | DataIterator | _Held, batch_size: int = BATCH_SIZE) -> None:
+        data = require("ray.data", "ray")
+        if not isinstance(dataset, (data.Dataset, data.DataIterator, _Held)):
+            raise TypeError(
+                "from_ray_dataset takes a ray.data.Dataset, or what ray.train.get_dataset_shard returns, and this is a "
+                f"{type(dataset).__name__}"
+            )
+        expect_whole("batch_size", batch_size)
+        self.dataset = dataset if isinstance(dataset, _Held) else _Held(dataset)
+        self.batch_size = batch_size
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is one rank's part of what all ranks read."""
+        return isinstance(self.dataset.opened(), require("ray.data", "ray").DataIterator)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        dataset = self.dataset.opened()
+        left_out = self.given
+        self._expect_order(dataset, left_out)
+        blocks = iter(dataset.iter_batches(batch_size=None, batch_format="pyarrow"))
+        try:
+            for block in blocks:
+                known = min(left_out, block.num_rows)
+                left_out -= known
+                table = _in_types_of_arrow(block.slice(known)).combine_chunks()
+                for batch in table.to_batches(max_chunksize=self.batch_size):
+                    if batch.num_rows:
+                        self.given += batch.num_rows
+                        yield batch
+        finally:
+            with suppress(AttributeError):  # an iterator of a class need not have it
+                blocks.close()  # lets Ray's tasks end that read ahead
+        if left_out:
+            raise RuntimeError(f"the dataset has {left_out} rows less than were given before the state was taken")
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the batches, which Ray finds out by reading a row where it does not know it.
+
+        Raises ValueError for a dataset without rows of which Ray knows none.
+        """
+        import pyarrow as pa
+
+        schema = self.dataset.opened().schema()
+        if schema is None:
+            raise ValueError("the dataset has no rows, and so no schema")
+        return pa.schema([*zip(schema.names, map(_type_of_arrow, schema.types), strict=True)])
+
+    def _expect_order(self, dataset: Any, rows: int) -> None:
+        """Let a dataset give its rows in order; raise RuntimeError for a part of one that is to be resumed without."""
+        if hasattr(dataset, "context"):
+            dataset.context.execution_options.preserve_order = True
+        elif rows and not dataset.get_context().execution_options.preserve_order:
+            raise RuntimeError(
+                "this part of a dataset cannot go on from a state, since Ray gives it other rows each time: set "
+                "execution_options.preserve_order = True in the DataContext of the dataset before it is split, or give "
+                "it to ray.train.DataConfig(execution_options=…)"
+            )
+
+
+class _Held:
+    """A dataset, which is shared by copies, and travels without being looked at where Ray does not run."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def opened(self) -> Any:
+        """Return the dataset; RuntimeError where Ray does not run in this process."""
+        ray = require("ray", "ray")
+        if not ray.is_initialized():
+            raise RuntimeError(
+                "Ray does not run in this process, which therefore cannot read the dataset: read the chain where Ray "
+                "was begun, with num_workers=0, since Ray reads with workers of its own"
+            )
+        if isinstance(self._dataset, bytes):
+            self._dataset = ray.cloudpickle.loads(self._dataset)
+        return self._dataset
+
+    def __repr__(self) -> str:
+        return "…" if isinstance(self._dataset, bytes) else type(self._dataset).__name__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        dataset = self._dataset
+        return _Held, (dataset if isinstance(dataset, bytes) else require("ray", "ray").cloudpickle.dumps(dataset),)
+
+
+def _type_of_arrow(kind: Any) -> pa.DataType:
+    """Return the type of Arrow's own that stands for one of Ray's tensors; any other as it is."""
+    import pyarrow as pa
+
+    if not _is_rays_tensor(kind):
+        return kind
+    storage = kind.storage_type
+    if not pa.types.is_struct(storage):
+        return pa.fixed_shape_tensor(storage.value_type, kind.shape)
+    lists = storage.field("data").type.value_type
+    for _ in range(kind.ndim):
+        lists = pa.list_(lists)
+    return lists
+
+
+def _is_rays_tensor(kind: Any) -> bool:
+    import pyarrow as pa
+
+    tensors = require("ray.data.extensions", "ray").get_arrow_extension_tensor_types()
+    return isinstance(kind, tensors) and not isinstance(kind, pa.FixedShapeTensorType)
+
+
+def _in_types_of_arrow(table: pa.Table) -> pa.Table:
+    """Return a table with Arrow's own tensors, and lists where shapes differ, in place of Ray's."""
+    import pyarrow as pa
+    from ray.data.block import BlockAccessor  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    for place, field in enumerate(table.schema):
+        if _is_rays_tensor(field.type) and len(table):
+            values = BlockAccessor.for_block(table.select([field.name])).to_numpy([field.name])[field.name]
+            array = array_of(values, field.name)
+            table = table.set_column(place, pa.field(field.name, array.type), array)
+    return table
+
+
+def from_ray_dataset(dataset: Dataset | DataIterator, batch_size: int = BATCH_SIZE) -> IterDataPipe[pa.RecordBatch]:
+    """Return a pipe of record batches of a dataset of Ray Data, or of the part of one that a training worker has.
+
+    These are what Ray calls blocks, in pieces of `batch_size` rows at most, while Ray goes on to make the next ones:
+    batches as those of `read_parquet`, for `to_tensors`, `rows`, `rebatch` and `iter_torch_batches`. Ray's tensor
+    columns become Arrow's tensors of fixed shape, and lists where shapes differ. Each pass has Ray execute the dataset
+    again.
+
+    A part is what `ray.train.get_dataset_shard` and `ray.data.Dataset.streaming_split` give. All parts of a dataset
+    must be read at a time: Ray begins an epoch when each of them was asked for it.
+
+    Ray has workers of its own, which do the reading: it is read where Ray was begun, or in a task or actor of Ray's,
+    with `num_workers=0`. There a `sharding_filter` after it works, and has Ray read all of the dataset for each shard;
+    let Ray divide it, as by `streaming_split`.
+
+    A state is the number of rows that were given, and what goes on from it has Ray read them again and leaves them out.
+    So it is exact where Ray gives the same rows again. For a dataset, `execution_options.preserve_order` is set in its
+    own context when it is read first. What is shuffled anew each time, as by `random_shuffle` without a seed or by
+    `to_ray_dataset` without an `epoch`, must be `materialize`d before. For a part that option is up to whoever splits
+    the dataset, `ray.train.DataConfig(execution_options=…)` for one; without it a part that is to go on from a state
+    is an error, since the other parts may get its rows.
+
+    Raises TypeError for anything else, ImportError where Ray is missing, and while it is read RuntimeError where Ray
+    does not run in this process, as in the worker processes of a loader, and what Ray raises.
+    """
+    return RayDatasetReader(dataset, batch_size)

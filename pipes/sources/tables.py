@@ -1,0 +1,148 @@
+"""Chains that begin with what is in memory: tables, data frames, arrays, items, and torch's data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, IterableDataset
+
+from ...registry import IterDataPipe
+from ..bases.column_reader import BATCH_SIZE
+from ..columns.rows_or_batches import giving_rows
+from ..columns.to_arrow import batch_of, batch_of_frame
+from ..iter.create import IterableWrapper
+from ..iter.rebatch import Rebatcher
+from ..map.create import SequenceWrapper
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+__all__ = ["from_arrow", "from_items", "from_numpy", "from_pandas", "from_torch"]
+
+T = TypeVar("T")
+
+
+def from_items(items: Iterable[T]) -> IterDataPipe[T]:
+    """Return a pipe of items that are in memory, each of which is a row, such as a dict. They are not copied.
+
+    What reads rows or batches takes dicts among them, and those that `map` makes of them, for rows. Where that is not
+    so, `IterableWrapper` says nothing of its items.
+
+    Raises TypeError for what is no iterable.
+
+    >>> import penstock as ps
+    >>> dp = ps.from_items([{"id": 1}, {"id": 2}])
+    >>> list(dp)
+    [{'id': 1}, {'id': 2}]
+    """
+    return giving_rows(IterableWrapper(items, deepcopy=False))
+
+
+def from_arrow(
+    tables: pa.Table | pa.RecordBatch | Sequence[pa.Table | pa.RecordBatch], batch_size: int = BATCH_SIZE
+) -> IterDataPipe[pa.RecordBatch]:
+    """Return a pipe of record batches, of `batch_size` rows, of a table or batch of Arrow, or several.
+
+    Rows that lie in one piece are not copied.
+
+    Raises TypeError for what is no table or batch; the pipe raises ValueError where their schemas differ.
+
+    >>> import penstock as ps
+    >>> import pyarrow as pa
+    >>> dp = ps.from_arrow(pa.table({"id": [1, 2, 3]}), batch_size=2)
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [1, 2]}, {'id': [3]}]
+    """
+    import pyarrow as pa
+
+    batches: list[pa.RecordBatch] = []
+    for table in tables if isinstance(tables, (list, tuple)) else [tables]:
+        if not isinstance(table, (pa.Table, pa.RecordBatch)):
+            raise TypeError(
+                f"from_arrow takes tables and record batches of pyarrow, and here is a {type(table).__name__}"
+            )
+        batches += table.to_batches() if isinstance(table, pa.Table) else [table]
+    return _in_batches(batches, batch_size)
+
+
+def from_pandas(
+    frames: pd.DataFrame | Sequence[pd.DataFrame], batch_size: int = BATCH_SIZE
+) -> IterDataPipe[pa.RecordBatch]:
+    """Return a pipe of record batches, of `batch_size` rows, of one data frame of pandas, or several.
+
+    The index is left out. Floats that are NaN stay that, as pandas has them; what else is missing becomes null.
+
+    Raises TypeError for what is no data frame, ValueError for a column of which Arrow has none, with the row, and
+    where several columns have one name; the pipe raises ValueError where the frames' columns differ.
+
+    >>> import pandas as pd
+    >>> import penstock as ps
+    >>> dp = ps.from_pandas(pd.DataFrame({"id": [1, 2], "text": ["a", "b"]}))
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [1, 2], 'text': ['a', 'b']}]
+    """
+    import pandas as pd
+
+    some = frames if isinstance(frames, (list, tuple)) else [frames]
+    for frame in some:
+        if not isinstance(frame, pd.DataFrame):
+            raise TypeError(f"from_pandas takes data frames of pandas, and here is a {type(frame).__name__}")
+    return _in_batches([*map(batch_of_frame, some)], batch_size)
+
+
+def from_numpy(
+    arrays: np.ndarray | Mapping[str, np.ndarray] | Sequence[np.ndarray], batch_size: int = BATCH_SIZE
+) -> IterDataPipe[pa.RecordBatch]:
+    """Return a pipe of record batches, of `batch_size` rows, of NumPy's arrays, not copied where Arrow can share them.
+
+    The rows are the first dimension. An array, or several one after another, are the column `"data"`; a dict has the
+    arrays of its columns. A column of more than one dimension has Arrow's type of fixed-shape tensors, which
+    `to_tensors` makes tensors without a copy. Tensors are taken as well.
+
+    Raises TypeError for what is no array and for dtypes that Arrow does not have, ValueError for an array without a
+    dimension and for columns of different lengths.
+
+    >>> import numpy as np
+    >>> import penstock as ps
+    >>> dp = ps.from_numpy({"x": np.zeros((3, 2)), "y": np.arange(3)}, batch_size=2).to_tensors()
+    >>> [batch["x"].shape for batch in dp]
+    [torch.Size([2, 2]), torch.Size([1, 2])]
+    """
+    if isinstance(arrays, Mapping):
+        some: list[Mapping[str, Any]] = [arrays]
+    else:
+        some = [{"data": array} for array in (arrays if isinstance(arrays, (list, tuple)) else [arrays])]
+    for columns in some:
+        for name, array in columns.items():
+            if not isinstance(array, (np.ndarray, torch.Tensor)):
+                raise TypeError(f"from_numpy takes arrays, and column {name!r} is a {type(array).__name__}")
+    return _in_batches([*map(batch_of, some)], batch_size)
+
+
+def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
+    """Return a pipe of the items of a data set of torch's: by index where it is read so, else as it yields them.
+
+    Items that are read by index are taken for rows by what reads rows or batches. A `sharding_filter` right after it
+    has only its own items read by index.
+
+    Raises TypeError for what is neither read by index, with a length, nor iterable.
+
+    >>> import penstock as ps
+    >>> import torch
+    >>> dp = ps.from_torch(torch.utils.data.TensorDataset(torch.arange(3), torch.ones(3)))
+    >>> next(iter(dp))
+    (tensor(0), tensor(1.))
+    """
+    if isinstance(dataset, IterableDataset):
+        return IterableWrapper(dataset, deepcopy=False)
+    items: IterDataPipe[T] = SequenceWrapper(dataset, deepcopy=False).to_iter_datapipe()
+    return giving_rows(items)
+
+
+def _in_batches(batches: list[pa.RecordBatch], batch_size: int) -> IterDataPipe[pa.RecordBatch]:
+    # Not sliced here: a slice travels to workers with all that it is a slice of.
+    return Rebatcher(IterableWrapper(batches, deepcopy=False), batch_size)

@@ -1,0 +1,326 @@
+"""Functions called in actors of Ray.
+
+What they are called with, and what they return, goes through Ray as `transport` pickles it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+import torch
+
+from ..registry.errors import Skipped
+from ..registry.notes import add_note
+from .cluster import Cluster, actor_options, connection_now
+from .processes import PREPARATIONS, pickled_error
+from .threads import Arrivals, Interrupted, Outcome, Threads
+from .transport import Inbox, Parcel, pickled_apart
+
+__all__ = ["ActorCaller", "Actors", "Server"]
+
+_PATIENCE = 5.0
+"""Seconds that an actor may go on with an item that nobody waits for any more, before it is killed."""
+_PATIENCE_WITH_RAY = 10.0
+"""Seconds that Ray may take to start an actor, before a warning says what it was asked for."""
+_LOOK = 1.0
+"""Seconds from one look to the next whether Ray is still there."""
+_GLANCE = 0.2
+"""Seconds from one look to the next whether an actor that is being started is still wanted."""
+
+
+class Actors:
+    """Actors that are kept from one pass to the next, each with a copy of what a function makes."""
+
+    def __init__(
+        self, fn: Callable[[], Callable[..., Any]], resources: Mapping[str, float], cluster: Cluster, who: str
+    ):
+        self.ray = cluster.connect()
+        self._resources = {"CPU": 1, **resources}
+        self._who = who
+        self._new = self.ray.remote(_actor_class()).options(**actor_options(resources)).remote
+        # Put once, it goes once to each machine, and not once with each actor.
+        self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed(fn, "the model"))
+        self._connection = connection_now()
+        self._callers: list[ActorCaller] = []
+        self.begin()
+
+    def are_ours(self) -> bool:
+        """Say whether they belong to the Ray that this process is connected to now."""
+        return self._connection == connection_now()
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Let it be said where Ray is shut down meanwhile: Ray would end the program, or start another Ray."""
+        error: BaseException | None = None
+        if self.are_ours():
+            try:
+                yield
+                return
+            except (SystemExit, Exception) as raised:
+                if self.are_ours():
+                    raise
+                error = raised
+        raise RuntimeError("the Ray in which the model is called was shut down in the middle of a pass") from error
+
+    def begin(self) -> None:
+        """Begin a pass: nobody has an actor of an earlier one any more."""
+        self._free = sorted(self._callers, key=ActorCaller.is_ready)  # the last is taken first
+        self.over = threading.Event()
+        """Set when the pass ends: who waits for an actor to start need not any longer."""
+
+    def threads(
+        self,
+        wrap: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
+        arrivals: Arrivals[Outcome],
+        most: int,
+    ) -> Threads:
+        """Return up to so many threads, each of which calls an actor by a function that `wrap` makes of the call."""
+        return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), arrivals, most)
+
+    def _expecting_ray(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Let no item be skipped where it is all of Ray that is gone."""
+
+        def checked(item: Any) -> Any:
+            result = call(item)
+            if isinstance(result, Skipped) and not self.are_ours():
+                raise result.error
+            return result
+
+        return checked
+
+    def _take(self) -> ActorCaller:
+        """Return an actor that is free, ready to be called. Raises what making its model raises."""
+        try:
+            caller = self._free.pop()
+        except IndexError:
+            caller = ActorCaller(self)
+            self._callers.append(caller)
+        with self.calling():
+            caller.end_if_gone()
+            caller.make_ready()
+        return caller
+
+    def start(self) -> Any:
+        """Return a new actor, which Ray starts when there is room."""
+        return self._new(*self._arguments)
+
+    def warn(self) -> None:
+        """Tell that Ray has not started an actor so far."""
+        nodes = sum(node["Alive"] for node in self.ray.nodes())
+        there, free = map(_amounts, (self.ray.cluster_resources(), self.ray.available_resources()))
+        warnings.warn(
+            f"{self._who} has waited {_PATIENCE_WITH_RAY:g} s for Ray to start an actor, which needs "
+            f"{self._resources}. Ray has {nodes} node{'s' * (nodes != 1)} with {there}, of which {free} are free",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def kill_busy(self) -> None:
+        """Kill the actors that are at work; others are started when they are needed."""
+        for caller in self._callers:
+            if caller.busy:
+                caller.end()
+
+    def close(self) -> None:
+        """End all actors."""
+        for caller in self._callers:
+            caller.end()
+
+
+def _amounts(resources: Mapping[str, float]) -> dict[str, float]:
+    """Return what there is of resources, but for memory and what names nodes."""
+    left_out = ("node:", "memory", "object_store_memory")
+    return {name: amount for name, amount in sorted(resources.items()) if not name.startswith(left_out)}
+
+
+class _ThreadsOfActors(Threads):
+    """Threads that call actors; the end of a pass does not wait for those actors that Ray has not started."""
+
+    def __init__(
+        self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], arrivals: Arrivals[Outcome], most: int
+    ) -> None:
+        super().__init__(in_thread, arrivals, most, "penstock-actors", _PATIENCE, actors.kill_busy)
+        self._over = actors.over
+
+    def stop(self) -> None:
+        self._over.set()
+        super().stop()
+
+
+class ActorCaller:
+    """An actor, called by one thread at a time."""
+
+    def __init__(self, actors: Actors) -> None:
+        self._actors = actors
+        self._actor: Any = None
+        self._starts: tuple[Any, Any] | None = None
+        """What comes when the actor is there, and when it has made its model."""
+        self.busy = False
+
+    def is_ready(self) -> bool:
+        """Say whether the actor was there, with its model made, when it was last asked."""
+        return self._actor is not None and self._starts is None
+
+    def make_ready(self) -> None:
+        """Have the actor started if it is not there, and wait until it has made its model, or the pass is over."""
+        if self._actor is None:
+            self._actor = self._actors.start()
+            self._starts = self._actor.is_there.remote(), self._actor.make.remote()
+        if self._starts is None:
+            return
+        is_there, made = self._starts
+        warn_at = time.monotonic() + _PATIENCE_WITH_RAY
+        while not self._has_come(made, _GLANCE):
+            if self._actors.over.is_set():
+                raise Interrupted  # it is being started for the next pass
+            if time.monotonic() > warn_at:
+                warn_at = float("inf")
+                if not self._has_come(is_there, 0):
+                    self._actors.warn()
+        try:
+            self._result(made)
+        except BaseException:
+            self.end()
+            raise
+        self._starts = None
+
+    def call(self, *args: Any) -> Any:
+        """Call the model there. Raises what it raises, and RuntimeError where its actor dies."""
+        packed = _packed(args, "what the model is to be called with")
+        self.busy = True
+        try:
+            with self._actors.calling():
+                self.make_ready()
+                return self._result(self._actor.call.remote(packed))
+        finally:
+            self.busy = False
+
+    def end_if_gone(self) -> None:
+        """Let another take the place of an actor that has died since it was last called."""
+        if not self.is_ready():
+            return
+        answer = self._actor.is_there.remote()
+        while not self._has_come(answer, _GLANCE):
+            if self._actors.over.is_set():
+                raise Interrupted
+        try:
+            self._actors.ray.get(answer)
+        except self._actors.ray.exceptions.RayError:
+            self.end()
+
+    def end(self) -> None:
+        """End the actor, whatever it does; who waits for it will be told."""
+        actor, self._actor, self._starts = self._actor, None, None
+        if actor is not None and self._actors.are_ours():  # else it is gone, or another process's
+            with suppress(Exception):  # of what is gone already
+                self._actors.ray.kill(actor)
+
+    def _has_come(self, reference: Any, patience: float) -> bool:
+        ready, _ = self._actors.ray.wait([reference], timeout=patience)
+        return bool(ready)
+
+    def _result(self, reference: Any) -> Any:
+        try:
+            packed = self._got(reference)
+        except self._actors.ray.exceptions.RayError as error:
+            self.end()
+            *_, last = str(error).splitlines() or [type(error).__name__]
+            raise RuntimeError(f"the actor that the model was called in is lost. Ray says: {last}") from error
+        result, pickled = _unpacked(packed)
+        if pickled is not None:
+            raised, cause = cloudpickle.loads(pickled)
+            raise raised from cause
+        return result
+
+    def _got(self, reference: Any) -> Any:
+        """Return what comes; looked at now and then, as nothing comes any more where Ray was shut down."""
+        while True:
+            try:
+                return self._actors.ray.get(reference, timeout=_LOOK)
+            except self._actors.ray.exceptions.GetTimeoutError:
+                if not self._actors.are_ours():
+                    raise
+
+
+def _actor_class() -> type:
+    class ModelActor:
+        """What Ray starts. It travels by value, so that it is there before this library and torch are imported."""
+
+        def __init__(self, *arguments: Any) -> None:
+            self._arguments = arguments
+            self._server: Any = None
+
+        def is_there(self) -> None:
+            """Return when Ray has started the actor."""
+
+        def make(self) -> Any:
+            return self._served().make()
+
+        def call(self, packed: list[Any]) -> Any:
+            return self._served().call(packed)
+
+        def _served(self) -> Any:
+            if self._server is None:  # also where Ray has restarted the actor by itself, if it was asked to
+                from penstock.workers.actors import Server
+
+                self._server, self._arguments = Server(*self._arguments), ()
+            return self._server
+
+    return ModelActor
+
+
+class Server:
+    """What works in an actor: makes what is called, once, and calls it."""
+
+    def __init__(self, preparations: bytes, fn: list[Any]) -> None:
+        torch.seed()  # in each process torch begins with the same random numbers
+        for prepare in cloudpickle.loads(preparations):
+            prepare()
+        self._fn = fn
+        self._model: Callable[..., Any] | None = None
+
+    def make(self) -> list[Any]:
+        """Make what is called. Returns None, or the error, as it travels."""
+        return _outcome(self._make)
+
+    def call(self, packed: list[Any]) -> list[Any]:
+        """Call it. Returns what it returns, or the error, as it travels."""
+        return _outcome(lambda: self._made()(*_unpacked(packed)))
+
+    def _make(self) -> None:
+        self._made()
+
+    def _made(self) -> Callable[..., Any]:
+        if self._model is None:
+            self._model = _unpacked(self._fn)()
+            self._fn = []  # which holds a place in Ray's memory
+        return self._model
+
+
+def _outcome(act: Callable[[], Any]) -> list[Any]:
+    try:
+        return _packed((act(), None), "what the model returned")
+    except Exception as error:
+        return _packed((None, pickled_error(error)), "an error")
+
+
+def _packed(value: object, what: str) -> list[Any]:
+    """Return a value as arrays of bytes, which Ray takes as they are. Raises what pickle raises."""
+    try:
+        parts = pickled_apart(value)
+    except Exception as error:
+        add_note(error, f"{what} cannot be pickled, and so not go to an actor or come from it")
+        raise
+    return [np.frombuffer(part, np.uint8) for part in parts]
+
+
+def _unpacked(packed: list[Any]) -> Any:
+    """Return the value, in memory of its own: what Ray hands out cannot be written to."""
+    return Inbox().unpack(Parcel(packed, []), None)

@@ -1,0 +1,278 @@
+"""Functions called in processes of their own.
+
+What they are called with, and what they return, goes from one process to the other as `transport` has it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import random
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+import torch
+
+from ..registry.notes import add_note
+from .processes import context_for, describe_exit, end_with_parent, lock, pickled_error, preparations, start
+from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
+
+__all__ = ["Caller", "Processes", "is_made_once"]
+
+_PATIENCE = 2.0
+"""Seconds that the system may take to say how a process ended."""
+
+_CANNOT_TRAVEL = "{} cannot be pickled, and so not go from one process to another"
+
+_Packed = tuple[Parcel, int | None]
+"""A value as it travels, and the descriptor of its block where that is new."""
+
+
+def is_made_once(fn: object) -> bool:
+    """Say whether a function is to be made in each process: a class whose instances can be called, or a partial of one.
+
+    >>> is_made_once(str), is_made_once(torch.nn.Identity), is_made_once(functools.partial(torch.nn.Linear, 2, 1))
+    (False, True, True)
+    """
+    made = fn.func if isinstance(fn, functools.partial) else fn
+    return isinstance(made, type) and any("__call__" in vars(base) for base in made.__mro__)
+
+
+class Processes:
+    """Up to `most` processes, each with a copy of a function. They are kept from one pass to the next."""
+
+    def __init__(self, fn: Callable[..., Any], most: int) -> None:
+        self._fn = _pickled(fn, "fn")
+        self._max_blocks = blocks_for_each(most)
+        self._owner = os.getpid()
+        self._callers: list[Caller] = []
+        self._free: list[Caller] = []
+
+    def are_ours(self) -> bool:
+        """Say whether they were started by this process: a copy made by fork must leave them alone."""
+        return self._owner == os.getpid()
+
+    def begin(self) -> None:
+        """Begin a pass: nobody has a process of an earlier one any more."""
+        self._free = [*self._callers]
+
+    def take(self) -> Caller:
+        """Return a process that is free, ready to be called. Raises what making its function raises."""
+        try:
+            caller = self._free.pop()
+        except IndexError:
+            caller = Caller(self._fn, self._max_blocks)
+            self._callers.append(caller)
+        caller.make_ready()
+        return caller
+
+    def kill_busy(self) -> None:
+        """Kill the processes that are at work; they are started again when they are needed."""
+        for caller in self._callers:
+            if caller.busy:
+                caller.kill()
+
+    def close(self) -> None:
+        """End all processes."""
+        if not self.are_ours():
+            return
+        for caller in self._callers:
+            caller.kill()
+        for caller in self._callers:
+            caller.end()
+
+
+class _CallLine:
+    """One end of the line between two processes: values come and go along a connection, and in memory of both.
+
+    The memory belongs to the end that sends. It is used again when the other end has told that nothing there uses the
+    arrays of what it got: a function may keep what it is called with, and what it returned is the consumer's.
+    """
+
+    def __init__(self, connection: Connection, max_blocks: int) -> None:
+        self._connection = connection
+        self._outbox = Outbox(max_blocks)
+        self._inbox = Inbox()
+
+    def packed(self, value: object, what: str) -> _Packed:
+        """Return a value that is to be sent. Raises what pickle raises."""
+        try:
+            return self._outbox.pack(value)
+        except Exception as error:
+            add_note(error, _CANNOT_TRAVEL.format(what))
+            raise
+
+    def send(self, packed: _Packed) -> None:
+        """Send a value, and tell which blocks are not used here any more. Raises what a connection does."""
+        parcel, descriptor = packed
+        message = pickle.dumps((tuple(parcel), self._inbox.unused_blocks()), protocol=5)
+        send_parcel(self._connection, message, descriptor)
+
+    def receive(self, wait: Callable[[], None]) -> _Packed:
+        """Return what has been sent. Raises what a connection does, and what `wait` for the next part raises."""
+        wait()
+        fields, blocks = pickle.loads(self._connection.recv_bytes())
+        self._outbox.take_back(blocks)
+        parcel = Parcel(*fields)
+        if not parcel.new_block_bytes:
+            return parcel, None
+        wait()
+        return parcel, receive_parcel_descriptor(self._connection)
+
+    def unpacked(self, packed: _Packed) -> Any:
+        """Return the value that was received. Raises what pickle raises."""
+        return self._inbox.unpack(*packed)
+
+
+class Caller:
+    """A function in a process of its own, called by one thread at a time."""
+
+    def __init__(self, fn: bytes, max_blocks: int) -> None:
+        self._fn = fn
+        self._max_blocks = max_blocks
+        self._process: Any = None
+        self._connection: Any = None
+        self._line: Any = None
+        self._events: Any = None
+        self.busy = False
+
+    def make_ready(self) -> None:
+        """Start the process if it is not there, and wait until it has made its function."""
+        if self._process is not None:
+            return
+        with lock:  # which also keeps a fork server from being told twice what to preload
+            context: Any = context_for(None, __name__)
+            self._connection, theirs = context.Pipe()
+            arguments = (theirs, self._max_blocks)
+            process = context.Process(target=_serve, args=arguments, name="penstock-processpool", daemon=True)
+            try:
+                start(process)
+            except BaseException:
+                self.end()
+                raise
+            finally:
+                theirs.close()
+            self._process = process
+            self._line = _CallLine(self._connection, self._max_blocks)
+            self._events = select.poll()
+            self._events.register(self._connection, select.POLLIN)
+            self._events.register(process.sentinel, select.POLLIN)
+        prepared = _pickled(preparations(), "what prepares a process")
+        try:
+            self._exchange(_as_it_is(prepared))
+            self._exchange(_as_it_is(self._fn))
+        except BaseException:
+            self.end()
+            raise
+
+    def call(self, *args: Any) -> Any:
+        """Call the function there. Raises what it raises, and RuntimeError where its process ends."""
+        self.make_ready()
+        return self._exchange(self._line.packed(args, "what fn is to be called with"))
+
+    def kill(self) -> None:
+        """Kill the process, whatever it does; its caller will be told."""
+        with lock:
+            if self._process is not None:
+                self._process.kill()
+
+    def end(self) -> None:
+        """End the process, and let go of all that belongs to it."""
+        with lock:
+            process, self._process = self._process, None
+            self._line = None
+            if self._connection is not None:
+                self._connection.close()
+            if process is not None:
+                process.kill()
+                process.join(_PATIENCE)
+                if process.exitcode is not None:
+                    process.close()
+
+    def _exchange(self, packed: _Packed) -> Any:
+        line = self._line
+        self.busy = True
+        try:
+            line.send(packed)
+            answer = line.receive(self._wait)
+        except (EOFError, ConnectionError):
+            raise self._death() from None
+        except BaseException:  # half a message was sent or read
+            self.end()
+            raise
+        finally:
+            self.busy = False
+        result, pickled = line.unpacked(answer)
+        if pickled is not None:
+            error, cause = cloudpickle.loads(pickled)
+            raise error from cause
+        return result
+
+    def _wait(self) -> None:
+        """Wait until something has come; raise EOFError where the process has ended, and nothing has."""
+        # The other end may live on in processes that ours has started, so that there is no end of file.
+        ready = {descriptor for descriptor, _ in self._events.poll()}
+        if self._connection.fileno() not in ready and not self._connection.poll():
+            raise EOFError
+
+    def _death(self) -> RuntimeError:
+        with lock:
+            self._process.join(_PATIENCE)
+            how = f"the process that fn was called in ({self._process.pid}) {describe_exit(self._process.exitcode)}"
+            self.end()
+        return RuntimeError(f"{how}; what it printed, or the system's log, may say why")
+
+
+def _serve(connection: Connection, max_blocks: int) -> None:
+    """Take what prepares this process, a function, and then its arguments call by call, until nobody is there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
+    end_with_parent()
+    torch.set_num_threads(1)
+    random.seed()  # the processes of one fork server begin with the same random numbers
+    np.random.seed()
+    torch.seed()
+    line = _CallLine(connection, max_blocks)
+    with suppress(EOFError, ConnectionError):
+        _answer(line, _prepare)
+        made: list[Callable[..., Any]] = []
+        _answer(line, lambda fn: made.append(fn() if is_made_once(fn) else fn))
+        while True:
+            _answer(line, lambda args: made[0](*args))
+
+
+def _answer(line: _CallLine, act: Callable[[Any], Any]) -> None:
+    line.send(_outcome(line, act, line.receive(lambda: None)))
+
+
+def _outcome(line: _CallLine, act: Callable[[Any], Any], packed: _Packed) -> _Packed:
+    """Return the answer, ready to be sent; from then on nobody but the function uses what it was called with."""
+    try:
+        result = act(line.unpacked(packed))
+        return line.packed((result, None), "what fn returned")
+    except Exception as error:
+        return _as_it_is(cloudpickle.dumps((None, pickled_error(error))))
+
+
+def _prepare(preparations: list[Callable[[], object]]) -> None:
+    for prepare in preparations:
+        prepare()
+
+
+def _as_it_is(pickled: bytes) -> _Packed:
+    """Something pickled, to be sent along the connection."""
+    return Parcel([pickled], []), None
+
+
+def _pickled(value: object, what: str) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:
+        add_note(error, _CANNOT_TRAVEL.format(what))
+        raise
