@@ -20,19 +20,16 @@ def install(session: nox.Session, *packages: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests; arguments after -- go to pytest."""
+    """Run a sample of the tests; arguments after -- go to pytest, as `--part all`."""
     install(session, ".[test]")
     session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
 
 
 @nox.session
 def thorough(session: nox.Session) -> None:
-    """Stop and resume 2,000 random chains, 400 under a loader and 300 on several ranks; chains of 5,000 steps."""
+    """Run all tests, and with them 2,000 random chains, 400 under a loader, 300 on ranks, and chains of 5,000 steps."""
     install(session, ".[test]")
-    tests = ["tests/test_resume_properties.py", "tests/test_resume_failures.py"]
-    tests += ["tests/runner/test_resume_anywhere.py", "tests/runner/test_ranks_anywhere.py"]
-    tests += ["tests/registry/test_long_chains.py", "tests/registry/test_long_chains_read.py"]
-    session.run("python", "-m", "pytest", "-n", "2", *tests, *session.posargs, env={"PENSTOCK_CASES": "2000"})
+    session.run("python", "-m", "pytest", "-n", "2", "--part", "all", *session.posargs, env={"PENSTOCK_CASES": "2000"})
 
 
 @nox.session

@@ -27,9 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
         choices=["quick", "rest", "all"],
-        default="quick",
-        help="quick: a sample, in five minutes, unless tests are named; rest: what that leaves out; all: both",
+        help="quick: a sample; rest: what that leaves out; all: both, which is usual where files or tests are named",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.part is None:  # in a worker of xdist it says what the main process has found
+        all_files = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        config.option.part = "quick" if all_files else "all"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,13 +42,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not {item.path.name, item.path.parent.name}.isdisjoint(MANY_PROCESSES):
             item.add_marker(pytest.mark.xdist_group("many processes"))
-    part = config.getoption("part")
-    if part == "all" or any("::" in argument for argument in config.args):
+    if config.option.part == "all":
         return
-    quick = _quick(items)
-    kept = [item for item in items if (item.nodeid in quick) == (part == "quick")]
-    config.hook.pytest_deselected(items=[item for item in items if (item.nodeid in quick) != (part == "quick")])
-    items[:] = kept
+    quick, wanted = _quick(items), config.option.part == "quick"
+    config.hook.pytest_deselected(items=[item for item in items if (item.nodeid in quick) != wanted])
+    items[:] = [item for item in items if (item.nodeid in quick) == wanted]
 
 
 def _quick(items: list[pytest.Item]) -> set[str]:

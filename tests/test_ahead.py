@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import penstock as ps
-import penstock.pipes.iter.ahead as ahead_family
+import penstock.pipes.bases.reading_ahead as ahead_family
 from penstock.registry import IterDataPipe, Pace, own
 from resuming import NEVER, assert_resumes_everywhere
 

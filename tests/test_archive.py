@@ -18,7 +18,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from forwards import Forwards
-from penstock.pipes import members
+from penstock.pipes.files import members
 from penstock.pipes.iter import FileLister, IterableWrapper
 from penstock.registry import Pace
 from resuming import NEVER, assert_resumes_everywhere

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from forwards import Forwards
-from penstock.pipes import compression
+from penstock.pipes.files import compression
 from penstock.pipes.iter import FileLister, IterableWrapper
 from penstock.pipes.iter.decompress import CompressionType
 from resuming import assert_resumes_everywhere

@@ -19,7 +19,7 @@ from torch.utils.data.datapipes.map import SequenceWrapper as TorchSequenceWrapp
 from torch.utils.data.graph import traverse_dps
 
 import penstock as ps
-from penstock.pipes import permutation
+from penstock.pipes.bases import permutation
 from penstock.pipes.bases.permutation import Permutation
 from penstock.pipes.map import (
     Batcher,

@@ -24,8 +24,8 @@ import torch
 import penstock as ps
 import penstock.pipes.iter.parallel as parallel_family
 import penstock.workers.threads as threads_of_a_pass
-from penstock.pipes import transport
 from penstock.registry import Pace
+from penstock.workers import transport
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(30)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.pipes import permutation
+from penstock.pipes.bases import permutation
 from penstock.pipes.bases.permutation import Permutation
 
 SEEDS = st.integers(0, 2**63 - 1)

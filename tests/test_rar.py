@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from forwards import Forwards
-from penstock.pipes import members
+from penstock.pipes.files import members
 from penstock.pipes.iter import FileLister, IterableWrapper
 from resuming import assert_resumes_everywhere
 

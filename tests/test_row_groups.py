@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.pipes import column_formats
+from penstock.pipes.columns import formats
 from penstock.pipes.columns.origins import RowGroup
 from penstock.pipes.iter import IterableWrapper
 from resuming import assert_resumes_everywhere
@@ -80,14 +80,14 @@ def test_the_footer_of_a_file_is_read_once_for_all_its_row_groups(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: list[bool] = []
-    right = column_formats.ParquetFormat.__init__
+    right = formats.ParquetFormat.__init__
 
     def counted(self: Any, open_stream: Any, options: Any, footer: Any = None) -> None:
         known.append(footer is not None)
         right(self, open_stream, options, footer)
 
     groups = list(IterableWrapper(paths[:1]).list_row_groups())
-    monkeypatch.setattr(column_formats.ParquetFormat, "__init__", counted)
+    monkeypatch.setattr(formats.ParquetFormat, "__init__", counted)
     assert ids(IterableWrapper(groups).read_parquet(read_ahead=1)) == [*range(10)]
     assert known == [False, True, True, True, True]
 

@@ -22,7 +22,7 @@ import torch
 import models
 import penstock as ps
 from models import FailsAt, Net, Scaler, tensors
-from penstock.pipes import actors as actors_module
+from penstock.workers import actors as actors_module
 from penstock.workers import cluster as cluster_module
 from penstock.workers.threads import Interrupted
 

@@ -25,7 +25,7 @@ from PIL import Image
 
 from forwards import Forwards
 from penstock import checkpoint
-from penstock.pipes import tars
+from penstock.pipes.files import tars
 from penstock.pipes.iter import IterableWrapper
 
 MIB = 2**20

@@ -25,7 +25,7 @@ import torch.distributed.checkpoint as dcp
 import penstock as ps
 from forwards import Forwards
 from penstock import checkpoint
-from penstock.pipes import members
+from penstock.pipes.files import members
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage.growth import TooLarge
 
