@@ -47,7 +47,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types of the installed wheel with mypy, strictly, and what mypy and pyright know of chains."""
-    install(session, ".[demo,nodes]", "mypy", "pyright[nodejs]", "types-tqdm")
+    install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm")
     session.chdir(session.create_tmp())
     session.run("mypy", "--strict", "-p", "penstock")
     # Away from the tree, whose folder would stand for the package, as a user's files are.

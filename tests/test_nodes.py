@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -252,17 +251,6 @@ def test_an_error_of_a_node_names_the_reader() -> None:
 def test_a_reader_wants_a_node(wrong: Any) -> None:
     with pytest.raises(TypeError, match=f"a node of torchdata.nodes, and this is of type {type(wrong).__name__}"):
         ps.iter.NodeReader(wrong)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda: ps.iter.NodeReader(nodes.IterableWrapper("a")), lambda: ps.iter.IterableWrapper("a").to_node()],
-)
-def test_a_missing_torchdata_is_said(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torchdata.nodes", None)
-    monkeypatch.setattr(nodes, "IterableWrapper", list)
-    with pytest.raises(ImportError, match=r'pip install "penstock\[nodes\]"'):
-        make()
 
 
 @pytest.mark.parametrize(

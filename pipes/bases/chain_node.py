@@ -1,4 +1,4 @@
-"""A chain as a node of `torchdata.nodes`. Imported where one is asked for, since torchdata is optional."""
+"""A chain as a node of `torchdata.nodes`."""
 
 from __future__ import annotations
 

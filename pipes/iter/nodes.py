@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
+from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unused-ignore]
 
 from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
 from ...registry.display import step
-from ...registry.extras import require
 from ...registry.notes import add_note
 from ...registry.seeds import Path
-
-if TYPE_CHECKING:
-    from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unused-ignore]
+from ..bases.chain_node import ChainNode
 
 __all__ = ["NodeReader"]
 
@@ -42,7 +40,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
     which loaders send to workers, have the node as it is before a pass; they can be made where what it holds can be
     pickled. When a pass is given up, the threads and processes of the node end.
 
-    Raises TypeError for what is no node, and ImportError where torchdata is missing.
+    Raises TypeError for what is no node.
 
     >>> from torchdata.nodes import Prefetcher
     >>> node = Prefetcher(IterableWrapper(range(6)).shuffle().to_node(), prefetch_factor=2)
@@ -65,9 +63,8 @@ class NodeReader(Seeded, IterDataPipe[T]):
     """The node as it was before its first pass, once that has begun: a reset would not bring it back to its epoch."""
 
     def __init__(self, node: BaseNode[T] | Loader[T]) -> None:
-        nodes = require("torchdata.nodes", "nodes")
-        root = node.root if isinstance(node, nodes.Loader) else node
-        if not isinstance(root, nodes.BaseNode):
+        root = node.root if isinstance(node, Loader) else node
+        if not isinstance(root, BaseNode):
             raise TypeError(
                 f"NodeReader reads a node of torchdata.nodes, and this is of type {type(node).__name__}; "
                 "other iterables go into an IterableWrapper"
@@ -110,8 +107,6 @@ class NodeReader(Seeded, IterDataPipe[T]):
         self.node.reset()
 
     def _chains(self) -> list[IterDataPipe[Any]]:
-        from ..bases.chain_node import ChainNode
-
         return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]
 
     # What the order of the coming pass follows from is the node's state after the last one: its epoch.
@@ -162,16 +157,11 @@ def to_node(self: IterDataPipe[T]) -> BaseNode[T]:
     Each reset without a state is a new pass over the chain, with the order that it has in that pass. The node's state
     is the chain's, so that a Loader over it resumes exactly. While it is in use, the chain is read by nothing else.
 
-    Raises ImportError where torchdata is missing.
-
     >>> from torchdata.nodes import Batcher, Loader
     >>> node = IterableWrapper(range(5)).map(lambda x: x * 10).to_node()
     >>> list(Loader(Batcher(node, batch_size=2, drop_last=False)))
     [[0, 10], [20, 30], [40]]
     """
-    require("torchdata.nodes", "nodes")
-    from ..bases.chain_node import ChainNode
-
     return ChainNode(self)
 
 
@@ -227,7 +217,7 @@ def _end_threads(node: Any) -> None:
 
 
 def _is_node(value: Any) -> bool:
-    return isinstance(value, _base_node())
+    return isinstance(value, BaseNode)
 
 
 def _holds_nodes(value: Any) -> bool:
@@ -237,10 +227,6 @@ def _holds_nodes(value: Any) -> bool:
 
 def _parts(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
-
-
-def _base_node() -> Any:
-    return require("torchdata.nodes", "nodes").BaseNode
 
 
 def _state_of(node: Any) -> Any:
