@@ -153,7 +153,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     """The laws that the operator cannot hold, each with the reason."""
 
     guard: Guard = Guard("raise")
-    """What becomes of items that fail: an operator with `on_error` has one of its own."""
+    """It handles items that fail; an operator with `on_error` has its own."""
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""What becomes of an item that fails: `on_error`, and the counts of what was skipped and tried again."""
+"""Items that fail: `on_error`, and the counts of what was skipped and tried again."""
 
 from __future__ import annotations
 

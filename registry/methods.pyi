@@ -112,7 +112,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         event loop for the pass, in a thread of its own, so that notebooks, which have a loop running, can use it. With
         `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
 
-        `input_col` and `output_col` are as for `map`. `on_error` is what becomes of an item for which `async_fn` raises.
+        `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises.
         Closing cancels what is awaited; RuntimeError is raised where something goes on for half a minute all the same.
 
         >>> async def load(number):
@@ -159,7 +159,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
         `len_fn` says how long an item is. A batch comes out as soon as a bucket has `batch_size` items, where `batch_size`
         is one number or one for each bucket; the order is otherwise that of the source. At the end comes what the buckets
-        still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` is what becomes of an item for
+        still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` handles an item for
         which `len_fn` raises.
 
         >>> dp = IterableWrapper(["a", "bbbb", "cc", "dddd", "eee"]).bucket_by_length([3], batch_size=[3, 2])
@@ -188,7 +188,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `use_in_batch_shuffle` in random order. Every item comes once: only the last items of the stream can make a batch
         shorter than `batch_size`, which comes in its turn or is dropped with `drop_last`.
 
-        `on_error` is what becomes of a bucket for which `sort_key` raises. To batch by size without shuffling there are
+        `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling there are
         `bucket_by_length` and `max_token_bucketize`.
 
         Raises TypeError or ValueError where `sort_key` returns something else than as many items in a list.
@@ -237,8 +237,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
         many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
         arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
-        threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` is what becomes
-        of a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
+        threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` handles
+        a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
         are tried again up to 5 times.
 
         Files are known by their URLs alone: what changes at the server under a URL is not seen, and what has one URL at
@@ -273,8 +273,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
         paths to digests in hexadecimal, and `hash_type` is the name of a hash of hashlib's, such as `"sha256"` or `"md5"`.
         A stream is read, and with `rewind` it comes out where it stood before: of one that cannot seek a copy comes out, in
-        memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` is what
-        becomes of a file that fails; it cannot be a `Retry`.
+        memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` handles
+        a file that fails; it cannot be a `Retry`.
 
         Raises RuntimeError for a content with another digest, and for a path that `hash_dict` does not have, TypeError for
         a stream of text, and ValueError for a hash that there is not.
@@ -297,8 +297,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `conversion` (or `collate_fn`, its other name) is a function of a batch. It may also be a dict from columns to
         functions: then the batch is a list of dicts or tuples, each function gets the list of its column's values, columns
-        that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` is what
-        becomes of a batch that fails.
+        that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` handles
+        a batch that fails.
 
         Raises what the function raises for a batch that cannot be collated: RuntimeError where shapes differ, TypeError
         where there is no tensor for a type.
@@ -387,7 +387,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
         to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError.
 
-        `on_error` is what becomes of a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
+        `on_error` handles a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
         shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
 
         Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is
@@ -412,7 +412,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
 
         `classifier_fn(item)` is the number of that pipe. With `drop_none`, items for which it is None are left out.
-        `on_error` is what becomes of an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
+        `on_error` handles an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
         `Skip`, `Retry` or handler.
 
         What is pulled and belongs to another pipe than the one that is read waits for that, and no more than
@@ -475,7 +475,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
         in `/tmp`. Locks and unfinished files are written by no symbolic link.
 
-        `on_error` is what becomes of an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
+        `on_error` handles an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
         between or here. A `Retry` runs the steps between again.
 
         Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,
@@ -528,7 +528,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         What counts is the truth of the result, as for the builtin `filter`, so NumPy's bools and tensors of one element
         serve as well. With `input_col`, an index or key or a list of them, `filter_fn` gets these columns of the item as
-        its arguments; the item is yielded whole. `on_error` is what becomes of an item for which `filter_fn` raises.
+        its arguments; the item is yielded whole. `on_error` handles an item for which `filter_fn` raises.
 
         Raises TypeError for a `filter_fn` that cannot be called, and ValueError for one that cannot be called with so many
         columns.
@@ -552,7 +552,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
         `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-        item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it
+        item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
         had given before the error is not taken back.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
@@ -574,7 +574,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
         `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-        item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it
+        item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
         had given before the error is not taken back.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
@@ -596,7 +596,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
         `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-        item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it
+        item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
         had given before the error is not taken back.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
@@ -702,7 +702,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - at the end of the source, whatever its size.
 
         The groups of the end are in the order of their first items. With `keep_key` pairs of the key and the list are
-        yielded. `on_error` is what becomes of an item for which `group_key_fn` raises.
+        yielded. `on_error` handles an item for which `group_key_fn` raises.
 
         Raises RuntimeError where the largest group has fewer than `guaranteed_group_size` items when the buffer is full.
 
@@ -767,7 +767,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the text of each paragraph: consecutive lines of one path, up to an empty line.
 
         Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text out of the list of lines; by
-        default a line feed comes between them. `on_error` is what becomes of a paragraph for which `joiner` raises.
+        default a line feed comes between them. `on_error` handles a paragraph for which `joiner` raises.
 
         >>> lines = [("a.txt", "one"), ("a.txt", "two"), ("a.txt", ""), ("a.txt", "three"), ("b.txt", "four")]
         >>> dp = IterableWrapper(lines).lines_to_paragraphs()
@@ -793,7 +793,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
         has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
         `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
-        `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed: where it is left out, the files
+        `len` raises TypeError. `on_error` handles a root that cannot be listed: where it is left out, the files
         listed before the error are not taken back.
 
         Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
@@ -822,7 +822,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         may be `ais`, or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint
         of the cluster; tokens and certificates are taken from the environment, as the `aistore` package does, which also
         tries again where the network fails. Objects come in the cluster's order, a page at a time. `length` is what `len`
-        is to say; without it `len` raises TypeError. `on_error` is what becomes of a prefix that cannot be listed.
+        is to say; without it `len` raises TypeError. `on_error` handles a prefix that cannot be listed.
 
         Raises what `aistore` raises: `AISError` for a bucket that there is not, or `requests.ConnectionError`, which is an
         OSError, where there is no cluster. Raises ImportError where it is missing. Resuming goes by position within a
@@ -850,7 +850,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
         Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
         in it is matched against the whole URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
-        `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` is what becomes of a
+        `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a
         root that cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them
         credentials and endpoints come from the environment.
 
@@ -884,7 +884,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `pathmgr` is the `iopath` path manager to use; without it one for local paths, HTTP, OneDrive and, where boto3 is
         installed, S3. A `handler` is registered with it, in the place of those it has for the same prefixes. For new code
-        there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` is what becomes of a root that cannot
+        there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` handles a root that cannot
         be listed.
 
         Raises FileNotFoundError for a local root that there is not, and ImportError where iopath is missing. Resuming goes
@@ -915,7 +915,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         mask with a slash in it is matched against the whole URL. `length` is what `len` is to say; without it `len` raises
         TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's.
         Further arguments are options of s3fs, such as `anon=True`, `endpoint_url` or `profile`; all these go before the
-        environment, from which endpoint, region and credentials come. `on_error` is what becomes of a prefix that cannot be
+        environment, from which endpoint, region and credentials come. `on_error` handles a prefix that cannot be
         listed; a page is asked for up to five more times, unless a `Retry` says otherwise.
 
         `list_files_by_fsspec` lists one folder of S3, or of another store.
@@ -983,7 +983,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `filter`, a `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
 
         All files are listed before the first is handed out, and again on resuming, which needs the same files.
-        `storage_options` are options of the file system. `on_error` is what becomes of a root that cannot be listed.
+        `storage_options` are options of the file system. `on_error` handles a root that cannot be listed.
 
         Raises FileNotFoundError for a root that there is not, or that has no such file.
 
@@ -1008,7 +1008,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         A URL is that of a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of
         `list_files_by_ais`. `url` is the endpoint of the cluster. A stream that breaks off is resumed by the `aistore`
         package, and closed when it is dropped. `length` is what `len` is to say; without it that is the length of the
-        source. `on_error` is what becomes of an object that cannot be read from.
+        source. `on_error` handles an object that cannot be read from.
 
         Raises what `aistore` raises: `AISError` for an object that there is not, or `requests.ConnectionError`, which is an
         OSError, where there is no cluster. Raises ImportError where it is missing.
@@ -1048,7 +1048,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         connected; `region` is the bucket's. Further arguments are options, named as s3fs names them, such as `anon=True`,
         `endpoint_url`, `key`, `secret` or `profile`. All these go before the environment, from which endpoint, region and
         credentials come, as for s3fs. `buffer_size` and `multi_part_download` told a client that there is no more how to
-        download; they are accepted, and mean nothing. `on_error` is what becomes of an object that cannot be loaded; one
+        download; they are accepted, and mean nothing. `on_error` handles an object that cannot be loaded; one
         is tried again up to five times after an error that may pass, unless a `Retry` says otherwise.
 
         Raises FileNotFoundError for an object that there is not, PermissionError for one that may not be read or where
@@ -1099,7 +1099,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
         7-Zip or bsdtar.
 
-        `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+        `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
         Raises rarfile.BadRarFile for an archive that is cut or corrupt, rarfile.RarCannotExec for a compressed file where
@@ -1141,7 +1141,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         may have `max_bytes`; in it are its name and what else is said of it. A large file of a compressed archive that is
         read at once may grow to 1 GiB, to `max_bytes`, or to a hundred times the compressed bytes.
 
-        `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+        `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
         Raises tarfile.ReadError for an archive that is corrupt or cut, as is one without an end mark, ValueError for a file
@@ -1181,7 +1181,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         becomes one tensor, or one nested list, of all its steps. Names come in the order of `spec`. `length` is what `len`
         is to say; without it `len` raises TypeError.
 
-        `on_error` is what becomes of a record that fails, such as one without a feature of `spec`; where the length of a
+        `on_error` handles a record that fails, such as one without a feature of `spec`; where the length of a
         record is corrupt, the rest of the file goes with it. It cannot be a `Retry`.
 
         Raises RuntimeError for a file that is cut or corrupt, and for a record that lacks a feature of `spec`, has it in
@@ -1233,7 +1233,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
         Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
-        `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+        `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
         Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,
@@ -1265,7 +1265,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes paths, or URLs of whatever fsspec speaks. `columns` names the columns to be read; without it they are those of
         `dtype`, or else all. `dtype` is a `pyarrow.Schema` or a struct type to which tables are converted, or a type for
         all `columns`. With `use_threads`, columns are decoded by several threads. `device` has no meaning any more: tables
-        are in main memory. `on_error` is what becomes of a file that cannot be opened and of a row group that cannot be
+        are in main memory. `on_error` handles a file that cannot be opened and of a row group that cannot be
         read.
 
         Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, and
@@ -1297,7 +1297,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
         where their fields stay. The source's items are never changed, but copied.
 
-        `on_error` is what becomes of an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
+        `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
         Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
         columns, or for an `output_col` without an `input_col`.
@@ -1328,7 +1328,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
         where their fields stay. The source's items are never changed, but copied.
 
-        `on_error` is what becomes of an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
+        `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
         Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
         columns, or for an `output_col` without an `input_col`.
@@ -1355,7 +1355,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `fn` gets a list of items and returns an iterable, as long as it likes, or is a generator function. With
         `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
-        items. `on_error` is what becomes of a batch for which `fn` raises: where it is left out, it counts as one.
+        items. `on_error` handles a batch for which `fn` raises: where it is left out, it counts as one.
 
         Raises TypeError where `fn` returns a dict, text or bytes: what is to make one batch of columns of another, as Ray
         Data's `map_batches` does, is `.map(fn)` on such batches.
@@ -1404,7 +1404,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         items are moved to the device before each call, and those in the results back to the CPU.
 
         Up to `max_in_flight` items, by default two for each worker, are read ahead before the first result comes.
-        `on_error` is what becomes of an item for which the model raises. As with `processpool_map`, processes have one
+        `on_error` handles an item for which the model raises. As with `processpool_map`, processes have one
         thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
 
         Actors live as long as the pipe, too, and end with the program. They are those of the Ray that the program is
@@ -1451,7 +1451,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         the batch padded to its longest item. Items shorter than `min_len` or longer than `max_len` are left out. Batches of
         much the same length follow each other: `shuffle` after it, and before it, mixes them.
 
-        `on_error` is what becomes of an item for which `len_fn` raises, or which is too long.
+        `on_error` handles an item for which `len_fn` raises, or which is too long.
 
         Raises ValueError for an item longer than `max_token_count`, where no `max_len` leaves it out.
 
@@ -1525,7 +1525,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `filepath_fn` makes the path of an item's file, or a list or generator of the paths of several; without it items
         are paths themselves. A file is missing if it does not exist, if `hash_dict`, from paths to hexadecimal digests,
         has not the digest that it has, or if `extra_check_fn` of its path is false. `hash_type` is the name of a hash of
-        hashlib's. What becomes of an item for which one of the functions raises, `on_error` of `end_caching` says.
+        hashlib's. `on_error` of `end_caching` handles an item for which one of the functions raises.
 
         In place of a path, the steps between may make one or more files of other paths, such as those in a folder of that
         name; then a file beside it, whose name ends in `.torchdata_list`, lists them, and they come out from then on.
@@ -1554,7 +1554,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
         A stream can be read for as long as somebody holds it, and is closed when it is dropped. `length` is what `len` is
-        to say; without it that is the length of the source. `on_error` is what becomes of a file that cannot be opened.
+        to say; without it that is the length of the source. `on_error` handles a file that cannot be opened.
 
         Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -1576,7 +1576,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the URL and the stream of each file.
 
         `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-        file, such as `encoding` or `compression`. `on_error` is what becomes of a file that cannot be opened. Further
+        file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further
         arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
         environment. A stream can be read for as long as somebody holds it, and is closed when it is dropped.
 
@@ -1602,8 +1602,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream can be read
         for as long as somebody holds it, and is closed when it is dropped. `pathmgr` and `handler` are as for
-        `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`. `on_error` is
-        what becomes of a file that cannot be opened.
+        `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`.
+        `on_error` handles a file that cannot be opened.
 
         Raises FileNotFoundError for a local file that there is not, and ImportError where iopath is missing.
 
@@ -1672,9 +1672,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes pairs of a path and a stream, which is closed when it was read. With `return_path`, pairs of the path and the
         row are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from the
-        given `encoding`, and `errors` says what becomes of bytes that are none, as for `bytes.decode`: with the default,
+        given `encoding`, and `errors` says how to handle bytes that are none, as for `bytes.decode`: with the default,
         `"ignore"`, they are left out. With `decode=False` streams must be of text. `fmtparams` are arguments of
-        `csv.reader`, such as `delimiter`. `on_error` is what becomes of a stream that cannot be read: where it is left out,
+        `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read: where it is left out,
         the rows before the failure are not taken back. It cannot be a `Retry`.
 
         Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an encoding that there is not, and
@@ -1722,7 +1722,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes pairs of a path and a stream of text or bytes, which is closed when it was read. `kwargs` are arguments of
         `json.loads`, such as `parse_float`. A file with a document on each line (JSON lines) is no JSON document:
-        `.readlines(return_path=False).map(json.loads)` reads it. `on_error` is what becomes of a stream that cannot be read
+        `.readlines(return_path=False).map(json.loads)` reads it. `on_error` handles a stream that cannot be read
         or parsed; it cannot be a `Retry`.
 
         Raises json.JSONDecodeError for what is no JSON document, and TypeError for `kwargs` that `json.loads` does not
@@ -1932,7 +1932,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         may take to connect and to send something; without it that is 60, and with `(None, None)` there is no limit. Further
         arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`, `allow_redirects`, `verify`, … .
 
-        `on_error` is what becomes of a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
+        `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
         are about asking: what fails while a stream is read is raised by whoever reads it.
 
         Raises `requests.HTTPError` for a status such as 404 or 500, and another `requests.RequestException`, which is an
@@ -1986,7 +1986,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
         Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of so many bytes (or characters),
-        each with the path; an empty stream has none. A stream is closed when it was read. `on_error` is what becomes of a
+        each with the path; an empty stream has none. A stream is closed when it was read. `on_error` handles a
         stream that fails: where it is left out, the pieces before the failure are not taken back. It cannot be a `Retry`.
 
         >>> import io
@@ -2012,7 +2012,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         a file is, Pillow sees by its content.
 
         Up to `max_workers` threads read and decode; the order stays. `storage_options` are those of the file system, such
-        as `{"anon": True}`. `on_error` is what becomes of a file that cannot be read or is no image.
+        as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
         Raises FileNotFoundError for a file that there is not, OSError (or Pillow's subclass of it, UnidentifiedImageError)
         for an image that is cut or corrupt, ValueError for one with more than 8 bits for each channel, and ImportError
@@ -2164,7 +2164,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         and numbers have the widest of their types: for that, the footers of all files are read when a pass begins, unless
         `unify` is the `pyarrow.Schema` that comes out. `schema()` tells it before.
 
-        `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` is what becomes of a file that
+        `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` handles a file that
         cannot be opened, and of a row group that cannot be read. A state tells which row group is read, and how many
         batches of it went out; on resuming, those before it are not read.
 
@@ -2195,7 +2195,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Lines come without the characters that end them. Those that are empty, or have spaces only, are left out unless
         `drop_empty_lines` is False. Takes paths, and URLs of whatever fsspec speaks; `storage_options` are those of the
-        file system. `on_error` is what becomes of a file that cannot be read: where it is left out, the lines before the
+        file system. `on_error` handles a file that cannot be read: where it is left out, the lines before the
         failure are not taken back.
 
         Raises FileNotFoundError for a file that there is not, LookupError for an encoding that there is not, and
@@ -2226,9 +2226,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes pairs of a path and a stream, which is closed when it was read. The first `skip_lines` of each stream are left
         out. Lines come without the characters that end them, unless `strip_newline` is False. Of a stream of bytes, lines
-        are bytes; with `decode` they are text in the given `encoding`, and `errors` says what becomes of bytes that are
+        are bytes; with `decode` they are text in the given `encoding`, and `errors` says how to handle bytes that are
         none, as for `bytes.decode`: with the default, `"ignore"`, they are left out. Bytes are split at `\\n`, text where
-        the stream splits it. `on_error` is what becomes of a stream that cannot be read: where it is left out, the lines
+        the stream splits it. `on_error` handles a stream that cannot be read: where it is left out, the lines
         before the failure are not taken back. It cannot be a `Retry`.
 
         Raises LookupError for an encoding that there is not, and UnicodeDecodeError with `errors="strict"`.
@@ -2309,7 +2309,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         the file where that is more.
 
         `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
-        `"__key__"` with the entry's key. `on_error` is what becomes of a file or dict that cannot be read or decoded; it
+        `"__key__"` with the entry's key. `on_error` handles a file or dict that cannot be read or decoded; it
         cannot be a `Retry`.
 
         Raises what the handler raises, such as OSError for an image that is cut, Pillow's DecompressionBombError for one of
@@ -2380,7 +2380,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         where it is larger: to S3 several at a time, each up to five more times after what may pass. An upload that fails is
         taken back.
 
-        `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn` raises.
+        `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 
         Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError, or an error
         of the file system's client such as botocore's for a connection, where a file cannot be written, and ImportError
@@ -2407,7 +2407,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is as for
         `save_to_disk`. Folders are made as needed. Local files are written as by `save_to_disk`; for others that is up to
         their handler. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code there
-        is `save_by_fsspec`. `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn`
+        is `save_by_fsspec`. `on_error` handles an item that cannot be written, or for which `filepath_fn`
         raises.
 
         Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError where a local
@@ -2436,7 +2436,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         made as needed. A file is written beside its place and put there when it is whole, in the place of an earlier one:
         no interruption leaves half of it. What is appended goes straight to the file.
 
-        `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn` raises; an item that was
+        `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; an item that was
         appended in part is not taken back. `save_by_fsspec` writes to all that has a URL.
 
         Raises TypeError for data that is text where bytes are to be written, or the other way round, and OSError where a
@@ -2603,7 +2603,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         The outputs of one item stay in their order; those of the items that are open at a time come mixed, each time from
         one drawn uniformly. An item that has given all makes room for the next. `fn` returns an iterable, such as a list,
         or is a generator function; without it, each item's own content is given. With `input_col`, `fn` gets these columns
-        of the item as its arguments. `on_error` is what becomes of an item for which `fn` raises, as for `flatmap`.
+        of the item as its arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
 
         Raises TypeError for an `fn` that cannot be called, and ValueError for a `buffer_size` below 1.
 
@@ -2659,7 +2659,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors and four more,
         but no more than 32. What else ThreadPoolExecutor takes may be given by name: `thread_name_prefix`, `initializer`
-        and `initargs`. `on_error` is what becomes of an item for which `fn` raises.
+        and `initargs`. `on_error` handles an item for which `fn` raises.
 
         The threads start with the first item and end with the pass. Closing drops what has not begun and waits for what
         has; RuntimeError is raised where that takes longer than half a minute.
@@ -2699,7 +2699,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         The stream is read whole, into memory, when the first item or the length is asked for, and once more where its
         random steps have other seeds when a pass begins. It is not part of a pickle or a copy, which read it again. Where a
-        key comes more than once its last value stays, and a warning says so. `on_error` is what becomes of an item for
+        key comes more than once its last value stays, and a warning says so. `on_error` handles an item for
         which `key_value_fn` raises.
 
         Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
@@ -2723,7 +2723,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, or a dict of tensors, arrays or lists of one length.
         `columns` names those that are wanted, in their order. `dtypes` is a dtype for all columns of numbers, or a dict of
-        dtypes for some of the columns. The first dimension of each tensor are the rows. Of each type of Arrow's becomes:
+        dtypes for some of the columns. The first dimension of each tensor are the rows. Arrow types map to:
 
         - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
         - booleans: `torch.bool`
@@ -2739,7 +2739,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         A null among numbers is an error, unless `dtypes` gives a float: then it is NaN. So is a value that the dtype in
         `dtypes` does not have: what is too large, and for integers fractions and NaN. Floats are rounded to shorter ones.
 
-        `on_error` is what becomes of a batch that fails.
+        `on_error` handles a batch that fails.
 
         Raises ValueError, which names the column and the row, for values of which no tensor is made, TypeError for types
         of which none is, and KeyError for a column that a batch does not have.
@@ -2830,7 +2830,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `in_dims` says which dimension of the tensors is the batch: for all, or laid out as `fn`'s argument is, or as a
         tuple with one for each column; None is for what is the same for all samples. `randomness` says what random
         operations in `fn` do: `"error"`, `"different"` numbers for each sample, or the `"same"`; they draw from torch's own
-        generator. `on_error` is what becomes of a batch for which this fails.
+        generator. `on_error` handles a batch for which this fails.
 
         Raises what torch raises where `fn` cannot be vectorised, with advice.
 
@@ -2850,7 +2850,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         From pairs of a path and a stream (or bytes, or anything else), as `load_from_tar` yields them. In the dict,
         `"__key__"` is the path up to that dot, with forward slashes, and what follows, dot included, such as `".seg.png"`,
         is the key of the stream. Files whose name has no dot, or begins with one, are metadata by convention: they are
-        closed and left out. `on_error` is what becomes of a file that cannot be put in its sample: where the file is left
+        closed and left out. `on_error` handles a file that cannot be put in its sample: where the file is left
         out, the sample has its other ones. It cannot be a `Retry`.
 
         Raises ValueError for a file that the sample has already.
@@ -2870,7 +2870,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield each column batch in a format: `"torch"`, `"numpy"`, `"pandas"` or `"arrow"`.
 
         A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, a data frame of pandas, or a dict of tensors, arrays
-        or lists of one length. It becomes:
+        or lists of one length. The column gets:
 
         - `"torch"`: a dict of tensors and lists, by the rules of `to_tensors`
         - `"numpy"`: a dict of arrays. Numbers, booleans, lists and tensors follow the rules of `to_tensors`. Timestamps,
@@ -2879,7 +2879,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `"arrow"`: a `pyarrow.RecordBatch`. A tensor or array of more than one dimension has the type of fixed-shape
           tensors; a tensor that is on a device is copied to main memory
 
-        `on_error` is what becomes of a batch that fails.
+        `on_error` handles a batch that fails.
 
         Raises ValueError, which names the column and the row, for values that a format does not have, TypeError for types
         that it does not have.
@@ -3028,7 +3028,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
         goes on from a state writes none again that it had handed out.
 
-        `on_error` is what becomes of an item, a batch or a row, that cannot be written: one that is neither, or the columns
+        `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns
         or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
         Where a file cannot be sent, that is an error. `storage_options` are options of the file system, such as
         `{"anon": True}`; without them credentials and endpoints come from the environment.
@@ -3081,7 +3081,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A chain that
         goes on from a state writes none again that it had handed out.
 
-        `on_error` is what becomes of a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
+        `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
         cannot be sent, that is an error. Further arguments are options of the file system, such as `anon=True`; without
         them credentials and endpoints come from the environment.
 
@@ -3184,7 +3184,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `ref_datapipe` by `ref_key_fn`, or also by `key_fn`. The two items come as a tuple, or as `merge_fn(item, ref_item)`
         makes them; with `keep_key` as a pair of the key and that.
 
-        `on_error` is what becomes of an item for which a function raises, or which has no match.
+        `on_error` handles an item for which a function raises, or which has no match.
 
         Raises KeyError for an item whose key `ref_datapipe` does not have; BufferError where it was not found and
         `buffer_size` items are held already; ValueError where a key comes again in `ref_datapipe` before it was used.
@@ -3208,7 +3208,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield each item together with the item of a map-style pipe that its key finds there.
 
         `key_fn` makes the key, or the index. The two items come as a tuple, or as `merge_fn(item, found)` makes them; with
-        `keep_key` as a pair of the key and that. `on_error` is what becomes of an item for which a function raises, or
+        `keep_key` as a pair of the key and that. `on_error` handles an item for which a function raises, or
         whose key is missing.
 
         Raises KeyError for an item whose key or index `map_datapipe` does not have.

@@ -56,7 +56,7 @@ def part_read(chain: DataPipe) -> tuple[int, int]:
     """Return into how many parts the sharding filters of a chain divide it, all together, and which of them is read."""
     shares: dict[int, tuple[int, int]] = {}
     for pipe in walk(chain):
-        if hasattr(type(pipe), "shares"):
+        if getattr(type(pipe), "is_sharding_filter", False):
             shares |= pipe.shares()
     return part_of(shares)
 

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from math import inf
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from .base import IterDataPipe
 from .graph import walk
 from .iteration import Link, let_steps_nest, replace_live_iterator
 from .notes import say_where
-from .own import own
+from .own import NotPlain, own
 from .reading import Node, Waiting, capture
 from .seeds import Path
 
@@ -313,11 +314,19 @@ class Splitter(IterDataPipe[Any]):
                             part.source.read_again(part)
                     for each in generation.readers():
                         each.takes_from = max(each.takes_from, dealt)
-                    self._begin_source(generation, node, goes_on)
+                    self._begin_source(generation, self._from_where_all_go_on(node), goes_on)
                 queue.entries.clear()
                 queue.takes_from = place
             queue.skip_to(place)
             return generation, queue
+
+    def _from_where_all_go_on(self, node: Node | None) -> Node | None:
+        """Return the node that a branch goes back to, or where the source stands, if another branch waits for less."""
+        with suppress(NotPlain):
+            now = capture(self)
+            if _first_of(now) < _first_of(node):
+                return now
+        return node
 
     def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source where a node of this pipe says."""

@@ -23,7 +23,7 @@ class DistributedReadingService(InProcessReadingService):
     `require_sharding=False` says that every rank is to read all of it. The seed of each epoch is the one that a rank
     was given, or else rank 0's. States are of all ranks, and go on on any number of them.
 
-    `ends` is what becomes of parts that differ in length, agreed before each item, after filters and skipped items:
+    `ends` says how parts end that differ in length, agreed before each item, after filters and skipped items:
 
     - "pad": shorter parts repeat items from their beginnings until the longest ends, as torch's DistributedSampler does
     - "stop": all end with the shortest, and a warning says once how many items are dropped

@@ -27,13 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
         choices=["quick", "rest", "all"],
-        help="quick: a sample; rest: what that leaves out; all: both, which is usual where files or tests are named",
+        help="quick: a sample; rest: what that leaves out; all: both, as where files or tests are selected",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.part is None:  # in a worker of xdist it says what the main process has found
-        all_files = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        selects = config.option.keyword or config.option.markexpr or getattr(config.option, "lf", False)
+        all_files = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not selects
         config.option.part = "quick" if all_files else "all"
 
 

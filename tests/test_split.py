@@ -1025,20 +1025,39 @@ def test_the_epoch_after_a_resumed_one_is_known_when_that_has_ended(make: Any) -
         assert list(later) == second, f"resumed after {taken}"
 
 
-TURNS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 8), st.booleans()), max_size=9)
+TURNS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 8), st.sampled_from(["reads", "tells", "goes back"])), max_size=8
+)
+ALL = [(place, 24, "reads") for place in range(3)]
 
 
 @pytest.mark.filterwarnings("ignore:with buffer_size=-1")
 @pytest.mark.parametrize("split", ["round_robin_demux", "fork"])
-@given(TURNS, TURNS, st.sampled_from([ALWAYS, NEVER]))
+@given(st.lists(TURNS, max_size=3), st.sampled_from([ALWAYS, NEVER]))
 @example(  # the second goes back, and the third is in the middle between it and the first
-    before=[(1, 1, True), (1, 5, False), (0, 5, False), (2, 5, True), (2, 2, False), (1, 1, False), (0, 2, True)],
-    after=[(0, 1, False), (1, 2, False), (2, 1, False)],
+    rounds=[
+        [(1, 1, "tells"), (1, 5, "reads"), (0, 5, "reads"), (2, 5, "tells"), (2, 3, "reads"), (0, 2, "tells")],
+        [(0, 1, "reads"), (1, 2, "reads"), (2, 1, "reads")],
+    ],
+    due=NEVER,
+)
+@example(  # the third has ended when the second tells; it goes back, while items wait for the first
+    rounds=[
+        [(0, 2, "reads"), (2, 2, "reads"), (1, 3, "tells"), (1, 24, "reads"), (2, 1, "tells")],
+        [(2, 1, "reads"), (0, 1, "reads"), (2, 2, "reads"), (1, 1, "reads"), (0, 1, "tells")],
+    ],
+    due=NEVER,
+)
+@example(  # one goes back in the pass, while items wait for another
+    rounds=[
+        [(0, 3, "reads"), (1, 3, "reads"), (2, 3, "reads"), (0, 1, "tells")],
+        [(0, 1, "reads"), (2, 1, "reads"), (1, 5, "reads"), (0, 1, "goes back"), (2, 1, "tells")],
+    ],
     due=NEVER,
 )
 @settings(max_examples=300, deadline=None)
 def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
-    split: str, before: list[tuple[int, int, bool]], after: list[tuple[int, int, bool]], due: int
+    split: str, rounds: list[list[tuple[int, int, str]]], due: int
 ) -> None:
     """As shards of a dispatched stream do, each of which tells for itself, now and then, where it stands."""
 
@@ -1047,21 +1066,26 @@ def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
         return made
 
     with mock.patch.object(Pace, "step", due):
-        expected, made = [list(branch) for branch in branches()], branches()
-        iterators = [iter(branch) for branch in made]
-        given_before, told = [0] * 3, [(0, None)] * 3
-        for place, items, tells in before:
-            given_before[place] += len([*islice(iterators[place], items)])
-            if tells:
-                told[place] = given_before[place], capture(made[place])
-        seen = [items[:number] for items, (number, _) in zip(expected, told, strict=True)]
-        made, going_on = branches(), dict[int, Iterator[int]]()
-        for place, items, _ in [*after, (0, 24, False), (1, 24, False), (2, 24, False)]:
-            if place not in going_on:
-                give(made[place], Link(0, FIRST_PASS, 0, 0), told[place][1])
-                going_on[place] = iter(made[place])
-            seen[place] += islice(going_on[place], items)
-        assert seen == expected
+        expected = [list(branch) for branch in branches()]
+        told: list[tuple[int, Any]] = [(0, None)] * 3
+        for turns in [*rounds, []]:
+            made, iterators, generations = branches(), dict[int, Iterator[int]](), list[Any]()
+            given_by_now = [0] * 3
+            for place, items, act in [*turns, *ALL]:
+                branch = made[place]
+                if act == "goes back" and place in iterators:
+                    branch.source.read_again(branch)
+                    del iterators[place]
+                if place not in iterators:
+                    given_by_now[place], node = told[place]
+                    give(branch, Link(0, FIRST_PASS, 0, 0), node)
+                    iterators[place] = iter(branch)
+                    generations.append(branch.generation)
+                seen = [*islice(iterators[place], items)]
+                assert seen == expected[place][given_by_now[place] : given_by_now[place] + items]
+                given_by_now[place] += len(seen)
+                if act == "tells":
+                    told[place] = given_by_now[place], copy.deepcopy(capture(branch))
 
 
 def twice(dp: Any) -> Any:

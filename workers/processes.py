@@ -1,4 +1,4 @@
-"""Starting processes that need nothing of the main program, and what becomes of them and their errors."""
+"""Starts processes that need nothing of the main program; says how they ended, and passes on their errors."""
 
 from __future__ import annotations
 

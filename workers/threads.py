@@ -21,7 +21,7 @@ PATIENCE = 30.0
 """Seconds that what a thread has in hand may take when its results are no longer wanted."""
 
 Outcome = tuple[int | None, Any, BaseException | None]
-"""The number of an item, what became of it, or the error; without a number, an error of no item."""
+"""The number of an item, its result, or its error; without a number, an error that belongs to no item."""
 
 
 class Interrupted(BaseException):
@@ -75,7 +75,7 @@ def join(threads: Iterable[threading.Thread], patience: float) -> bool:
 
 
 class Threads:
-    """Up to so many threads that call a function on items, and put what becomes of each item into a queue.
+    """Up to `most` threads that call a function on items, and put each result into a queue.
 
     `function_of_thread` is called once in each thread, and returns the function. `insist` is called where threads have
     not ended in time.

@@ -229,7 +229,7 @@ def _whole(source: IterDataPipe[Any]) -> Iterator[Any]:
 
     copy = cloudpickle.loads(cloudpickle.dumps(source))
     for pipe in walk(copy):
-        if hasattr(type(pipe), "shares"):
+        if getattr(type(pipe), "is_sharding_filter", False):
             for group in pipe.shares():
                 pipe.apply_sharding(1, 0, SHARDING_PRIORITIES(group))
     return iter(copy)

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class Workers(Protocol):
-    """What works on items in the background, and puts what becomes of each into the queue of its operator."""
+    """Works on items in the background, and puts each result into the queue of its operator."""
 
     def submit(self, number: int, item: Any) -> None: ...
 
@@ -60,7 +60,7 @@ class WorksAhead(IterDataPipe[R]):
         return len(self.source)
 
     def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
-        """Yield what becomes of the items, of which the workers have no more at a time than there is room for."""
+        """Yield the results; the workers have no more items at a time than there is room for."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
@@ -85,7 +85,7 @@ class WorksAhead(IterDataPipe[R]):
             raise failures.pop()
 
     def _outcomes(self) -> Iterator[tuple[int, Any, BaseException | None]]:
-        """Yield what becomes of the items, in the order in which they are to be handed out."""
+        """Yield the outcomes in the order in which the operator hands them out."""
         early: dict[int, tuple[int, Any, BaseException | None]] = {}
         while True:
             number, result, error = self._arrivals.get()

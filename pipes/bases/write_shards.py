@@ -139,7 +139,7 @@ def check_template(template: str, *suffixes: str) -> None:
 def check_division(source: Any) -> None:
     """Raise ValueError where a stream is divided in a way that does not tell which part is read."""
     for point in sharding_points(source):
-        if not hasattr(type(point), "shares") or getattr(type(point), "dispatches", False):
+        if not getattr(type(point), "is_sharding_filter", False) or getattr(type(point), "dispatches", False):
             raise ValueError(
                 f"behind {type(point).__name__}, it is not known which part of a stream is read, and the parts would "
                 "overwrite each other's shards: divide the stream by sharding_filter"

@@ -1,4 +1,4 @@
-"""Values of Arrow made into tensors: what becomes of each type, and errors that say of which value they tell."""
+"""Arrow values to tensors, by type; errors name the value."""
 
 from __future__ import annotations
 

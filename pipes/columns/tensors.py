@@ -22,7 +22,7 @@ Dtypes = torch.dtype | Mapping[str, torch.dtype]
 def tensor_of(values: Column, name: str, dtype: torch.dtype | None = None) -> torch.Tensor | list[Any]:
     """Return the values of a column as a tensor, whose first dimension are the rows; text and bytes as a list.
 
-    The column is one of Arrow, or what `array_of` makes one of. What becomes of each type:
+    The column is one of Arrow, or what `array_of` makes one of. Types map to:
 
     - integers and floats: the dtype of the same name, in the memory of the column, which must not be written to
     - booleans: `torch.bool`

@@ -22,7 +22,7 @@ class AISFileLister(IterDataPipe[str]):
     may be `ais`, or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint
     of the cluster; tokens and certificates are taken from the environment, as the `aistore` package does, which also
     tries again where the network fails. Objects come in the cluster's order, a page at a time. `length` is what `len`
-    is to say; without it `len` raises TypeError. `on_error` is what becomes of a prefix that cannot be listed.
+    is to say; without it `len` raises TypeError. `on_error` handles a prefix that cannot be listed.
 
     Raises what `aistore` raises: `AISError` for a bucket that there is not, or `requests.ConnectionError`, which is an
     OSError, where there is no cluster. Raises ImportError where it is missing. Resuming goes by position within a
@@ -66,7 +66,7 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
     A URL is that of a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of
     `list_files_by_ais`. `url` is the endpoint of the cluster. A stream that breaks off is resumed by the `aistore`
     package, and closed when it is dropped. `length` is what `len` is to say; without it that is the length of the
-    source. `on_error` is what becomes of an object that cannot be read from.
+    source. `on_error` handles an object that cannot be read from.
 
     Raises what `aistore` raises: `AISError` for an object that there is not, or `requests.ConnectionError`, which is an
     OSError, where there is no cluster. Raises ImportError where it is missing.

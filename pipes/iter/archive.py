@@ -119,7 +119,7 @@ class TarArchiveLoader(ArchiveLoader):
     may have `max_bytes`; in it are its name and what else is said of it. A large file of a compressed archive that is
     read at once may grow to 1 GiB, to `max_bytes`, or to a hundred times the compressed bytes.
 
-    `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+    `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
     Raises tarfile.ReadError for an archive that is corrupt or cut, as is one without an end mark, ValueError for a file
@@ -192,7 +192,7 @@ class ZipArchiveLoader(ArchiveLoader):
     file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
     Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
 
-    `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+    `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
     Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,

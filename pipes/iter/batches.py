@@ -35,7 +35,7 @@ class BatchMapper(IterDataPipe[Any]):
 
     `fn` gets a list of items and returns an iterable, as long as it likes, or is a generator function. With
     `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
-    items. `on_error` is what becomes of a batch for which `fn` raises: where it is left out, it counts as one.
+    items. `on_error` handles a batch for which `fn` raises: where it is left out, it counts as one.
 
     Raises TypeError where `fn` returns a dict, text or bytes: what is to make one batch of columns of another, as Ray
     Data's `map_batches` does, is `.map(fn)` on such batches.
@@ -101,7 +101,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
     event loop for the pass, in a thread of its own, so that notebooks, which have a loop running, can use it. With
     `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
 
-    `input_col` and `output_col` are as for `map`. `on_error` is what becomes of an item for which `async_fn` raises.
+    `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises.
     Closing cancels what is awaited; RuntimeError is raised where something goes on for half a minute all the same.
 
     >>> async def load(number):
@@ -258,7 +258,7 @@ class Vectorizer(OneToOne[Any]):
     `in_dims` says which dimension of the tensors is the batch: for all, or laid out as `fn`'s argument is, or as a
     tuple with one for each column; None is for what is the same for all samples. `randomness` says what random
     operations in `fn` do: `"error"`, `"different"` numbers for each sample, or the `"same"`; they draw from torch's own
-    generator. `on_error` is what becomes of a batch for which this fails.
+    generator. `on_error` handles a batch for which this fails.
 
     Raises what torch raises where `fn` cannot be vectorised, with advice.
 

@@ -30,7 +30,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
     `use_in_batch_shuffle` in random order. Every item comes once: only the last items of the stream can make a batch
     shorter than `batch_size`, which comes in its turn or is dropped with `drop_last`.
 
-    `on_error` is what becomes of a bucket for which `sort_key` raises. To batch by size without shuffling there are
+    `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling there are
     `bucket_by_length` and `max_token_bucketize`.
 
     Raises TypeError or ValueError where `sort_key` returns something else than as many items in a list.
@@ -115,7 +115,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     the batch padded to its longest item. Items shorter than `min_len` or longer than `max_len` are left out. Batches of
     much the same length follow each other: `shuffle` after it, and before it, mixes them.
 
-    `on_error` is what becomes of an item for which `len_fn` raises, or which is too long.
+    `on_error` handles an item for which `len_fn` raises, or which is too long.
 
     Raises ValueError for an item longer than `max_token_count`, where no `max_len` leaves it out.
 
@@ -223,7 +223,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
     With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
     `len_fn` says how long an item is. A batch comes out as soon as a bucket has `batch_size` items, where `batch_size`
     is one number or one for each bucket; the order is otherwise that of the source. At the end comes what the buckets
-    still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` is what becomes of an item for
+    still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` handles an item for
     which `len_fn` raises.
 
     >>> dp = IterableWrapper(["a", "bbbb", "cc", "dddd", "eee"]).bucket_by_length([3], batch_size=[3, 2])

@@ -179,7 +179,7 @@ class RoutedDecoder(OneToOne[Any]):
     the file where that is more.
 
     `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
-    `"__key__"` with the entry's key. `on_error` is what becomes of a file or dict that cannot be read or decoded; it
+    `"__key__"` with the entry's key. `on_error` handles a file or dict that cannot be read or decoded; it
     cannot be a `Retry`.
 
     Raises what the handler raises, such as OSError for an image that is cut, Pillow's DecompressionBombError for one of

@@ -52,7 +52,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
     decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
     to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError.
 
-    `on_error` is what becomes of a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
+    `on_error` handles a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
     shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
 
     Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is

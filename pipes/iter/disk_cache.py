@@ -46,7 +46,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     `filepath_fn` makes the path of an item's file, or a list or generator of the paths of several; without it items
     are paths themselves. A file is missing if it does not exist, if `hash_dict`, from paths to hexadecimal digests,
     has not the digest that it has, or if `extra_check_fn` of its path is false. `hash_type` is the name of a hash of
-    hashlib's. What becomes of an item for which one of the functions raises, `on_error` of `end_caching` says.
+    hashlib's. `on_error` of `end_caching` handles an item for which one of the functions raises.
 
     In place of a path, the steps between may make one or more files of other paths, such as those in a folder of that
     name; then a file beside it, whose name ends in `.torchdata_list`, lists them, and they come out from then on.
@@ -138,7 +138,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
     one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
     in `/tmp`. Locks and unfinished files are written by no symbolic link.
 
-    `on_error` is what becomes of an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
+    `on_error` handles an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
     between or here. A `Retry` runs the steps between again.
 
     Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,

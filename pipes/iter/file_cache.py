@@ -84,8 +84,8 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
     many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
     arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
-    threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` is what becomes
-    of a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
+    threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` handles
+    a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
     are tried again up to 5 times.
 
     Files are known by their URLs alone: what changes at the server under a URL is not seen, and what has one URL at

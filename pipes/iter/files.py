@@ -26,7 +26,7 @@ class FileLister(Lister):
     Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
     has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
     `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
-    `len` raises TypeError. `on_error` is what becomes of a root that cannot be listed: where it is left out, the files
+    `len` raises TypeError. `on_error` handles a root that cannot be listed: where it is left out, the files
     listed before the error are not taken back.
 
     Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
@@ -74,7 +74,7 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
     A stream can be read for as long as somebody holds it, and is closed when it is dropped. `length` is what `len` is
-    to say; without it that is the length of the source. `on_error` is what becomes of a file that cannot be opened.
+    to say; without it that is the length of the source. `on_error` handles a file that cannot be opened.
 
     Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -119,7 +119,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
     Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of so many bytes (or characters),
-    each with the path; an empty stream has none. A stream is closed when it was read. `on_error` is what becomes of a
+    each with the path; an empty stream has none. A stream is closed when it was read. `on_error` handles a
     stream that fails: where it is left out, the pieces before the failure are not taken back. It cannot be a `Retry`.
 
     >>> import io

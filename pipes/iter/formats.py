@@ -26,7 +26,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
 
     A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, or a dict of tensors, arrays or lists of one length.
     `columns` names those that are wanted, in their order. `dtypes` is a dtype for all columns of numbers, or a dict of
-    dtypes for some of the columns. The first dimension of each tensor are the rows. Of each type of Arrow's becomes:
+    dtypes for some of the columns. The first dimension of each tensor are the rows. Arrow types map to:
 
     - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
     - booleans: `torch.bool`
@@ -42,7 +42,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     A null among numbers is an error, unless `dtypes` gives a float: then it is NaN. So is a value that the dtype in
     `dtypes` does not have: what is too large, and for integers fractions and NaN. Floats are rounded to shorter ones.
 
-    `on_error` is what becomes of a batch that fails.
+    `on_error` handles a batch that fails.
 
     Raises ValueError, which names the column and the row, for values of which no tensor is made, TypeError for types
     of which none is, and KeyError for a column that a batch does not have.
@@ -84,7 +84,7 @@ class Formatter(OneToOne[Any]):
     """Yield each column batch in a format: `"torch"`, `"numpy"`, `"pandas"` or `"arrow"`.
 
     A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, a data frame of pandas, or a dict of tensors, arrays
-    or lists of one length. It becomes:
+    or lists of one length. The column gets:
 
     - `"torch"`: a dict of tensors and lists, by the rules of `to_tensors`
     - `"numpy"`: a dict of arrays. Numbers, booleans, lists and tensors follow the rules of `to_tensors`. Timestamps,
@@ -93,7 +93,7 @@ class Formatter(OneToOne[Any]):
     - `"arrow"`: a `pyarrow.RecordBatch`. A tensor or array of more than one dimension has the type of fixed-shape
       tensors; a tensor that is on a device is copied to main memory
 
-    `on_error` is what becomes of a batch that fails.
+    `on_error` handles a batch that fails.
 
     Raises ValueError, which names the column and the row, for values that a format does not have, TypeError for types
     that it does not have.

@@ -109,7 +109,7 @@ class Grouper(IterDataPipe[Any]):
     - at the end of the source, whatever its size.
 
     The groups of the end are in the order of their first items. With `keep_key` pairs of the key and the list are
-    yielded. `on_error` is what becomes of an item for which `group_key_fn` raises.
+    yielded. `on_error` handles an item for which `group_key_fn` raises.
 
     Raises RuntimeError where the largest group has fewer than `guaranteed_group_size` items when the buffer is full.
 

@@ -21,8 +21,8 @@ class HashChecker(OneToOne[tuple[str, Any]]):
     Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
     paths to digests in hexadecimal, and `hash_type` is the name of a hash of hashlib's, such as `"sha256"` or `"md5"`.
     A stream is read, and with `rewind` it comes out where it stood before: of one that cannot seek a copy comes out, in
-    memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` is what
-    becomes of a file that fails; it cannot be a `Retry`.
+    memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` handles
+    a file that fails; it cannot be a `Retry`.
 
     Raises RuntimeError for a content with another digest, and for a path that `hash_dict` does not have, TypeError for
     a stream of text, and ValueError for a hash that there is not.

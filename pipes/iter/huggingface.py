@@ -23,7 +23,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     `split` must be given where there are several. Loaders do not divide the rows among workers by themselves: put a
     `sharding_filter` after it.
 
-    `on_error` is what becomes of a data set that fails: with `"skip"`, what had not been read of it is left out.
+    `on_error` handles a data set that fails: with `"skip"`, what had not been read of it is left out.
 
     Raises what `datasets` raises for one that there is not, ValueError where the split is not clear, and ImportError
     where `datasets` is missing.

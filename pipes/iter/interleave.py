@@ -31,7 +31,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
     The outputs of one item stay in their order; those of the items that are open at a time come mixed, each time from
     one drawn uniformly. An item that has given all makes room for the next. `fn` returns an iterable, such as a list,
     or is a generator function; without it, each item's own content is given. With `input_col`, `fn` gets these columns
-    of the item as its arguments. `on_error` is what becomes of an item for which `fn` raises, as for `flatmap`.
+    of the item as its arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
 
     Raises TypeError for an `fn` that cannot be called, and ValueError for a `buffer_size` below 1.
 

@@ -44,7 +44,7 @@ class IoPathFileLister(Lister, _WithPathManager):
 
     `pathmgr` is the `iopath` path manager to use; without it one for local paths, HTTP, OneDrive and, where boto3 is
     installed, S3. A `handler` is registered with it, in the place of those it has for the same prefixes. For new code
-    there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` is what becomes of a root that cannot
+    there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` handles a root that cannot
     be listed.
 
     Raises FileNotFoundError for a local root that there is not, and ImportError where iopath is missing. Resuming goes
@@ -82,8 +82,8 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream can be read
     for as long as somebody holds it, and is closed when it is dropped. `pathmgr` and `handler` are as for
-    `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`. `on_error` is
-    what becomes of a file that cannot be opened.
+    `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`.
+    `on_error` handles a file that cannot be opened.
 
     Raises FileNotFoundError for a local file that there is not, and ImportError where iopath is missing.
 
@@ -125,7 +125,7 @@ class IoPathSaver(ItemSaver, _WithPathManager):
     An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is as for
     `save_to_disk`. Folders are made as needed. Local files are written as by `save_to_disk`; for others that is up to
     their handler. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code there
-    is `save_by_fsspec`. `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn`
+    is `save_by_fsspec`. `on_error` handles an item that cannot be written, or for which `filepath_fn`
     raises.
 
     Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError where a local

@@ -36,7 +36,7 @@ class IterKeyZipper(IterDataPipe[Any]):
     `ref_datapipe` by `ref_key_fn`, or also by `key_fn`. The two items come as a tuple, or as `merge_fn(item, ref_item)`
     makes them; with `keep_key` as a pair of the key and that.
 
-    `on_error` is what becomes of an item for which a function raises, or which has no match.
+    `on_error` handles an item for which a function raises, or which has no match.
 
     Raises KeyError for an item whose key `ref_datapipe` does not have; BufferError where it was not found and
     `buffer_size` items are held already; ValueError where a key comes again in `ref_datapipe` before it was used.
@@ -154,7 +154,7 @@ class MapKeyZipper(OneToOne[Any]):
     """Yield each item together with the item of a map-style pipe that its key finds there.
 
     `key_fn` makes the key, or the index. The two items come as a tuple, or as `merge_fn(item, found)` makes them; with
-    `keep_key` as a pair of the key and that. `on_error` is what becomes of an item for which a function raises, or
+    `keep_key` as a pair of the key and that. `on_error` handles an item for which a function raises, or
     whose key is missing.
 
     Raises KeyError for an item whose key or index `map_datapipe` does not have.

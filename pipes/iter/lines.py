@@ -91,9 +91,9 @@ class LineReader(StreamParser):
 
     Takes pairs of a path and a stream, which is closed when it was read. The first `skip_lines` of each stream are left
     out. Lines come without the characters that end them, unless `strip_newline` is False. Of a stream of bytes, lines
-    are bytes; with `decode` they are text in the given `encoding`, and `errors` says what becomes of bytes that are
+    are bytes; with `decode` they are text in the given `encoding`, and `errors` says how to handle bytes that are
     none, as for `bytes.decode`: with the default, `"ignore"`, they are left out. Bytes are split at `\n`, text where
-    the stream splits it. `on_error` is what becomes of a stream that cannot be read: where it is left out, the lines
+    the stream splits it. `on_error` handles a stream that cannot be read: where it is left out, the lines
     before the failure are not taken back. It cannot be a `Retry`.
 
     Raises LookupError for an encoding that there is not, and UnicodeDecodeError with `errors="strict"`.
@@ -136,7 +136,7 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     r"""Yield the path and the text of each paragraph: consecutive lines of one path, up to an empty line.
 
     Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text out of the list of lines; by
-    default a line feed comes between them. `on_error` is what becomes of a paragraph for which `joiner` raises.
+    default a line feed comes between them. `on_error` handles a paragraph for which `joiner` raises.
 
     >>> lines = [("a.txt", "one"), ("a.txt", "two"), ("a.txt", ""), ("a.txt", "three"), ("b.txt", "four")]
     >>> dp = IterableWrapper(lines).lines_to_paragraphs()

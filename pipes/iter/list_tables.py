@@ -54,7 +54,7 @@ class TableFileLister(Lister):
     `filter`, a `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
 
     All files are listed before the first is handed out, and again on resuming, which needs the same files.
-    `storage_options` are options of the file system. `on_error` is what becomes of a root that cannot be listed.
+    `storage_options` are options of the file system. `on_error` handles a root that cannot be listed.
 
     Raises FileNotFoundError for a root that there is not, or that has no such file.
 

@@ -47,7 +47,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     items are moved to the device before each call, and those in the results back to the CPU.
 
     Up to `max_in_flight` items, by default two for each worker, are read ahead before the first result comes.
-    `on_error` is what becomes of an item for which the model raises. As with `processpool_map`, processes have one
+    `on_error` handles an item for which the model raises. As with `processpool_map`, processes have one
     thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
 
     Actors live as long as the pipe, too, and end with the program. They are those of the Ray that the program is

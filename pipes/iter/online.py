@@ -89,7 +89,7 @@ class HttpReader(_Downloader):
     may take to connect and to send something; without it that is 60, and with `(None, None)` there is no limit. Further
     arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`, `allow_redirects`, `verify`, … .
 
-    `on_error` is what becomes of a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
+    `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
     are about asking: what fails while a stream is read is raised by whoever reads it.
 
     Raises `requests.HTTPError` for a status such as 404 or 500, and another `requests.RequestException`, which is an

@@ -36,7 +36,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
 
     `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors and four more,
     but no more than 32. What else ThreadPoolExecutor takes may be given by name: `thread_name_prefix`, `initializer`
-    and `initargs`. `on_error` is what becomes of an item for which `fn` raises.
+    and `initargs`. `on_error` handles an item for which `fn` raises.
 
     The threads start with the first item and end with the pass. Closing drops what has not begun and waits for what
     has; RuntimeError is raised where that takes longer than half a minute.

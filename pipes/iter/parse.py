@@ -45,9 +45,9 @@ class CSVParser(_CSVReader):
 
     Takes pairs of a path and a stream, which is closed when it was read. With `return_path`, pairs of the path and the
     row are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from the
-    given `encoding`, and `errors` says what becomes of bytes that are none, as for `bytes.decode`: with the default,
+    given `encoding`, and `errors` says how to handle bytes that are none, as for `bytes.decode`: with the default,
     `"ignore"`, they are left out. With `decode=False` streams must be of text. `fmtparams` are arguments of
-    `csv.reader`, such as `delimiter`. `on_error` is what becomes of a stream that cannot be read: where it is left out,
+    `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read: where it is left out,
     the rows before the failure are not taken back. It cannot be a `Retry`.
 
     Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an encoding that there is not, and
@@ -124,7 +124,7 @@ class JsonParser(OneToOne[tuple[str, Any]]):
 
     Takes pairs of a path and a stream of text or bytes, which is closed when it was read. `kwargs` are arguments of
     `json.loads`, such as `parse_float`. A file with a document on each line (JSON lines) is no JSON document:
-    `.readlines(return_path=False).map(json.loads)` reads it. `on_error` is what becomes of a stream that cannot be read
+    `.readlines(return_path=False).map(json.loads)` reads it. `on_error` handles a stream that cannot be read
     or parsed; it cannot be a `Retry`.
 
     Raises json.JSONDecodeError for what is no JSON document, and TypeError for `kwargs` that `json.loads` does not

@@ -29,7 +29,7 @@ class RarArchiveLoader(ArchiveLoader):
     Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
     7-Zip or bsdtar.
 
-    `on_error` is what becomes of an archive that fails: where it is left out, the files that came out of it before the
+    `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
     Raises rarfile.BadRarFile for an archive that is cut or corrupt, rarfile.RarCannotExec for a compressed file where

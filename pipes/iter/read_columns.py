@@ -29,7 +29,7 @@ class ParquetReader(ColumnReader):
     and numbers have the widest of their types: for that, the footers of all files are read when a pass begins, unless
     `unify` is the `pyarrow.Schema` that comes out. `schema()` tells it before.
 
-    `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` is what becomes of a file that
+    `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` handles a file that
     cannot be opened, and of a row group that cannot be read. A state tells which row group is read, and how many
     batches of it went out; on resuming, those before it are not read.
 

@@ -73,7 +73,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     a file is, Pillow sees by its content.
 
     Up to `max_workers` threads read and decode; the order stays. `storage_options` are those of the file system, such
-    as `{"anon": True}`. `on_error` is what becomes of a file that cannot be read or is no image.
+    as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
     Raises FileNotFoundError for a file that there is not, OSError (or Pillow's subclass of it, UnidentifiedImageError)
     for an image that is cut or corrupt, ValueError for one with more than 8 bits for each channel, and ImportError
@@ -168,7 +168,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     Lines come without the characters that end them. Those that are empty, or have spaces only, are left out unless
     `drop_empty_lines` is False. Takes paths, and URLs of whatever fsspec speaks; `storage_options` are those of the
-    file system. `on_error` is what becomes of a file that cannot be read: where it is left out, the lines before the
+    file system. `on_error` handles a file that cannot be read: where it is left out, the lines before the
     failure are not taken back.
 
     Raises FileNotFoundError for a file that there is not, LookupError for an encoding that there is not, and

@@ -39,7 +39,7 @@ class S3FileLister(IterDataPipe[str]):
     mask with a slash in it is matched against the whole URL. `length` is what `len` is to say; without it `len` raises
     TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's.
     Further arguments are options of s3fs, such as `anon=True`, `endpoint_url` or `profile`; all these go before the
-    environment, from which endpoint, region and credentials come. `on_error` is what becomes of a prefix that cannot be
+    environment, from which endpoint, region and credentials come. `on_error` handles a prefix that cannot be
     listed; a page is asked for up to five more times, unless a `Retry` says otherwise.
 
     `list_files_by_fsspec` lists one folder of S3, or of another store.
@@ -127,7 +127,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     connected; `region` is the bucket's. Further arguments are options, named as s3fs names them, such as `anon=True`,
     `endpoint_url`, `key`, `secret` or `profile`. All these go before the environment, from which endpoint, region and
     credentials come, as for s3fs. `buffer_size` and `multi_part_download` told a client that there is no more how to
-    download; they are accepted, and mean nothing. `on_error` is what becomes of an object that cannot be loaded; one
+    download; they are accepted, and mean nothing. `on_error` handles an object that cannot be loaded; one
     is tried again up to five times after an error that may pass, unless a `Retry` says otherwise.
 
     Raises FileNotFoundError for an object that there is not, PermissionError for one that may not be read or where

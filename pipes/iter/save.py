@@ -96,7 +96,7 @@ class Saver(ItemSaver):
     made as needed. A file is written beside its place and put there when it is whole, in the place of an earlier one:
     no interruption leaves half of it. What is appended goes straight to the file.
 
-    `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn` raises; an item that was
+    `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; an item that was
     appended in part is not taken back. `save_by_fsspec` writes to all that has a URL.
 
     Raises TypeError for data that is text where bytes are to be written, or the other way round, and OSError where a
@@ -136,7 +136,7 @@ class FSSpecSaver(ItemSaver):
     where it is larger: to S3 several at a time, each up to five more times after what may pass. An upload that fails is
     taken back.
 
-    `on_error` is what becomes of an item that cannot be written, or for which `filepath_fn` raises.
+    `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 
     Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError, or an error
     of the file system's client such as botocore's for a connection, where a file cannot be written, and ImportError

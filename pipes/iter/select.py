@@ -29,7 +29,7 @@ class Filter(IterDataPipe[T]):
 
     What counts is the truth of the result, as for the builtin `filter`, so NumPy's bools and tensors of one element
     serve as well. With `input_col`, an index or key or a list of them, `filter_fn` gets these columns of the item as
-    its arguments; the item is yielded whole. `on_error` is what becomes of an item for which `filter_fn` raises.
+    its arguments; the item is yielded whole. `on_error` handles an item for which `filter_fn` raises.
 
     Raises TypeError for a `filter_fn` that cannot be called, and ValueError for one that cannot be called with so many
     columns.

@@ -46,6 +46,7 @@ class ShardingFilter(Strided[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
+    is_sharding_filter: ClassVar[bool] = True
     given: Tally = own(Tally)
     parts: int = own(0)
     """Into how many parts the stream is divided; 0 before the pass has begun."""

@@ -132,7 +132,7 @@ class Demultiplexer(_Divider):
     """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
 
     `classifier_fn(item)` is the number of that pipe. With `drop_none`, items for which it is None are left out.
-    `on_error` is what becomes of an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
+    `on_error` handles an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
     `Skip`, `Retry` or handler.
 
     What is pulled and belongs to another pipe than the one that is read waits for that, and no more than

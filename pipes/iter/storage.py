@@ -28,7 +28,7 @@ class FSSpecFileLister(Lister):
     `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
     Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
     in it is matched against the whole URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
-    `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` is what becomes of a
+    `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a
     root that cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them
     credentials and endpoints come from the environment.
 
@@ -74,7 +74,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     """Yield the URL and the stream of each file.
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-    file, such as `encoding` or `compression`. `on_error` is what becomes of a file that cannot be opened. Further
+    file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further
     arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
     environment. A stream can be read for as long as somebody holds it, and is closed when it is dropped.
 

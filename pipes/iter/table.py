@@ -84,7 +84,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     Takes paths, or URLs of whatever fsspec speaks. `columns` names the columns to be read; without it they are those of
     `dtype`, or else all. `dtype` is a `pyarrow.Schema` or a struct type to which tables are converted, or a type for
     all `columns`. With `use_threads`, columns are decoded by several threads. `device` has no meaning any more: tables
-    are in main memory. `on_error` is what becomes of a file that cannot be opened and of a row group that cannot be
+    are in main memory. `on_error` handles a file that cannot be opened and of a row group that cannot be
     read.
 
     Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, and

@@ -39,7 +39,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
     becomes one tensor, or one nested list, of all its steps. Names come in the order of `spec`. `length` is what `len`
     is to say; without it `len` raises TypeError.
 
-    `on_error` is what becomes of a record that fails, such as one without a feature of `spec`; where the length of a
+    `on_error` handles a record that fails, such as one without a feature of `spec`; where the length of a
     record is corrupt, the rest of the file goes with it. It cannot be a `Retry`.
 
     Raises RuntimeError for a file that is cut or corrupt, and for a record that lacks a feature of `spec`, has it in

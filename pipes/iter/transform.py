@@ -28,7 +28,7 @@ class Mapper(OneToOne[R]):
     in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
     where their fields stay. The source's items are never changed, but copied.
 
-    `on_error` is what becomes of an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
+    `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
     Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
     columns, or for an `output_col` without an `input_col`.
@@ -98,8 +98,8 @@ class Collator(OneToOne[Any]):
 
     `conversion` (or `collate_fn`, its other name) is a function of a batch. It may also be a dict from columns to
     functions: then the batch is a list of dicts or tuples, each function gets the list of its column's values, columns
-    that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` is what
-    becomes of a batch that fails.
+    that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` handles
+    a batch that fails.
 
     Raises what the function raises for a batch that cannot be collated: RuntimeError where shapes differ, TypeError
     where there is no tensor for a type.
@@ -150,7 +150,7 @@ class FlatMapper(IterDataPipe[R]):
     """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
     `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-    item as its arguments. `on_error` is what becomes of an item for which `fn` raises: where it is left out, what it
+    item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
     had given before the error is not taken back.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)

@@ -17,7 +17,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
     From pairs of a path and a stream (or bytes, or anything else), as `load_from_tar` yields them. In the dict,
     `"__key__"` is the path up to that dot, with forward slashes, and what follows, dot included, such as `".seg.png"`,
     is the key of the stream. Files whose name has no dot, or begins with one, are metadata by convention: they are
-    closed and left out. `on_error` is what becomes of a file that cannot be put in its sample: where the file is left
+    closed and left out. `on_error` handles a file that cannot be put in its sample: where the file is left
     out, the sample has its other ones. It cannot be a `Retry`.
 
     Raises ValueError for a file that the sample has already.

@@ -57,7 +57,7 @@ class ParquetWriter(TableWriter):
     reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
     goes on from a state writes none again that it had handed out.
 
-    `on_error` is what becomes of an item, a batch or a row, that cannot be written: one that is neither, or the columns
+    `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns
     or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
     Where a file cannot be sent, that is an error. `storage_options` are options of the file system, such as
     `{"anon": True}`; without them credentials and endpoints come from the environment.

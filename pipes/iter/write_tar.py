@@ -47,7 +47,7 @@ class TarWriter(ShardWriter):
     reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A chain that
     goes on from a state writes none again that it had handed out.
 
-    `on_error` is what becomes of a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
+    `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
     cannot be sent, that is an error. Further arguments are options of the file system, such as `anon=True`; without
     them credentials and endpoints come from the environment.
 

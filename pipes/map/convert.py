@@ -24,7 +24,7 @@ class IterToMapConverter(MapDataPipe[T]):
 
     The stream is read whole, into memory, when the first item or the length is asked for, and once more where its
     random steps have other seeds when a pass begins. It is not part of a pickle or a copy, which read it again. Where a
-    key comes more than once its last value stays, and a warning says so. `on_error` is what becomes of an item for
+    key comes more than once its last value stays, and a warning says so. `on_error` handles an item for
     which `key_value_fn` raises.
 
     Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
