@@ -12,7 +12,6 @@ line.
 
 from __future__ import annotations
 
-import functools
 import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -26,28 +25,25 @@ from .keywords import accept_any_name_of_the_source
 __all__ = ["install"]
 
 
-def install(take_over: bool = False) -> None:
+def install() -> None:
     """Let `torchdata.datapipes` and `torchdata.dataloader2` be Penstock's, in this process and in its workers.
 
     All public names that torchdata 0.9.0 had there can be imported. What else torchdata has, such as `torchdata.nodes`
     and `torchdata.stateful_dataloader`, stays as it is. A second call does nothing.
 
-    Raises RuntimeError where the installed torchdata still has DataPipes of its own (0.9 or earlier), unless
-    `take_over` says that Penstock's are to stand in their place. To import a private module of torchdata's raises
-    ImportError then, which says where the public names are.
+    Raises RuntimeError where the installed torchdata still has DataPipes of its own (0.9 or earlier). Importing a
+    private module of torchdata's old packages raises an ImportError that says where the public names are.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
-    if not take_over and _has_datapipes_of_its_own():
+    if _has_datapipes_of_its_own():
         raise RuntimeError(
-            f"the installed torchdata, {version('torchdata')}, has DataPipes of its own: install torchdata 0.11 or "
-            "later, or call penstock.compat.install(take_over=True) to use Penstock's in their place"
+            f"the installed torchdata, {version('torchdata')}, has DataPipes of its own: "
+            "install torchdata 0.11 or later"
         )
-    for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{root}." for root in ROOTS))]:
-        del sys.modules[name]
     sys.meta_path.insert(0, Finder())
     accept_any_name_of_the_source()
-    PREPARATIONS.append(functools.partial(install, take_over=take_over))
+    PREPARATIONS.append(install)
     for root in ROOTS:  # a program may import torchdata only, and ask that for its parts
         import_module(root)
 
