@@ -6,7 +6,7 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,13 @@ __all__ = ["TASKS", "Task", "measure_task"]
 FOLDER = "s3://bench/small/"
 SHARD, CHECKPOINT, MEMBER = 100_000_000, 500_000_000, 110_000
 PIECE = 2**20
+LISTINGS = 10
+"""How often an epoch lists the folder: once takes a few hundredths of a second, too short to compare."""
+
+
+def keys_of_all(listing: Callable[[], Sequence[object]]) -> Epoch:
+    """Return an epoch that lists `LISTINGS` times, and counts the keys."""
+    return lambda: sum(len(listing()) for _ in range(LISTINGS))
 
 
 def stored() -> Any:
@@ -31,7 +38,9 @@ def list_by_obstore(urls: list[str]) -> Iterator[Epoch]:
     import obstore
 
     store = stored()
-    yield lambda: len([found["path"] for page in obstore.list(store, "small", chunk_size=1000) for found in page])
+    yield keys_of_all(
+        lambda: [found["path"] for page in obstore.list(store, "small", chunk_size=1000) for found in page]
+    )
 
 
 @contextmanager
@@ -39,15 +48,15 @@ def list_by_s3fs(urls: list[str]) -> Iterator[Epoch]:
     import s3fs
 
     file_system = s3fs.S3FileSystem(use_listings_cache=False)
-    yield lambda: len(file_system.find(FOLDER))
+    yield keys_of_all(lambda: file_system.find(FOLDER))
 
 
 @contextmanager
 def list_by_connector(urls: list[str]) -> Iterator[Epoch]:
     import s3torchconnector
 
-    yield lambda: len(
-        [
+    yield keys_of_all(
+        lambda: [
             *s3torchconnector.S3IterableDataset.from_prefix(
                 FOLDER,
                 region=REGION,
@@ -64,7 +73,7 @@ def list_by_us(urls: list[str]) -> Iterator[Epoch]:
     import penstock as ps
 
     dp = ps.iter.IterableWrapper([FOLDER]).list_files_by_s3()
-    yield lambda: len([*dp])
+    yield keys_of_all(lambda: [*dp])
 
 
 def content_of(size: int) -> bytes:
