@@ -9,11 +9,11 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from .copying import SourcesFirst
+from .copying import SourcesFirst, copy_of
 from .display import show_chain
 from .display import step as show_step
 from .errors import Guard
-from .functional import bases, find_method
+from .functional import bases, did_you_mean, find_method
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
@@ -54,11 +54,23 @@ _OF_THE_BASE = ("_pass", "_handed_down", "_link")
 """Attributes that the base keeps of a pass."""
 
 
+_OF_AUTHORS = {
+    *(name for base in (TorchIterDataPipe, TorchMapDataPipe) for name in vars(base)),
+    *("at_end", "broken_laws", "functional_name", "gives", "guard", "holds_items", "in_main_process", "interrupt"),
+    *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
+}
+"""Names that `dir` of a pipe leaves out: what operators say of themselves and define, and what torch's base has."""
+
+
 class _Construction(type):
     """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
 
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
-        made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
+        try:
+            made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
+        except TypeError:
+            _expect_arguments(cls, args, kwargs)
+            raise
         if not issubclass(type(made), cls):
             return made  # type: ignore[no-any-return]  # what a __new__ of the class's own gives instead
         given = args[0] if args else kwargs.get("source")
@@ -75,6 +87,23 @@ class _Construction(type):
         """The constructor's, for help() and editors, which would find that of `__call__`."""
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=[*signature.parameters.values()][1:])
+
+
+def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise TypeError where a constructor takes no such arguments, and say which it takes."""
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        taken = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+        unknown = next((name for name in kwargs if name not in signature.parameters), None)
+        what = f"got an unexpected keyword argument {unknown!r}" if unknown else str(error)
+        message = f"{what}: {cls.functional_name or cls.__name__} takes {inspect.Signature(taken[1:])}"
+        if unknown == "seed" and hasattr(cls, "set_seed"):
+            message += f", and its seed by .set_seed({kwargs['seed']!r})"
+        elif unknown:
+            message += did_you_mean(unknown, [*signature.parameters])
+        raise TypeError(message) from None
 
 
 class _IterPipeMeta(_Construction, TorchIterMeta):
@@ -171,7 +200,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         return find_method(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted(set(super().__dir__()))
+        """Return what a user of the pipe may ask of it, without what is private or for authors of operators."""
+        return sorted(name for name in {*super().__dir__()} - _OF_AUTHORS if name[:1] != "_" or name[:2] == "__")
 
     def __repr__(self) -> str:
         return show_chain(self)  # type: ignore[arg-type]
@@ -204,6 +234,22 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         [0, 1, 2]
         """
         return list(islice(self, n))
+
+    def peek(self, n: int = 1) -> list[T_co]:
+        """Return the first `n` items, read from a copy: a pass over the pipe that is under way goes on.
+
+        Raises TypeError where the chain reads an iterator, such as a generator, which can be read once only.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(10))
+        >>> iterator = iter(dp)
+        >>> next(iterator), dp.peek(2), next(iterator)
+        (0, [0, 1], 1)
+        """
+        for pipe in walk(self):  # type: ignore[arg-type]
+            if any(isinstance(vars(pipe).get(name), Iterator) for name in getattr(pipe, "payload", ())):
+                raise TypeError(f"peek reads a copy of the chain, and {show_step(pipe)} can be read once only")
+        return copy_of(self, afresh=True).take(n)  # type: ignore[no-any-return]
 
     def take_all(self) -> list[T_co]:
         """Return all items as a list.
@@ -312,6 +358,23 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__")
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, index):
+            raise TypeError(
+                f"{show_step(self)} is read in order, and has no item {index!r:.50}: take(n) and peek(n) give the "
+                "first n items, to_map_datapipe() a pipe that is read by key"
+            )
+
+        def __len__(self):
+            raise TypeError(
+                f"object of type {type(self).__name__!r} has no len(): how many items there are is not known before "
+                "they are read; set_length(n) says it, and count() reads them all"
+            )
+
+    def __bool__(self) -> bool:
+        return True  # also where it has no length
 
     # What a subclass may define
 

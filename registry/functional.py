@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import MethodType
 from typing import Any, Literal, TypeVar
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
@@ -23,7 +24,9 @@ C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
 PLUG_INS = "penstock.operators"
 
-TERMINAL = ("count", "show", "stats", "take", "take_all")
+_KINDS: Mapping[Kind, str] = {"iter": "iterable", "map": "map-style"}
+
+TERMINAL = ("count", "peek", "show", "stats", "take", "take_all")
 """The methods that read a pipe at once; torch's own pipes have them too."""
 
 bases: dict[Kind, type] = {}
@@ -261,6 +264,9 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
     message = f"{type(pipe).__name__!r} object has no attribute {name!r}"
     if name in ("datapipe", "datapipes", "source_datapipe", "source_dp"):
         return f"{message}: what a pipe reads from is its `source`, or its `sources`"
+    other: Kind = "map" if _kind_of(base) == "iter" else "iter"
+    if operators.has_method(other, name):
+        return f"{message}, which {_KINDS[other]} pipes have: convert it, as in .to_{other}_datapipe().{name}(…)"
     message += _suggestions(base, name, len(operators))
     for plug_in, error in operators.broken_plug_ins.items():
         message += f"; the plug-in {plug_in!r}, which may have it, could not be loaded: {error!r}"
@@ -273,6 +279,20 @@ def did_you_mean(name: str, known: list[str]) -> str:
     return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
+class _Method:
+    """The function behind a method, which answers to a chain that goes on without calling it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return vars(self)["__wrapped__"](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        own = vars(self).get("__name__")
+        raise AttributeError(f"{own} is a method, which is to be called: .{own}(…).{name}", name=name, obj=self)
+
+
 class _Later:
     """A method that is made, or imported, when it is first asked for: a program uses few of them."""
 
@@ -280,7 +300,7 @@ class _Later:
         self._make = functools.cache(make)
 
     def __get__(self, pipe: Any, cls: type | None = None) -> Any:
-        return self._make().__get__(pipe, cls)
+        return self._make() if pipe is None else MethodType(_Method(self._make()), pipe)
 
 
 def later(module: str, name: str) -> Any:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, sources_of, walk
-from .notes import describe_item, local_of, place_of, say_where, shorten_traceback
+from .notes import asked_by, describe_item, local_of, place_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other
@@ -68,6 +68,10 @@ def let_steps_nest() -> None:
 
 class Replaced(BaseException):
     """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
+
+    def __init__(self, by: str) -> None:
+        self.by = by
+        """Who asked for the newer one, as the end of a message."""
 
 
 class Link:
@@ -463,15 +467,16 @@ def _deliver(
         current.ended = True
         if not pipe._is_asked_after_its_end:
             current.freeze()
-    except Replaced:
+    except Replaced as replaced:
+        by = replaced.by
         if hasattr(own, "close"):  # without a frame for each of thousands of steps
             own.close()
         current.let_go()
         own = counted = item = None
         yield  # the answer to throw(); whoever holds this iterator is told at the next step
         raise RuntimeError(
-            f"this iterator of {step(pipe)} was replaced by a newer one: a pipe has one live iterator; "
-            "to read a pipe twice at once, fork it or build the chain twice"
+            f"this iterator of {step(pipe)} was replaced by a newer one{by}: a pipe has one live iterator; "
+            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice"
         ) from None
     except Exception as error:
         current.error = describe_item(error)
@@ -524,7 +529,7 @@ def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
             f"{step(pipe)} is being read at this moment, by another thread or by itself: a pipe has one live iterator"
         )
     current.iterator = None  # it is told once
-    earlier.throw(Replaced())
+    earlier.throw(Replaced(asked_by()))
 
 
 def require_end(pipe: Iterable[Any]) -> None:

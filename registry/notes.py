@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import suppress
 from itertools import islice
@@ -15,7 +16,7 @@ from .graph import DataPipe, descend, sources_of
 from .provenance import Provenance, asked_once, provenance_of
 from .secrets import Short, hide_secrets, without_secrets
 
-__all__ = ["add_note", "describe_item", "local_of", "notes_of", "place_of", "say_where"]
+__all__ = ["add_note", "asked_by", "describe_item", "local_of", "notes_of", "place_of", "say_where"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
@@ -34,6 +35,16 @@ def add_note(error: BaseException, note: str) -> None:
 def notes_of(error: BaseException) -> list[str]:
     """Return the notes that were added to an error here."""
     return [note for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note.startswith(_PREFIX)]
+
+
+def asked_by() -> str:
+    """Return which line of a program called something of ours, and what, as the end of a message."""
+    frame: FrameType | None = sys._getframe(1)
+    called = ""
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "penstock":
+        called = "" if frame.f_code.co_name.startswith("_") else f"{frame.f_code.co_name}() in "
+        frame = frame.f_back
+    return "" if frame is None else f", by {called}{frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
 def say_where(

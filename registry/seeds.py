@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
+from .arguments import expect_whole
 from .graph import DataPipe, walk
 from .own import own
 
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _BLOCK = 1024
+_LEAST_SEED = -(2**63)  # torch's generators take negative ones, too
 
 
 class Path(NamedTuple):
@@ -104,6 +106,7 @@ class Seeded:
 
     def set_seed(self, seed: int) -> Self:
         """Fix the random order of this pipe: the passes from here on are a function of `seed`."""
+        expect_whole("seed", seed, least=_LEAST_SEED)
         self._seed, self._first_epoch = int(seed), None
         return self
 

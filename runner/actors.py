@@ -31,6 +31,7 @@ from typing import Any, Self
 import cloudpickle  # type: ignore[import-untyped]
 import torch
 
+from ..registry import expect_whole
 from ..registry.extras import require
 from ..workers.cluster import Cluster, actor_options, connection_now, expect_resources, nodes_now
 from ..workers.processes import PREPARATIONS, pickled_error, start_server
@@ -322,8 +323,7 @@ class RayFleet:
     """
 
     def __init__(self, num_workers: int, resources_per_worker: Mapping[str, float] | None = None) -> None:
-        if num_workers < 1:
-            raise ValueError(f"num_workers must be at least 1, and is {num_workers}")
+        expect_whole("num_workers", num_workers)
         self.num_workers = num_workers
         self.resources_per_worker = {"CPU": 1, **(resources_per_worker or {})}
         expect_resources(self.resources_per_worker)

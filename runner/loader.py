@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from types import TracebackType
-from typing import Any, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 import torch
 
@@ -25,6 +25,7 @@ from ..registry import (
     chain_shape,
     check_state,
     copy_of,
+    expect_whole,
     hand_down,
     header,
     load_place,
@@ -43,6 +44,20 @@ __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
 T = TypeVar("T")
 Adapter = Callable[[Any], Any]
+
+_ARGUMENTS_OF_TORCH = {
+    "num_workers": "reading_service=MultiProcessingReadingService(num_workers=…)",
+    "prefetch_factor": "reading_service=MultiProcessingReadingService(worker_prefetch_cnt=…)",
+    "worker_init_fn": "reading_service=MultiProcessingReadingService(worker_init_fn=…)",
+    "multiprocessing_context": "reading_service=MultiProcessingReadingService(multiprocessing_context=…)",
+    "timeout": "reading_service=MultiProcessingReadingService(timeout=…)",
+    "batch_size": ".batch(…) in the chain",
+    "drop_last": ".batch(…, drop_last=True) in the chain",
+    "collate_fn": ".collate(…) in the chain",
+    "shuffle": ".shuffle() in the chain",
+    "pin_memory": ".pin_memory() in the chain",
+}
+"""What torch's DataLoader takes, and where it belongs here."""
 
 
 class PauseIteration(StopIteration):
@@ -79,8 +94,8 @@ class DataLoader2Iterator(Iterator[T]):
 
         Paused, the iterator looks as if it were at its end: a `for` loop over it ends.
         """
-        if num_batches is not None and num_batches < 0:
-            raise ValueError(f"num_batches must not be negative, and is {num_batches}")
+        if num_batches is not None:
+            expect_whole("num_batches", num_batches, least=0)
         self._limit = self._left = num_batches
 
     def pause(self) -> None:
@@ -115,6 +130,13 @@ class DataLoader2(Generic[T]):
     >>> list(loader)
     [[0, 1], [2, 3], [4]]
     """
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *args, **kwargs):
+            for name in _ARGUMENTS_OF_TORCH.keys() & kwargs.keys():
+                raise TypeError(f"{cls.__name__} takes no {name}, as torch's does: say {_ARGUMENTS_OF_TORCH[name]}")
+            return super().__new__(cls)
 
     def __init__(
         self,

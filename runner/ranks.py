@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from ..registry import IterDataPipe
+from ..registry import IterDataPipe, expect_whole
 from ..workers.ranks import expect_ranks
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
@@ -68,8 +68,8 @@ class DistributedReadingService(InProcessReadingService):
         if ends not in get_args(Ends):
             raise ValueError(f"ends must be one of {', '.join(get_args(Ends))}, and is {ends!r}")
         for name, number in {"num_shards": num_shards, "steps_per_epoch": steps_per_epoch}.items():
-            if number is not None and number < 1:
-                raise ValueError(f"{name} must be at least 1, and is {number}")
+            if number is not None:
+                expect_whole(name, number)
         if (mesh is not None and data_ranks is not None) or (data_rank is not None and data_ranks is None):
             raise ValueError("give a mesh with data_dims, or data_rank and data_ranks")
         policies = {*(others.values() if isinstance(others, Mapping) else [others])}

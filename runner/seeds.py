@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..registry import derive_seed, seed_graph
+from ..registry import derive_seed, expect_whole, seed_graph
 from ..registry.graph import DataPipe
 
 __all__ = ["SeedGenerator", "dist_share_seed", "seed_globals", "set_datapipes_seed", "set_graph_random_seed"]
@@ -49,8 +49,7 @@ class SeedGenerator:
 
     def spawn(self, worker_id: int, inplace: bool = False) -> SeedGenerator:
         """Return a generator for a worker or rank, or let this one be it."""
-        if worker_id < 0:
-            raise ValueError(f"worker_id must not be negative, and is {worker_id}")
+        expect_whole("worker_id", worker_id, least=0)
         spawned = self if inplace else copy.copy(self)
         spawned.worker_id, spawned._given = worker_id, {**self._given, "own": 0}
         return spawned

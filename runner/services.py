@@ -13,6 +13,7 @@ from ..registry import (
     IterDataPipe,
     apply_sharding,
     derive_seed,
+    expect_whole,
     seed_graph,
     sharding_points,
     sources_of,
@@ -200,8 +201,7 @@ class InProcessReadingService(ShardingReadingService):
         *,
         require_sharding: bool = True,
     ) -> None:
-        if prefetch_cnt < 0:
-            raise ValueError(f"prefetch_cnt must not be negative, and is {prefetch_cnt}")
+        expect_whole("prefetch_cnt", prefetch_cnt, least=0)
         self.prefetch_cnt = prefetch_cnt
         self.init_fn = init_fn
         self.reset_fn = reset_fn
@@ -231,10 +231,9 @@ class _WorkersReadingService(ShardingReadingService):
             "main_prefetch_cnt": main_prefetch_cnt,
         }
         for name, count in counts.items():
-            if count < 0:
-                raise ValueError(f"{name} must not be negative, and is {count}")
-        if num_shards is not None and num_shards < 1:
-            raise ValueError(f"num_shards must be at least 1, and is {num_shards}")
+            expect_whole(name, count, least=0)
+        if num_shards is not None:
+            expect_whole("num_shards", num_shards)
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
         self.num_workers = num_workers

@@ -88,7 +88,7 @@ def test_the_command_line_says_what_it_can_do(capsys):
     ("given", "said"),
     [
         (["--device", "abacus"], "abacus"),
-        (["--workers", "-1"], "num_workers must not be negative, and is -1"),
+        (["--workers", "-1"], "num_workers must be at least 0, and is -1"),
         (["--data", "/nowhere/at/all"], "/nowhere/at/all"),
     ],
 )

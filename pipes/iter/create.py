@@ -35,7 +35,9 @@ class IterableWrapper(Positioned[T]):
     payload = ("iterable",)
 
     def __init__(self, iterable: Iterable[T], deepcopy: bool = True) -> None:
-        if not isinstance(iterable, Iterable) and not hasattr(iterable, "__getitem__"):
+        if not isinstance(iterable, Iterable) and not hasattr(type(iterable), "__getitem__"):
+            if isinstance(iterable, type):
+                raise TypeError(f"IterableWrapper needs an iterable, and {iterable.__name__} is a class: call it")
             raise TypeError(f"IterableWrapper needs an iterable, and {type(iterable).__name__} is none")
         self.iterable = iterable
         self.deepcopy = deepcopy

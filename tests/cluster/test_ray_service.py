@@ -479,7 +479,7 @@ def is_running(process: int) -> bool:
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"num_workers": -1}, "num_workers must not be negative, and is -1"),
+        ({"num_workers": -1}, "num_workers must be at least 0, and is -1"),
         ({"num_workers": 1, "num_shards": 0}, "num_shards must be at least 1, and is 0"),
         ({"num_workers": 1, "timeout": 0}, "timeout must be seconds, more than 0, and is 0"),
     ],

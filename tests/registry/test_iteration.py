@@ -149,7 +149,7 @@ def test_one_frame_of_ours_runs_for_an_item_and_stage_and_no_hook() -> None:
 def test_a_newer_iterator_replaces_the_older_whose_next_step_says_so() -> None:
     dp = numbers().map(str)
     older, newer = iter(dp), iter(dp)
-    with pytest.raises(RuntimeError, match=r"this iterator of Mapper\(str\) was replaced by a newer one: .*fork it"):
+    with pytest.raises(RuntimeError, match=r"this iterator of Mapper\(str\) was replaced by a newer one, by .*fork it"):
         next(older)
     assert list(older) == []
     assert list(newer) == ["0", "1", "2", "3", "4"]

@@ -282,9 +282,9 @@ def test_every_start_method(method):
 def test_wrong_arguments_raise_at_construction():
     with pytest.raises(ValueError, match="multiprocessing_context 'thread' is not one of"):
         MultiProcessingReadingService(2, multiprocessing_context="thread")
-    with pytest.raises(ValueError, match="num_workers must not be negative"):
+    with pytest.raises(ValueError, match="num_workers must be at least 0"):
         MultiProcessingReadingService(-1)
-    with pytest.raises(ValueError, match="prefetch_cnt must not be negative"):
+    with pytest.raises(ValueError, match="prefetch_cnt must be at least 0"):
         InProcessReadingService(prefetch_cnt=-1)
     with pytest.raises(ValueError, match="num_shards must be at least 1, and is 0"):
         MultiProcessingReadingService(2, num_shards=0)

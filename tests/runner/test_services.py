@@ -183,7 +183,7 @@ def test_the_iterator_of_a_loader_pauses_at_its_limit():
         assert loader.state_dict()["epoch"] == 0
         iterator.limit(None)
         assert list(iterator) == [6, 7, 8, 9]
-        with pytest.raises(ValueError, match="num_batches must not be negative"):
+        with pytest.raises(ValueError, match="num_batches must be at least 0"):
             iterator.limit(-1)
 
 
@@ -198,7 +198,7 @@ def test_spawned_generators_share_the_shared_seeds():
     assert len({each.generate_shared_seed() for each in spawned}) == 1
     assert len({each.generate_seed() for each in spawned}) == 3
     assert seeds.spawn(2, inplace=True) is seeds
-    with pytest.raises(ValueError, match="worker_id must not be negative"):
+    with pytest.raises(ValueError, match="worker_id must be at least 0"):
         seeds.spawn(-1)
 
 
