@@ -21,7 +21,7 @@ from .notes import describe_item, say_where
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
-from .state import load, state_of
+from .state import keep_arguments, load, state_of
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -80,6 +80,7 @@ class _Construction(type):
                 f"{cls.__name__} reads from a pipe, and its source is of type {type(given).__name__}: "
                 "wrap it, as in IterableWrapper(items)"
             )
+        keep_arguments(made, cls, args, kwargs)
         return made.outcome()  # type: ignore[no-any-return]
 
     @property
@@ -498,6 +499,9 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def _iterator_made(self) -> None:
         """Called when a new iterator is handed out; the pass begins with its first item."""
+
+    def _iterator_closed_unread(self) -> None:
+        """Called when an iterator was closed before its first item was asked for."""
 
     def _pop_node(self) -> Node:
         link: Link | None = self.__dict__.get("_link")

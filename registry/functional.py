@@ -279,18 +279,16 @@ def did_you_mean(name: str, known: list[str]) -> str:
     return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-class _Method:
+class _Method(functools.partial[Any]):
     """The function behind a method, which answers to a chain that goes on without calling it."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return vars(self)["__wrapped__"](*args, **kwargs)
-
     def __getattr__(self, name: str) -> Any:
-        own = vars(self).get("__name__")
+        own = self.func.__name__
         raise AttributeError(f"{own} is a method, which is to be called: .{own}(…).{name}", name=name, obj=self)
+
+
+def _with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.update_wrapper(_Method(function), function)
 
 
 class _Later:
@@ -300,7 +298,7 @@ class _Later:
         self._make = functools.cache(make)
 
     def __get__(self, pipe: Any, cls: type | None = None) -> Any:
-        return self._make() if pipe is None else MethodType(_Method(self._make()), pipe)
+        return self._make() if pipe is None else MethodType(_with_answer(self._make()), pipe)
 
 
 def later(module: str, name: str) -> Any:

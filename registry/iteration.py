@@ -23,7 +23,7 @@ from .graph import DataPipe, sources_of, walk
 from .notes import asked_by, describe_item, local_of, place_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
-from .seeds import FIRST_PASS, Path, Seeded, seed_other
+from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_within
 from .torch_pipes import TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -99,6 +99,11 @@ class Link:
         return self.path.next(self.depth, self.begun)
 
 
+def _is_one_of_several(pipe: Any) -> bool:
+    """Say whether others read the same stream."""
+    return getattr(pipe, "is_one_of_several", False)
+
+
 def is_ours(pipe: Any) -> bool:
     """Say whether a pipe is an iterable one of ours."""
     return hasattr(type(pipe), "_stands")
@@ -129,8 +134,18 @@ class Pass:
         self._pace: Pace | None = None
         self._mark: Node = {}
         self._emitted_at_mark = 0
+        self._unseen = 0
+        """How many passes it has begun over what the graph does not show."""
 
     # Beginning
+
+    def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
+        """Learn that the operator begins to read what is no source of its own; if it is run again, alike."""
+        if self._tally is None:
+            return
+        seeds_within(pipe).begin_random_pass(self.path)
+        seed_unseen(chain, pipe, self._unseen)
+        self._unseen += 1
 
     def start(
         self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
@@ -155,7 +170,7 @@ class Pass:
             own = _own_iterator(pipe, iterate)
             return own, own
         self._pace, self._tally = Pace(), Tally()
-        skip = node.get("skip", 0)
+        skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
         self._mark = {**self._at_start(pipe), **{name: value for name, value in node.items() if name != "skip"}}
         own = _own_iterator(pipe, iterate)
         return own, after(self._tally.follow(own), skip)  # what had been handed out since the mark is left out
@@ -165,6 +180,7 @@ class Pass:
         if link is None:
             self.path = Path(pipe._epoch)
             pipe._epoch += 1
+            _tell_step_that_runs(pipe)
         else:
             self.reader, self.path, self._depth = link.reader, link.next_path(), link.depth + 1
             link.begun += 1
@@ -212,6 +228,10 @@ class Pass:
             if goes_on:
                 self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
             give(source, link, nodes[place])
+            if link.begun and nodes[place] is None:  # what is read of it from here on is another pass
+                for part in walk(source, stop=_is_one_of_several):
+                    if is_ours(part):
+                        part._is_to_go_on_from({"at": "end"})
 
     def as_the_first(self) -> None:
         """Let the sources be read as in the first pass over the chain, whichever this is."""
@@ -282,6 +302,8 @@ class Pass:
             node["own"] = own
         if pipe.guard.skipped:
             node["skipped"] = pipe.guard.skipped
+        if self._unseen:
+            node["unseen"] = self._unseen
         if self._sources:
             self._add_sources(pipe, node, waiting)
         return node
@@ -485,6 +507,8 @@ def _deliver(
         raise
     except GeneratorExit:
         current.freeze()
+        if not current.begun:
+            pipe._iterator_closed_unread()
         raise
     except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
         current.error = describe_item(error)
@@ -510,6 +534,16 @@ def running_step(thread_id: int) -> str | None:
     while frame is not None and frame.f_code is not _deliver.__code__:
         frame = frame.f_back
     return None if frame is None else place_of(local_of(frame, "pipe"))
+
+
+def _tell_step_that_runs(chain: Any) -> None:
+    """Tell the step in which this thread is, if it is in one, that it begins to read a chain."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is _deliver.__code__ and (pipe := local_of(frame, "pipe")) is not chain:
+            pipe._pass.begins_unseen(pipe, chain)
+            return
+        frame = frame.f_back
 
 
 def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

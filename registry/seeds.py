@@ -27,6 +27,7 @@ __all__ = [
     "seed_of_chain",
     "seed_of_user",
     "seed_other",
+    "seed_unseen",
     "uniform_draws",
 ]
 
@@ -155,6 +156,38 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
                 step._first_epoch = first_epoch
             else:
                 vars(step)["_seed_of_chain"] = own_seed
+        elif getattr(step, "holds_items", False):
+            within = seeds_within(step)
+            within.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
+            within._first_epoch = first_epoch
+
+
+def seeds_within(pipe: Any) -> Seeded:
+    """Return what the seeds of pipes follow from that a pipe reads and the graph does not show."""
+    within: Seeded = vars(pipe).setdefault("_seeds_within", Seeded())
+    return within
+
+
+def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
+    """Seed what a pass over another pipe begins to read, as the chain of that number, where the graph does not show it.
+
+    Such as a chain that an operator builds in its `__iter__`: the pass is run again to resume it, and is to read the
+    same then. What the graph shows has seeds of its own, and what its user has set is left alone.
+    """
+    within, shown = seeds_within(reader), {id(part) for part in walk(reader)}
+    for place, part in enumerate(walk(chain)):
+        if id(part) in shown:
+            continue
+        seed = derive_seed(within.pass_seed, number, place)
+        held = vars(part)
+        if isinstance(part, Seeded):
+            if part._seed == held.get("_seed_as_unseen"):
+                part.set_seed(seed)
+                held["_seed_as_unseen"] = seed
+        elif hasattr(type(part), "set_seed"):
+            held["_seed_of_chain"] = seed
+        elif getattr(part, "holds_items", False):
+            seeds_within(part).set_seed(seed)
 
 
 def seed_other(pipe: Any, path: Path, seed: int | None = None) -> None:

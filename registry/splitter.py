@@ -228,7 +228,7 @@ class Splitter(IterDataPipe[Any]):
         if "_known" not in vars(self):
             self._known: weakref.WeakValueDictionary[int, Branch[Any]] = weakref.WeakValueDictionary()
             self._generation: weakref.ref[_Generation] | None = None
-            self._places: dict[int, int] = {}
+            self._places: dict[int, float] = {}
             # Reentrant, since a source that reads from its own branch should find an error and not wait for itself.
             self._lock = threading.RLock()
         self._known[branch.number] = branch
@@ -252,8 +252,8 @@ class Splitter(IterDataPipe[Any]):
     def read_again(self, branch: Branch[Any]) -> None:
         """Let a branch that has read in the generation under way be read once more in it."""
         with self._lock:
+            generation = self._live()  # held here, since the iterator may be the last that holds it
             replace_live_iterator(branch)
-            generation = self._live()
             if generation is not None:
                 generation.joined.discard(branch.number)
 
@@ -278,10 +278,9 @@ class Splitter(IterDataPipe[Any]):
 
     def _forget_passes(self) -> None:
         self.end_generation()
-        self._places.clear()
         super()._forget_passes()
 
-    def expect_at(self, branch: Branch[Any], place: int) -> None:
+    def expect_at(self, branch: Branch[Any], place: float) -> None:
         """Learn where a branch is to go on: nothing is to wait for it before that."""
         self._places[branch.number] = min(place, self._places.get(branch.number, place))
 
@@ -295,6 +294,8 @@ class Splitter(IterDataPipe[Any]):
             if generation is None or queue is None or generation.over or generation.number != branch.joined:
                 raise self._replaced(branch)
             if generation.items is None:
+                if goes_on:  # an earlier generation, of which nothing is left, may have read the source
+                    self._let_source_be_read_again()
                 self._begin_source(generation, node, goes_on)
                 start, places = generation.dealt, self._places if goes_on else {}
                 for each in generation.readers():
@@ -309,16 +310,22 @@ class Splitter(IterDataPipe[Any]):
             if place < queue.since:
                 dealt = generation.dealt
                 if place < dealt:  # else the source is still to give what this branch misses, gone back for another
-                    for part in walk(self.source, stop=lambda pipe: isinstance(pipe, Branch)):
-                        if isinstance(part, Branch):
-                            part.source.read_again(part)
                     for each in generation.readers():
                         each.takes_from = max(each.takes_from, dealt)
-                    self._begin_source(generation, self._from_where_all_go_on(node), goes_on)
+                    node = self._from_where_all_go_on(node)
+                    replace_live_iterator(self)  # which ends what reads ahead between here and other branches
+                    self._let_source_be_read_again()
+                    self._begin_source(generation, node, goes_on=True)
                 queue.entries.clear()
                 queue.takes_from = place
             queue.skip_to(place)
             return generation, queue
+
+    def _let_source_be_read_again(self) -> None:
+        """Let the branches of others that the source reads be read once more in the pass under way."""
+        for part in walk(self.source, stop=lambda pipe: isinstance(pipe, Branch)):
+            if isinstance(part, Branch):
+                part.source.read_again(part)
 
     def _from_where_all_go_on(self, node: Node | None) -> Node | None:
         """Return the node that a branch goes back to, or where the source stands, if another branch waits for less."""
@@ -423,10 +430,18 @@ class Branch(IterDataPipe[T]):
                     pass  # it is not plain, or the interpreter is about to end
             raise
         finally:
-            queue.give_up()
-            generation.gone.add(self.number)
-            if self.queue is queue:
-                self.queue = self.generation = None
+            self._give_up(generation, queue)
+
+    def _iterator_closed_unread(self) -> None:
+        if self.generation is not None and self.queue is not None:
+            self._give_up(self.generation, self.queue)
+
+    def _give_up(self, generation: _Generation, queue: Queue) -> None:
+        """Let nothing wait for the branch any more in a generation."""
+        queue.give_up()
+        generation.gone.add(self.number)
+        if self.queue is queue:
+            self.queue = self.generation = None
 
     def _converted(self, convert: Callable[[Any], T], item: Any) -> T:
         try:
@@ -482,16 +497,17 @@ class Branch(IterDataPipe[T]):
         node = super()._pop_node()
         self._left, self._begins_from = None, next(iter(node.get("sources", ())), None)
         if node.get("at") == "end" and self.queue is not None and self.generation is not None:
-            self.queue.give_up()
-            self.generation.gone.add(self.number)
-            self.queue = self.generation = None
+            self._give_up(self.generation, self.queue)
         return {name: value for name, value in node.items() if name != "sources"}
 
     def _forget_passes(self) -> None:
         super()._forget_passes()
+        self.source._places.pop(self.number, None)
         self.queue = self.generation = self._left = None
         self.joined = -1
 
     def _is_to_go_on_from(self, node: Node) -> None:
-        if "own" in node:
+        if node.get("at") == "end":
+            self.source.expect_at(self, inf)
+        elif "own" in node:
             self.source.expect_at(self, node["own"].get("place", 0))

@@ -36,7 +36,7 @@ from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
 from .secrets import Short, without_secrets
-from .seeds import Path, Seeded, seed_of_chain, seed_of_user
+from .seeds import Path, seed_of_chain, seed_of_user, seeds_within
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _DEEPEST = 200
 _short = Short().repr
 """However deep it is."""
 
-_ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state"}
+_ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
 """What a node may tell."""
 
 _MOST_PARTS = 1000
@@ -238,7 +238,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
     if (
         not node.keys() <= _ENTRIES
         or node.get("at", "end") != "end"
-        or not all(map(_is_number, (node.get("skip", 0), node.get("skipped", 0))))
+        or not all(map(_is_number, (node.get("skip", 0), node.get("skipped", 0), node.get("unseen", 0))))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
         or not (isinstance(passes, list) and all(map(_is_number, passes)))
         or not {len(reads), len(passes)} <= {0, number_of_sources}
@@ -293,12 +293,23 @@ def _guards(pipe: Any) -> list[Guard]:
 
 
 def _random_parts(pipe: Any) -> Iterator[Any]:
-    return (part for part in walk(pipe) if hasattr(type(part), "set_seed"))
+    """Yield the steps that have seeds, or may have them within; the others follow from these."""
+    seeded = ("set_seed", "random_state")
+    parts: Iterator[Any] = walk(pipe)
+    return (
+        part
+        for part in parts
+        if getattr(part, "holds_items", False) or any(hasattr(type(part), name) for name in seeded)
+    )
 
 
 def _random_state(pipe: Any) -> dict[str, Any]:
-    if isinstance(pipe, Seeded):
-        return pipe.random_state()
+    if hasattr(type(pipe), "random_state"):
+        state: dict[str, Any] = pipe.random_state()
+        return state
+    if not hasattr(type(pipe), "set_seed"):
+        within = vars(pipe).get("_seeds_within")
+        return {} if within is None else within.random_state()
     # One of ours that seeds itself in a way of its own is left alone, unless a chain was seeded as a whole.
     of_chain = vars(pipe).get("_seed_of_chain") if is_ours(pipe) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
@@ -306,16 +317,20 @@ def _random_state(pipe: Any) -> dict[str, Any]:
 
 def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
     try:
-        if isinstance(pipe, Seeded):
+        if hasattr(type(pipe), "set_random_state"):
             pipe.set_random_state(state)
-        elif state["seed"] is not None:
+            return
+        if not hasattr(type(pipe), "set_seed"):
+            if state:
+                seeds_within(pipe).set_random_state(state)
+            return
+        if state["seed"] is not None:
             pipe.set_seed(state["seed"])
         else:
             vars(pipe)["_seed_of_pass"] = vars(pipe).get("_seed")  # no user's, whoever seeded this chain
     except (KeyError, TypeError) as error:
         raise ValueError(f"{shown(pipe)} cannot have seeds like {_short(state)}") from error
-    if not isinstance(pipe, Seeded):
-        vars(pipe)["_seed_of_chain"] = state.get("of_chain")
+    vars(pipe)["_seed_of_chain"] = state.get("of_chain")
 
 
 # What a state is of
@@ -410,7 +425,8 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     found: dict[str, Any] = {}
     cls: Any = type(pipe)
     is_ours = cls.__module__.startswith("penstock.")
-    for name in _parameters(cls):
+    found |= held.get("_not_kept", {})
+    for name in parameters_of(cls):
         value: Any = held[name] if name in held else held.get(f"_{name}")
         if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
             value = value.item()
@@ -442,8 +458,25 @@ def _is_whole(value: Any) -> bool:
     return type(value) is float and value.is_integer()
 
 
+def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Keep what a state is to tell of arguments that a pipe keeps under no name of theirs."""
+    held = vars(pipe)
+    missing = [name for name in parameters_of(type(pipe)) if name not in held and f"_{name}" not in held]
+    if missing:
+        given = inspect.signature(cls).bind(*args, **kwargs).arguments
+        held["_not_kept"] = told = {}
+        for name in missing:
+            value = given.get(name)
+            if type(value) in (bool, int):
+                told[name] = value
+            elif type(value) in (float, str):
+                told |= _parts_of(name, [value])
+            elif type(value) in (tuple, list, dict):  # as of *args and **kwargs
+                told |= _parts_of(name, value)
+
+
 @functools.cache
-def _parameters(cls: type) -> tuple[str, ...]:
+def parameters_of(cls: type) -> tuple[str, ...]:
     """Return the names of the parameters of a class, and of its bases, whose constructors may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
     names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])

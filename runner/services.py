@@ -20,7 +20,7 @@ from ..registry import (
     walk,
 )
 from ..workers.cluster import expect_resources
-from ..workers.processes import context_for
+from ..workers.processes import context_for, start_server
 from ..workers.ranks import several_ranks
 from .actors import RayFleet, WorkerActors
 from .child import ChildProcesses, Children
@@ -316,7 +316,9 @@ class MultiProcessingReadingService(_WorkersReadingService):
             timeout,
             require_sharding,
         )
-        context_for(multiprocessing_context, run.__module__)
+        context = context_for(multiprocessing_context, run.__module__)
+        if num_workers and context.get_start_method() == "forkserver":
+            start_server(run.__module__)  # it imports torch while the program goes on
         self.multiprocessing_context = multiprocessing_context
 
     def start(self) -> Children:

@@ -36,7 +36,7 @@ class RandomSplitter(IterDataPipe[T]):
     has it. With `target`, a key, it is the pipe of that group alone; with the same seed it is the same.
 
     `total_length` is the number of the source's items, which is needed where `len` of it is not known. With
-    `seed=None`, a seed is drawn from torch's generator, once.
+    `seed=None`, a seed is drawn from torch's generator, once; states contain it.
 
     Each pipe reads the whole source and leaves out what is not its own. So they are read one after the other, or
     from copies of the chain, as loaders make them; and the source must give one order: shuffle the groups instead.
@@ -80,10 +80,10 @@ class RandomSplitter(IterDataPipe[T]):
             expect_whole("total_length", total_length, least=0)
         self.source = source
         self.weights = dict(weights)
-        self.seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
+        self.seed = seed
         self.total_length = total_length
         self.target = target
-        self._split = _Split(self.seed)
+        self._split = _Split(int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed)
         if any(map(_draws_an_order, walk(source))):
             warnings.warn(
                 "the source of random_split gives its items in another order each time, so that the groups, which read "
@@ -107,6 +107,18 @@ class RandomSplitter(IterDataPipe[T]):
         """
         self._split.seed = seed
         return self
+
+    def random_state(self) -> dict[str, Any]:
+        """Return the seed, where it was drawn."""
+        return {"seed": self._split.seed} if self.seed is None else {}
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        """Take up what `random_state` gave. Raises TypeError for what it cannot have given."""
+        if self.seed is not None or not state:
+            return
+        if type(state.get("seed")) is not int:
+            raise TypeError(f"a seed is an integer, and this is {state.get('seed')!r}")
+        self._split.seed = state["seed"]
 
     def __iter__(self) -> Iterator[T]:
         if self.split_seed is None:

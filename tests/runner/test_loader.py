@@ -602,6 +602,18 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path, method):
     assert (done.stdout, done.stderr) == ("script\n[0, 3, 6, 9]\n", "")
 
 
+def test_the_server_of_the_workers_starts_while_the_program_goes_on():
+    code = """
+import penstock as ps
+from multiprocessing import forkserver
+ps.MultiProcessingReadingService(0), ps.MultiProcessingReadingService(2, "spawn")
+assert forkserver._forkserver._forkserver_pid is None
+ps.MultiProcessingReadingService(2)
+assert forkserver._forkserver._forkserver_pid is not None
+"""
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
+
+
 def test_a_script_read_from_standard_input_works():
     done = subprocess.run(
         [sys.executable], input=textwrap.dedent(SCRIPT), capture_output=True, text=True, timeout=60, check=False

@@ -1,0 +1,133 @@
+"""Branches of one stream, resumed: those that have ended, that were never read, and that stand far apart."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from resuming import assert_resumes_everywhere
+
+numbers = ps.iter.IterableWrapper
+
+
+def rest_from(chain: Callable[[], Any], stop: int) -> tuple[list[Any], list[Any]]:
+    """Return what is left of a pass after so many items, and what a fresh chain gives from the state there."""
+    dp = chain()
+    iterator = iter(dp)
+    list(islice(iterator, stop))
+    resumed = chain()
+    resumed.load_state_dict(json.loads(json.dumps(dp.state_dict())))
+    return list(iterator), list(resumed)
+
+
+def one_after_the_other(read: Callable[[Any], Any]) -> Any:
+    most, few = numbers(range(6000)).demux(2, lambda x: int(x % 10 == 9))
+    return most.concat(read(few))
+
+
+def ended_and_read_on_beside(n: int) -> Any:
+    longer, shorter = numbers(range(n)).fork(2)
+    return longer.pipe(iter).repeat(2).mux_longest(shorter)
+
+
+@pytest.mark.parametrize("stop", [5399, 5401, 5700])
+@pytest.mark.parametrize(
+    "read", [lambda dp: dp, lambda dp: dp.shuffle().set_seed(1), lambda dp: dp.pipe(iter), lambda dp: dp.fork(1)[0]]
+)
+def test_nothing_waits_for_a_branch_that_had_ended(read: Callable[[Any], Any], stop: int) -> None:
+    rest, resumed = rest_from(lambda: one_after_the_other(read), stop)
+    assert resumed == rest
+
+
+@pytest.mark.parametrize("stop", [3601, 3650, 4000])
+def test_nothing_waits_for_a_branch_that_had_ended_and_is_asked_on(stop: int) -> None:
+    rest, resumed = rest_from(lambda: ended_and_read_on_beside(1800), stop)
+    assert resumed == rest
+
+
+@pytest.mark.parametrize("stop", range(5))
+@pytest.mark.parametrize("join", ["concat", "zip_longest"])
+def test_nothing_waits_for_a_branch_of_which_no_more_is_wanted(join: str, stop: int) -> None:
+    def chain() -> Any:
+        head, whole = numbers(range(3000)).fork(2)
+        return getattr(head.header(2), join)(whole)
+
+    rest, resumed = rest_from(chain, stop)
+    assert resumed == rest
+
+
+def test_nothing_waits_for_a_branch_whose_iterator_was_closed_unread() -> None:
+    unread, read = numbers(range(50)).fork(2, buffer_size=3)
+    iterator: Any = iter(unread)
+    iterator.close()
+    assert len(list(read)) == 50
+
+
+def of_two_kinds() -> Any:
+    raw, rest = numbers(range(40)).fork(2)
+    kept = rest.demux(2, lambda x: int(x % 5 == 0))[0]
+    small, large = kept.demux(2, lambda x: int(x < 20))
+    return raw.zip_longest(large.concat(small))
+
+
+def joined_again() -> Any:
+    first, second, third = numbers(range(9)).fork(3)
+    left, right = third.fork(1)[0].mux_longest(second).fork(2)
+    return first.zip_longest(left.header(5).zip(right.pipe(iter)))
+
+
+@pytest.mark.parametrize("chain", [of_two_kinds, joined_again])
+def test_branches_of_branches_go_back_when_those_between_have_ended(chain: Callable[[], Any]) -> None:
+    assert_resumes_everywhere(chain)
+
+
+def test_a_branch_goes_back_while_another_thread_reads_ahead_before_the_fork() -> None:
+    def slow(x: int) -> int:
+        time.sleep(0.002)
+        return x
+
+    def chain() -> Any:
+        before = numbers(range(12)).map(slow).fork(1)[0]
+        left, right = before.prefetch(4).fork(2)
+        return left.zip(right.pipe(iter))
+
+    for stop in range(13):
+        rest, resumed = rest_from(chain, stop)
+        assert resumed == rest
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_branches_are_loaded_each_from_its_own_state_in_any_order(order: tuple[int, int]) -> None:
+    branches = [dp.map(abs) for dp in numbers(range(5000)).fork(2)]
+    iterators = [iter(dp) for dp in branches]
+    for iterator, stop in zip(iterators, (1, 900), strict=True):
+        list(islice(iterator, stop))
+    states = [dp.state_dict() for dp in branches]
+    resumed = [dp.map(abs) for dp in numbers(range(5000)).fork(2)]
+    for number in order:
+        resumed[number].load_state_dict(states[number])
+    behind, ahead = map(iter, resumed)
+    assert list(islice(behind, 1500)) == [*range(1, 1501)]
+    assert next(ahead) == 900
+
+
+def test_ends_that_were_not_begun_are_read_from_their_start() -> None:
+    def ends() -> list[Any]:
+        first, second = numbers(range(12)).fork(2)
+        return [first, *second.fork(1)[0].demux(3, lambda x: x % 3)]
+
+    before = ends()
+    begun = [iter(dp) for dp in (before[0], before[2])]
+    assert [[*islice(iterator, 2)] for iterator in begun] == [[0, 1], [1, 4]]
+    states = [dp.state_dict() for dp in before]
+    after = ends()
+    for dp, state in zip(after, states, strict=True):
+        dp.load_state_dict(state)
+    iterators = [iter(dp) for dp in after]
+    assert [[*iterators[number]] for number in (2, 3, 0, 1)] == [[7, 10], [2, 5, 8, 11], [*range(2, 12)], [0, 3, 6, 9]]
