@@ -7,6 +7,7 @@ import inspect
 import itertools
 import pkgutil
 import re
+import runpy
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -71,6 +72,14 @@ def test_every_operator_says_what_comes_out_and_shows_it(cls: type) -> None:
     assert inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].endswith(".")
     # Not only at the end: of those that give several pipes the example shows one, or what joins them.
     assert cls in map(type, walk(maker_of_example(cls)()))
+
+
+def test_the_page_of_operators_has_all_of_them_each_once() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_operators.py"))
+    ours = {entry.name for entry in operators.values() if entry.cls.__module__.startswith("penstock.")}
+    listed = [name for _, names in made["GROUPS"].values() for name in names.split()]
+    assert sorted(listed) == sorted(ours)
+    assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_operators.py`"
 
 
 def test_the_code_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
