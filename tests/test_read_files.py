@@ -112,7 +112,7 @@ def test_arrays_are_batches_of_their_rows(tmp_path: Path) -> None:
         ("empty.npy", "this is no file of NumPy's"),
         ("cut.npy", "the file is cut or corrupt: float64 of shape \\(100,\\) are 800 bytes, and it has 172 for them"),
         ("cut.npz", "the file is cut or corrupt"),
-        ("objects.npy", "allow_pickle"),
+        ("objects.npy", "has pickled objects"),
         ("scalar.npy", "column 'data' has a single value"),
         ("uneven.npz", "'x' has 1, 'y' has 2"),
     ],

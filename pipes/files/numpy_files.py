@@ -48,16 +48,11 @@ def arrays_in(content: bytes, max_bytes: int = MAX_BYTES) -> Any:
 
 def _array(file: IO[bytes], size: int) -> Any:
     """Return the array of an npy file of so many bytes; what is none stays bytes."""
-    layout = np.lib.format
-    if not is_npy(file.read(len(layout.MAGIC_PREFIX))):
+    if not is_npy(file.read(len(np.lib.format.MAGIC_PREFIX))):
         file.seek(0)
         return file.read(size)
-    file.seek(0)
     try:
-        is_first_version = layout.read_magic(file) == (1, 0)
-        # The third version differs from the second in the names of fields alone.
-        read_header = layout.read_array_header_1_0 if is_first_version else layout.read_array_header_2_0
-        shape, _, dtype = read_header(file)
+        shape, by_columns, dtype = _header(file)
     except (SyntaxError, TypeError, LookupError, tokenize.TokenError, RecursionError) as error:
         raise ValueError(f"the header of the array is cut or corrupt: {error}") from error
     needed, rest = math.prod(shape) * dtype.itemsize, size - file.tell()
@@ -65,7 +60,30 @@ def _array(file: IO[bytes], size: int) -> Any:
         raise ValueError(
             f"the file is cut or corrupt: {dtype} of shape {shape} are {needed:,} bytes, and it has {rest:,} for them"
         )
-    file.seek(0)
-    array = layout.read_array(file, allow_pickle=False)
+    if dtype.hasobject:
+        raise ValueError("the array has pickled objects, which are not loaded: they could run any code")
+    content = bytearray(needed)
+    if file.readinto(content) < needed:  # type: ignore[attr-defined]
+        raise ValueError("the file is cut or corrupt: it ends within the array")
     file.read(1)  # what is packed is verified where it ends
-    return array
+    return np.ndarray(shape, dtype, content, order="F" if by_columns else "C")
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return the shape of an array, whether its first dimension varies fastest, and its dtype."""
+    layout = np.lib.format
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        file.seek(0)
+        is_first_version = layout.read_magic(file) == (1, 0)
+        # The third version differs from the second in the names of fields alone.
+        read_header = layout.read_array_header_1_0 if is_first_version else layout.read_array_header_2_0
+        try:
+            return read_header(file)  # type: ignore[no-any-return]
+        except SystemError:
+            if not attempts_left:
+                raise
+    raise AssertionError
+
+
+_ATTEMPTS = 10
+"""Python 3.11's parser counts its depth for all threads together, and may find another's count (CPython #106905)."""
