@@ -329,3 +329,52 @@ def test_a_row_without_a_tensor_has_none_in_its_place() -> None:
     for start in (0, 1):
         rows = [row["x"] for row in IterableWrapper([pa.record_batch({"x": tensors.slice(start)})]).rows()]
         assert [None if row is None else row.tolist() for row in rows] == [[1, 2], None, [5, 6]][start:]
+
+
+def of_all_kinds(rows: int) -> Any:
+    numbers = range(rows)
+    return pa.record_batch(
+        {
+            "number": pa.array([float(x) for x in numbers]),
+            "whole": pa.array(numbers, pa.int16()),
+            "yes": pa.array([x % 3 == 0 for x in numbers]),
+            "day": pa.array([*numbers], pa.int32()).cast(pa.date32()),
+            "pair": pa.array([[x, -x] for x in numbers]),
+        }
+    )
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+@pytest.mark.parametrize("arguments", [{}, {"columns": ["pair", "whole"]}, {"dtypes": torch.float64}])
+@pytest.mark.parametrize("sizes", [(10,), (3, 10, 1, 0, 7)])
+def test_rebatch_and_to_tensors_commute(sizes: tuple[int, ...], arguments: Any, with_text: bool) -> None:
+    batches = [of_all_kinds(rows) for rows in sizes]
+    if with_text:
+        batches = [each.append_column("text", pa.array(map(str, range(len(each))))) for each in batches]
+
+    def source() -> Any:
+        return ps.iter.IterableWrapper(batches)
+
+    expected = list(source().to_tensors(**arguments).rebatch(3))
+    dp = source().rebatch(3).to_tensors(**arguments)
+    for _ in range(2):
+        for made, wanted in zip(dp, expected, strict=True):
+            assert [*made] == [*wanted]
+            for name, column in wanted.items():
+                assert torch.equal(made[name], column) if isinstance(column, torch.Tensor) else made[name] == column
+    assert [type(batch) for batch in dp.source] == [pa.RecordBatch] * len(expected)
+    assert_resumes_everywhere(lambda: source().rebatch(3).to_tensors(**arguments).rows().map(str), passes=1)
+
+
+def test_a_value_of_which_no_tensor_is_made_is_an_error_of_its_own_piece() -> None:
+    batch = pa.record_batch({"x": [*range(7), None, 8]})
+    dp = ps.iter.IterableWrapper([batch]).rebatch(3).to_tensors(on_error="skip")
+    assert [made["x"].tolist() for made in dp] == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(ValueError, match="column 'x', row 1 is null"):
+        list(ps.iter.IterableWrapper([batch]).rebatch(3).to_tensors())
+
+
+def test_lists_of_other_lengths_in_other_pieces_are_tensors_of_other_shapes() -> None:
+    batch = pa.record_batch({"x": [[1], [2], [3, 4], [5, 6]]})
+    dp = ps.iter.IterableWrapper([batch]).rebatch(2).to_tensors()
+    assert [made["x"].tolist() for made in dp] == [[[1], [2]], [[3, 4], [5, 6]]]

@@ -26,7 +26,9 @@ from ..columns.files import ColumnFile, first_difference
 from ..columns.filters import expression_of
 from ..columns.formats import PARTS, ParquetFormat, check_options
 from ..columns.origins import Origin, RowGroup, origin_of
+from ..columns.to_arrow import rows_in
 from .arguments import expect_names
+from .cuts_batches import CutsBatches
 from .parts import ReadsParts
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ _FOOTERS = 32 * 2**20
 """Bytes that the footers of files may have together of which row groups are read one by one."""
 
 
-class ColumnReader(ReadsParts["pa.RecordBatch"]):
+class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     """Yield the record batches of files with columns: the base of the operators that do."""
 
     holds_items = False
@@ -113,6 +115,7 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._expression = None if self._filter is None else expression_of(self._filter)
         self._target = self._unified(self._open_files)
+        self._begin_cutting()
         return super().__iter__()
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
@@ -148,8 +151,9 @@ class ColumnReader(ReadsParts["pa.RecordBatch"]):
 
     def _batches(self, url: str, number: int, part: pa.Table) -> Iterator[pa.RecordBatch]:
         first = 0
-        for batch in part.to_batches(max_chunksize=self.batch_size):
-            if rows := batch.num_rows:
+        for whole in part.to_batches():
+            for batch in self._cut(whole, 0, whole.num_rows, self.batch_size):
+                rows = rows_in(batch)
                 self._last = url, number, first, first + rows
                 yield batch
                 first += rows

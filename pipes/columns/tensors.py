@@ -76,7 +76,7 @@ def tensors_of(
     for name in names:
         column = column_of(batch, name)
         dtype = dtypes.get(name) if isinstance(dtypes, Mapping) else dtypes
-        if dtypes is dtype and not isinstance(column, torch.Tensor) and stays_list(column.type):
+        if dtype is not None and dtypes is dtype and not isinstance(column, torch.Tensor) and stays_list(column.type):
             dtype = None  # it was meant for the others
         tensors[name] = tensor_of(column, name, dtype)
     return tensors

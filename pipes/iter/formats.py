@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..bases.arguments import expect_names
+from ..bases.cuts_batches import CutsBatches
 from ..bases.one_to_one import OneToOne
 from ..columns.arrow_values import stays_list
 from ..columns.batch_rows import as_batch
@@ -77,6 +78,15 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     def _function(self) -> Callable[[Any], dict[str, Any]]:
         columns, dtypes = self.columns, self.dtypes
         return lambda item: tensors_of(as_batch(item), columns, dtypes)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if isinstance(self.source, CutsBatches):
+            self.source.make_of_whole(self._of_whole)
+        return super().__iter__()
+
+    def _of_whole(self, batch: pa.RecordBatch) -> Any:
+        """Return a batch as tensors before it is cut, unless it has lists, which may need much memory at once."""
+        return batch if any(map(stays_list, batch.schema.types)) else tensors_of(batch, self.columns, self.dtypes)
 
 
 @functional_datapipe("with_format")

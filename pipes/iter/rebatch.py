@@ -24,19 +24,20 @@ from ...registry import (
     provenance_of,
 )
 from ...registry.seeds import derive_seed
+from ..bases.cuts_batches import CutsBatches
 from ..bases.drawing import Shuffling
-from ..columns.batch_rows import as_batch, joined, pieces, row_dicts, sliced, taken
+from ..columns.batch_rows import as_batch, joined, row_dicts, sliced, taken
 from ..columns.to_arrow import rows_in
 
 
 @functional_datapipe("rebatch")
-class Rebatcher(IterDataPipe[Any]):
+class Rebatcher(CutsBatches, IterDataPipe[Any]):
     """Yield the rows of column batches in batches of `n` rows; the last may have fewer, or is dropped with `drop_last`.
 
     A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
     the same kind; of tables and of data frames of pandas, RecordBatches. Rows that lie in one batch are not
     copied: what is handed out is a view, and keeps that batch. So it is cheap to read large batches, and to make small
-    ones of them here, after `to_tensors`.
+    ones of them here, before or after `to_tensors`.
 
     Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
     columns of the same types.
@@ -71,6 +72,7 @@ class Rebatcher(IterDataPipe[Any]):
         return None if found is None else found.of_rows(start, end)
 
     def __iter__(self) -> Iterator[Any]:
+        self._begin_cutting()
         n = self.n
         items = self.read(self.source)
         start = self.row
@@ -92,7 +94,7 @@ class Rebatcher(IterDataPipe[Any]):
                 end = rows - (rows - start) % n
                 self.row, self._joined = start, []
                 items.keep_from(number)
-                for piece in pieces(batch, start, end, n):
+                for piece in self._cut(batch, start, end, n):
                     self.row += n
                     yield piece
                 start = end
