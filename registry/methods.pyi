@@ -383,12 +383,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         name; a tar or zip that is not compressed comes out as it is. So `.decompress().load_from_tar()` reads tars whether
         and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
         read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
-        `load_from_tar` and `load_from_zip` give the files in them. A stream can seek where the compressed one can: back by
+        `load_from_tar` and `load_from_zip` give the files in them. A zip that cannot seek is copied first, to memory or,
+        above 16 MiB, to a temporary file. A stream can seek where the compressed one can: back by
         decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
-        to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError.
+        to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError. So it is with
+        a file of a zip that comes out open.
 
         `on_error` handles a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
-        shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
+        shows where the stream is read: OSError for a file that is cut or corrupt, and of a zip zipfile.BadZipFile, which
+        name its path.
 
         Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is
         compressed, TypeError for a stream of text, and ImportError where zstd needs a package that is not installed.
@@ -1838,7 +1841,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         has it. With `target`, a key, it is the pipe of that group alone; with the same seed it is the same.
 
         `total_length` is the number of the source's items, which is needed where `len` of it is not known. With
-        `seed=None`, a seed is drawn from torch's generator, once.
+        `seed=None`, a seed is drawn from torch's generator, once; states contain it.
 
         Each pipe reads the whole source and leaves out what is not its own. So they are read one after the other, or
         from copies of the chain, as loaders make them; and the source must give one order: shuffle the groups instead.
@@ -1935,9 +1938,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
         are about asking: what fails while a stream is read is raised by whoever reads it.
 
-        Raises `requests.HTTPError` for a status such as 404 or 500, and another `requests.RequestException`, which is an
-        OSError, where the server cannot be reached or does not answer. Reading a stream raises urllib3's errors: a
-        `ProtocolError` where the content ends before its time. Raises ImportError where requests is missing.
+        Raises `requests.HTTPError` for a status such as 404 or 500, of whose answer it has the status alone, and another
+        `requests.RequestException`, which is an OSError, where the server cannot be reached or does not answer. Reading a
+        stream raises urllib3's errors: a `ProtocolError` where the content ends before its time. Raises ImportError where
+        requests is missing.
 
         >>> import json, os, threading
         >>> from functools import partial
@@ -2246,7 +2250,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
         the same kind; of tables and of data frames of pandas, RecordBatches. Rows that lie in one batch are not
         copied: what is handed out is a view, and keeps that batch. So it is cheap to read large batches, and to make small
-        ones of them here, after `to_tensors`.
+        ones of them here, before or after `to_tensors`.
 
         Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
         columns of the same types.

@@ -7,10 +7,12 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Options", "Short", "hide_secrets", "without_secrets"]
+__all__ = ["Options", "Short", "hide_secrets", "stream_name", "without_secrets"]
 
-# Behind a colon that no port follows, a password may have any sign in it.
-_USER = re.compile(r"(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@")
+# Behind a colon that no port follows, a password may have any sign in it; a store of objects has no port.
+_USER = re.compile(
+    r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@"
+)
 # A quote that nothing follows which ends a text is part of the query.
 _QUERY = re.compile(
     r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)", re.IGNORECASE
@@ -30,7 +32,7 @@ def without_secrets(text: str) -> str:
     'https://host/uc?id=7&…'
     """
     if "@" in text:
-        text = _USER.sub(lambda found: f"{found[1] or found[2]}…@", text)
+        text = _USER.sub(lambda found: f"{found[found.lastindex or 0]}…@", text)
     if "?" in text:
         text = _QUERY.sub(lambda found: found[1] + _plain_parts(found[2]), text)
     if "#" in text:
@@ -38,6 +40,15 @@ def without_secrets(text: str) -> str:
     if "%" in text:
         text = _ESCAPED.sub(r"\1…", text)
     return text
+
+
+def stream_name(address: str) -> str:
+    """Return what a stream is to be named, which its `repr` shows: a path of this machine, whatever is in it, as it is.
+
+    >>> stream_name("https://me:password@host/a.tar?sig=abc"), stream_name("/folder/what?a=b.txt")
+    ('https://…@host/a.tar?…', '/folder/what?a=b.txt')
+    """
+    return without_secrets(address) if "://" in address else address
 
 
 def _plain_parts(query: str) -> str:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -460,8 +460,8 @@ def _is_whole(value: Any) -> bool:
 
 def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Keep what a state is to tell of arguments that a pipe keeps under no name of theirs."""
-    held = vars(pipe)
-    missing = [name for name in parameters_of(type(pipe)) if name not in held and f"_{name}" not in held]
+    held, made_of = vars(pipe), cast("Any", type(pipe))
+    missing = [name for name in parameters_of(made_of) if name not in held and f"_{name}" not in held]
     if missing:
         given = inspect.signature(cls).bind(*args, **kwargs).arguments
         held["_not_kept"] = told = {}

@@ -27,6 +27,7 @@ __all__ = [
     "WEB",
     "Client",
     "check_key",
+    "check_user",
     "check_written",
     "client_of",
     "is_chain",
@@ -34,6 +35,10 @@ __all__ = [
 ]
 
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
+
+
+_USER = re.compile(rf"({'|'.join((*AMAZON, *GOOGLE, *AZURE))})://(?!arn:)[^/@:]*:.*@", re.DOTALL)
+"""An access point of S3 has colons in its name, and a key may have an @; a secret may have a slash in it."""
 
 
 class Client(Enum):
@@ -45,7 +50,8 @@ class Client(Enum):
 
 
 def client_of(url: str, options: Mapping[str, Any]) -> Client:
-    """Return by which client the file at an address is read, with options."""
+    """Return by which client the file at an address is read, with options; raises what `check_user` raises."""
+    check_user(url)
     if is_local_path(url):
         return Client.FSSPEC if options else Client.SYSTEM
     scheme, separator, place = url.partition("://")
@@ -78,6 +84,16 @@ def is_chain(url: str) -> bool:
     from fsspec import available_protocols  # type: ignore[import-untyped]  # slow to import
 
     return protocol in available_protocols()
+
+
+def check_user(url: str) -> None:
+    """Raise ValueError for the address of an object with keys in it: clients take them for the bucket, and tell it."""
+    for link in url.split("::") if "@" in url and is_chain(url) else [url]:
+        if "@" in link and (found := _USER.match(link)):
+            raise ValueError(
+                f"{found[1]}://…@{without_secrets(link[found.end() :])} has keys in it, which is not how stores "
+                "take them: give them as options, for S3 as key= and secret=, or by the environment"
+            )
 
 
 def check_written(url: str) -> None:

@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ..registry.secrets import Options
 from .addresses import AMAZON, GOOGLE, WEB
-from .errors import NO_CREDENTIALS, NO_PROXY
+from .errors import NO_CREDENTIALS, NO_PROXY, REDIRECTED, goes_elsewhere
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
@@ -26,6 +26,7 @@ __all__ = [
     "amazon_client",
     "environment",
     "for_one_attempt",
+    "for_s3fs",
     "new_store",
     "timeouts",
     "with_region",
@@ -63,6 +64,9 @@ _ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
 _NO_OTHER_ATTEMPT = {"mode": "standard", "total_max_attempts": 1}
 """What obstore and botocore are told: other attempts are made where they are counted."""
 
+_FIVE_OTHERS = {"mode": "standard", "total_max_attempts": 6}
+"""What botocore is told where nobody counts them."""
+
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 """What botocore calls keys."""
 
@@ -98,11 +102,23 @@ def timeouts(options: Mapping[str, Any]) -> tuple[float, float]:
     return config.get("connect_timeout", CONNECT_TIMEOUT), config.get("read_timeout", READ_TIMEOUT)
 
 
-def for_one_attempt(options: Mapping[str, Any]) -> dict[str, Any]:
+def for_one_attempt(options: Mapping[str, Any], retries: Mapping[str, Any] = _NO_OTHER_ATTEMPT) -> dict[str, Any]:
     """Return options by which botocore makes one attempt, within our timeouts: others are made where they count."""
     connect, read = timeouts(options)
-    config = {"retries": _NO_OTHER_ATTEMPT, **(options.get("config_kwargs") or {})}
+    config = {"retries": retries, **(options.get("config_kwargs") or {})}
     return {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
+
+
+def for_s3fs(options: Mapping[str, Any], one_attempt: bool) -> dict[str, Any]:
+    """Return options by which s3fs finds what all others do, and keeps to itself what it is given.
+
+    Of its own attempts, which come on top of botocore's, it is to make one: see `locate`.
+    """
+    from .amazon import Session  # slow to import
+
+    options = for_one_attempt(with_region(options), _NO_OTHER_ATTEMPT if one_attempt else _FIVE_OTHERS)
+    options["config_kwargs"].setdefault("http_session_cls", Session)
+    return options
 
 
 def with_region(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +135,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
     from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore
 
     if scheme == "file":
+        _check_names(options, _COMMON_OPTIONS)
         return LocalStore("/")
     if scheme in AMAZON:
         return _amazon_store(bucket, with_region(options))
@@ -194,11 +211,18 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
     if anonymous:
         config["signature_version"] = botocore.UNSIGNED
     client = session.create_client("s3", config=Config(**config), **given, **settings)
-    if anonymous or not client.meta.endpoint_url.startswith("http://"):
-        return client
-    # The signature of a request holds a hash of all that it sends, where that is not encrypted: another takes time.
-    config = {"request_checksum_calculation": "when_required", **config}
-    return session.create_client("s3", config=Config(**config), **given, **settings)
+    if not anonymous and client.meta.endpoint_url.startswith("http://"):
+        # The signature of a request holds a hash of all that it sends, where that is not encrypted: another takes time.
+        config = {"request_checksum_calculation": "when_required", **config}
+        client = session.create_client("s3", config=Config(**config), **given, **settings)
+    client.meta.events.register("before-parse.s3", _expect_no_redirect)
+    return client
+
+
+def _expect_no_redirect(response_dict: Mapping[str, Any], **_: Any) -> None:
+    """Raise OSError where a server redirects: botocore would ask it for the bucket's region, and again, for ever."""
+    if goes_elsewhere(response_dict["status_code"], response_dict["headers"]):
+        raise OSError(errno.EREMOTE, REDIRECTED)
 
 
 def _of_botocore(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dict[str, Any], dict[str, Any], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
@@ -13,7 +13,15 @@ from ..registry.secrets import hide_secrets, without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
-__all__ = ["NO_CREDENTIALS", "NO_PROXY", "ExpiredCredentials", "Untold", "in_plain_words"]
+__all__ = [
+    "NO_CREDENTIALS",
+    "NO_PROXY",
+    "REDIRECTED",
+    "ExpiredCredentials",
+    "Untold",
+    "goes_elsewhere",
+    "in_plain_words",
+]
 
 
 class ExpiredCredentials(PermissionError):
@@ -30,6 +38,11 @@ NO_CREDENTIALS = (
 )
 NO_PROXY = "http://127.0.0.1:2"
 """Where nobody listens."""
+REDIRECTED = (
+    "the server redirects to another host, which would get the keys; where the bucket is in another region: pass "
+    "region, or set AWS_REGION"
+)
+_REDIRECTS = (301, 302, 303, 307, 308)
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _PASSING = (408, 429, 500, 502, 503, 504)
 _KEYS_ARE_OLD = {"ExpiredToken", "InvalidAccessKeyId", "TokenRefreshRequired", "InvalidToken"}
@@ -46,6 +59,11 @@ def in_plain_words(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kw
     except Exception as error:
         failure = _worded(error, without_secrets(url))
     raise failure  # outside of the handler, so that it does not bring the long one along
+
+
+def goes_elsewhere(status: int, headers: Mapping[str, str]) -> bool:
+    """Say whether an answer of S3 is a redirect, and not its word for the region of a bucket, which botocore knows."""
+    return status in _REDIRECTS and "x-amz-bucket-region" not in headers
 
 
 def _worded(error: Exception, url: str) -> Exception:
@@ -73,6 +91,8 @@ def _worded(error: Exception, url: str) -> Exception:
     if isinstance(error, KeyError) and error.args == ("ContentLength",):  # of s3fs, which asks for it
         return Untold(errno.ENOTSUP, "the server does not tell how large the object is", url)
     if not isinstance(error, (BaseError, FileNotFoundError)) or getattr(error, "errno", None):
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = url
         hide_secrets(error)
         return error
     text, _, details = str(error).partition("\n\nDebug source:")
@@ -91,7 +111,7 @@ def _worded(error: Exception, url: str) -> Exception:
     if "TimedOut" in details or "timed out" in details:
         return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
     if urlsplit(NO_PROXY).netloc in details:
-        return OSError(errno.EREMOTE, "the server redirects to another host, which would get the keys", url)
+        return OSError(errno.EREMOTE, REDIRECTED, url)
     if "HttpError" in details or "reqwest::Error" in details:
         what = "no connection" if "kind: Connect" in details else "the answer was cut"
         system = re.search(r'message: "([^"]*)"', details)
@@ -112,8 +132,8 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
         return ConnectionError(errno.EIO, f"the server is in trouble: {said}", url)
     if number == 412:
         return OSError(errno.ESTALE, "the object was replaced while it was read", url)
-    if number in (301, 307, 308):
-        return OSError(errno.EREMOTE, "the bucket is in another region: pass region, or set AWS_REGION", url)
+    if number in _REDIRECTS:
+        return OSError(errno.EREMOTE, REDIRECTED, url)
     return OSError(errno.EIO, f"the server refused: {said}", url)
 
 
@@ -125,6 +145,7 @@ def _of_botocore(error: Exception, url: str) -> Exception:
         return PermissionError(errno.EACCES, NO_CREDENTIALS, url)
     if isinstance(error, (exceptions.ReadTimeoutError, exceptions.ConnectTimeoutError)):
         return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
-    if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError)):
+    if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)):
         return ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
+    hide_secrets(error)
     return error

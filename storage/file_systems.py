@@ -6,17 +6,22 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
+from ..registry import Guard
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
-from .addresses import check_key, is_chain, is_local_path
-from .clients import for_one_attempt, with_region
+from .addresses import AMAZON, WEB, check_key, check_user, is_chain, is_local_path
+from .answers import OneVersion
+from .clients import for_s3fs
 from .errors import in_plain_words
 from .streams import stream_over
-from .web import keeping_to_itself
+from .web import for_the_web
 
 __all__ = [
     "OF_S3",
     "OF_TEXT",
+    "OF_WEB",
+    "file_behind",
+    "is_file",
     "is_folder",
     "locate",
     "locate_for_one_attempt",
@@ -32,7 +37,7 @@ _NEEDED = {
 """What a protocol needs: a module, and the extra of this package that installs it."""
 
 
-OF_S3 = ("s3://", "s3a://")
+OF_S3, OF_WEB = ("s3://", "s3a://"), ("http://", "https://")
 
 
 _TAKE_NONE = ("fsspec.implementations.local", "fsspec.implementations.memory")
@@ -44,31 +49,47 @@ OF_TEXT = ("encoding", "errors", "newline")
 
 
 def opened(
-    url: str, options: Mapping[str, Any], text: Mapping[str, Any] | None, arguments: Mapping[str, Any]
+    url: str,
+    options: Mapping[str, Any],
+    text: Mapping[str, Any] | None,
+    arguments: Mapping[str, Any],
+    attempts: Guard | None = None,
 ) -> IO[Any]:
     """Return a stream of a file: of bytes, or of text, with arguments for TextIOWrapper.
 
-    `options` are those of the file system, `arguments` are for its way to open a file.
+    `options` are those of the file system, `arguments` are for its way to open a file. By `attempts`, what cannot be
+    read is asked for again, when the file is open.
     """
     if is_local_path(url) and not options and not arguments:
         # What fsspec would do, at half the price.
         return stream_over(open(url, "rb", buffering=0), url, text)
+    file, file_system = file_behind(url, options, arguments)
+    return stream_over(file, url, text, file_system, attempts)
+
+
+def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return a file of fsspec's, and the file system that it needs for as long as it is open."""
     check_key(url)
-    file_system, path = locate(url, options)
+    file_system, path = locate_for_one_attempt(url, options)
     file = in_plain_words(url, file_system.open, path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// hands out the one object that it keeps, at one position for all
         file = io.BytesIO(file.getvalue())
-    return stream_over(file, url, text, file_system)
+    if type(file).__module__ == "fsspec.implementations.http" and (size := size_of(file)) is not None:
+        file.session = OneVersion(file.session, size)
+    return file, file_system
 
 
-def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it."""
+def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it. Each request to S3 is made up to five more times, or not."""
     import fsspec  # type: ignore[import-untyped]  # here, since importing the package should not take so long
 
-    if url.startswith(OF_S3):
-        options = with_region(options)
-    if url.startswith(("http://", "https://")):
-        options = {"get_client": keeping_to_itself, **options}
+    check_user(url)
+    protocols = [link.partition("://")[0] for link in (url.split("::") if is_chain(url) else [url])]
+    if is_chain(url):
+        for protocol in {*protocols} & {*AMAZON, *WEB}:
+            options = {**options, protocol: _kept_close(protocol, options.get(protocol) or {}, one_attempt)}
+    else:
+        options = _kept_close(protocols[0], options, one_attempt)
     try:
         if "::" in url and not is_chain(url):  # which fsspec would take for one
             file_system = fsspec.filesystem(url.partition("://")[0] if "://" in url else "file", **options)
@@ -76,23 +97,40 @@ def locate(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         else:
             file_system, path = in_plain_words(url, fsspec.url_to_fs, url, **options)
     except ImportError:
-        for link in url.split("::"):
-            protocol = link.partition("://")[0]
+        for protocol in protocols:
             if protocol in _NEEDED:
                 require(*_NEEDED[protocol])
         raise
     if type(file_system).__module__ in _TAKE_NONE and (unknown := options.keys() - _OF_ALL):
         raise TypeError(f"{without_secrets(url)} is read with no option {', '.join(map(repr, sorted(unknown)))}")
+    each: Any
+    for each in (file_system, getattr(file_system, "fs", None)):  # which one that caches has
+        if getattr(each, "protocol", None) == AMAZON:
+            each.retries = 1  # or it would make five for each of botocore's
     return file_system, path
 
 
+def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) -> Mapping[str, Any]:
+    """Return the options of a file system, by which what is given for one host goes to no other."""
+    if protocol in AMAZON:
+        return for_s3fs(options, one_attempt)
+    return for_the_web(options) if protocol in WEB else options
+
+
 def locate_for_one_attempt(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return what `locate` does, for S3 with no attempts of its own: they are made where they are counted."""
-    if not url.startswith(OF_S3):
-        return locate(url, options)
-    s3, path = locate(url, for_one_attempt(options))
-    s3.retries = 1
-    return s3, path
+    """Return what `locate` does, with no attempts of its own at S3: they are made where they are counted."""
+    return locate(url, options, one_attempt=True)
+
+
+def is_file(url: str, file_system: Any, path: str) -> bool:
+    """Say whether there is a file; raise OSError where a server does not tell: fsspec takes that for a no."""
+    if not url.startswith((*OF_S3, *OF_WEB)):
+        return bool(file_system.isfile(path))
+    try:
+        told: Any = in_plain_words(url, file_system.info, path)
+    except FileNotFoundError:
+        return False
+    return bool(told["type"] == "file")
 
 
 def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:

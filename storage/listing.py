@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +28,16 @@ _PAGE = 1000
 def files_below(url: str, options: Mapping[str, Any], counted_by: Guard | None = None) -> Iterator[str]:
     """Yield the URLs of the files in a folder, and in those below it, in their order.
 
-    Of S3 each page is asked for up to five more times: `counted_by` counts that.
+    They, and of S3 each page of them, are asked for up to five more times: `counted_by` counts that.
     """
+    wrap: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap
     if not url.startswith(OF_S3):
         file_system, path = locate(url, options)
         file_system.invalidate_cache(path)  # or a later call would be told what an earlier one saw
-        yield from urls_below(url, path, in_plain_words(url, file_system.find, path))
+        yield from urls_below(url, path, wrap(partial(in_plain_words, url, file_system.find))(path))
         return
-    pages = Pages(f"{url.rstrip('/')}/", options)
-    ask: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap(lambda _: pages())
+    pages = Pages(f"{url.rstrip('/')}/", options, name=url)
+    ask = wrap(lambda _: pages())
     while (keys := ask(url)) is not None:
         yield from (pages.start + key for key in keys if not key.endswith("/"))
 
@@ -50,13 +51,13 @@ class Pages:
     beginning and fails for some others. So botocore lists what is no folder, and the pages that have such keys.
     """
 
-    def __init__(self, url: str, options: Mapping[str, Any], after: str = "") -> None:
-        """Take the keys after one of them; `options` are named as s3fs names them."""
+    def __init__(self, url: str, options: Mapping[str, Any], after: str = "", name: str = "") -> None:
+        """Take the keys after one of them; `options` are named as s3fs names them, and errors have the name."""
         protocol, _, place = url.partition("://")
         self._bucket, _, self._prefix = place.partition("/")
         self.start = f"{protocol}://{self._bucket}/"
         """What the URL of an object begins with, before the key."""
-        self._url = url
+        self._url = name or url
         self._options = options
         self._last = after
         self._stream: Iterator[Sequence[ObjectMeta]] | None = None

@@ -6,22 +6,22 @@ import errno
 import io
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..registry import Guard, Retry
-from .file_systems import locate_for_one_attempt
+from .file_systems import OF_S3, OF_WEB, file_behind, opened, size_of
 from .ranged import PART, Ranged
 from .retrying import trying_again
 from .stores import asked, store_of
-from .streams import Loaded
+from .streams import Loaded, stream_over
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
     from obstore.store import ObjectStore
 
-__all__ = ["LARGE", "open_object", "open_ranged"]
+__all__ = ["LARGE", "open_by_fsspec", "open_object", "open_ranged"]
 
 LARGE = 16 * 2**20
 """Bytes above which an object is read while it is used, and not before."""
@@ -63,6 +63,7 @@ class _Ranges:
         self.size: int = self._meta["size"]
         self._body = self._body_of(answer) if answer is not None and self.in_order else None
         self._body_at = 0
+        self._in_order_at = -1
         self._reading_body = threading.Lock()
 
     @property
@@ -77,8 +78,15 @@ class _Ranges:
         if content is None:
             with self._reading_body:
                 if start == (self._body_at if self._body is not None else 0):
+                    self._in_order_at = start
                     return self._out_of_body()
-            content = self._by_fsspec(start, end)
+            try:
+                content = self._by_fsspec(start, end)
+            except io.UnsupportedOperation:
+                if start != self._in_order_at:
+                    raise
+                with self._reading_body:
+                    return self._out_of_another_body(start)
         if len(content) != end - start:
             raise ConnectionError(errno.EIO, f"of {end - start} bytes there came {len(content)}", self._url)
         return content
@@ -115,20 +123,32 @@ class _Ranges:
         self._body = body
         return content
 
+    def _out_of_another_body(self, start: int) -> bytes:
+        """Return the bytes behind a place where an answer was cut, of a server that sends wholes only."""
+        self._body = None
+        while True:
+            content = self._out_of_body()
+            if self._body_at > start:
+                return content[start - self._body_at :]
+
     def _body_of(self, result: GetResult) -> Iterator[bytes]:
         self._check(result.meta)
         return iter(result.stream(PART))
 
     def _by_fsspec(self, start: int, end: int) -> bytes:
-        # It may also send the checksum of the whole with a part.
-        config = {**(self._options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
-        options = {**self._options, "config_kwargs": config} if self._url.startswith("s3") else self._options
-        file_system, path = locate_for_one_attempt(self._url, options)
-        self._check(asked(self._url, self._head, self._store, self._key))  # fsspec does not tell what it reads
-        content: bytes = asked(self._url, file_system.cat_file, path, start=start, end=end)
-        if len(content) > end - start:
-            raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
+        self._check(
+            asked(self._url, self._head, self._store, self._key)
+        )  # another may be there than when it was opened
+        content: bytes = asked(self._url, self._file[0]._fetch_range, start, end)
         return content
+
+    @cached_property
+    def _file(self) -> tuple[Any, Any]:
+        options = self._options
+        if self._url.startswith(OF_S3):  # which may also send the checksum of the whole with a part
+            config = {**(options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
+            options = {**options, "config_kwargs": config}
+        return file_behind(self._url, options, {})
 
     def _check(self, now: Mapping[str, Any]) -> None:
         """Raise where an object's size or version tell that it is another one now."""
@@ -152,6 +172,32 @@ def open_object(
     if size <= LARGE:
         return Loaded(asked(url, result.bytes), url), size
     return open_ranged(url, options, result.meta, answer=result, retry=retry, counted_by=counted_by), size
+
+
+def open_by_fsspec(
+    url: str,
+    options: Mapping[str, Any],
+    *,
+    retry: Retry | None = None,
+    counted_by: Guard | None = None,
+    expect: Callable[[int], None] | None = None,
+) -> tuple[IO[bytes], int | None]:
+    """Return a stream of a file, with its size where that is known; the rest is as for `open_object`.
+
+    `expect` is told how many bytes will be in memory, before they are.
+    """
+    if not url.startswith((*OF_S3, *OF_WEB)):
+        return opened(url, options, None, {}), None
+    file, file_system = file_behind(url, options, {})
+    size = size_of(file)
+    if size is None or size > LARGE:
+        attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
+        return stream_over(file, url, None, file_system, attempts), None
+    if expect is not None:
+        expect(size)
+    with stream_over(file, url, None, file_system) as stream:
+        content = stream.read()
+    return Loaded(content, url), len(content)
 
 
 def open_ranged(

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
+from ..registry.secrets import stream_name
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Fetch", "Ranged"]
@@ -62,7 +63,7 @@ class Ranged(io.RawIOBase):
     """
 
     def __init__(self, fetch: Fetch, size: int, name: str, part: int = PART, ahead: int = AHEAD) -> None:
-        self.name = name
+        self.name = stream_name(name)
         self.size = size
         self._fetch = fetch
         self._part = part

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..registry import Guard, Retry
-from .addresses import Client, check_key, client_of
+from .addresses import Client, client_of
 from .errors import Untold, in_plain_words
-from .file_systems import locate_for_one_attempt, opened, size_of
-from .objects import open_object, open_ranged
+from .file_systems import OF_WEB, locate_for_one_attempt, opened
+from .objects import open_by_fsspec, open_object, open_ranged
+from .retrying import trying_again
 from .stores import asked, store_of
 
 __all__ = ["open_file", "open_to_seek", "read_whole"]
@@ -30,8 +31,7 @@ def open_file(
     if client_of(url, options) is Client.OBSTORE:
         with suppress(Untold):
             return open_object(url, options, retry=retry, counted_by=counted_by)
-    stream = opened(url, options, None, {})
-    return stream, size_of(stream)
+    return open_by_fsspec(url, options, retry=retry, counted_by=counted_by)
 
 
 def open_to_seek(
@@ -40,7 +40,9 @@ def open_to_seek(
     """Return a stream of a file of which parts are read here and there; the rest is as for `open_file`."""
     if client_of(url, options) is Client.OBSTORE:
         return open_ranged(url, options, retry=retry, counted_by=counted_by)
-    return opened(url, options, None, {})
+    attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
+    stream: Any = attempts.wrap(lambda url: opened(url, options, None, {}, attempts))(url)
+    return stream  # type: ignore[no-any-return]
 
 
 def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
@@ -54,7 +56,10 @@ def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
         store, key = store_of(url, options)
         with suppress(Untold):
             return bytes(asked(url, asked(url, obstore.get, store, key).bytes))
-    check_key(url)
-    file_system, path = locate_for_one_attempt(url, options)
-    content: bytes = in_plain_words(url, file_system.cat_file, path)
-    return content
+    elif url.startswith(OF_WEB):  # one request, whose answer tells where it ends
+        file_system, path = locate_for_one_attempt(url, options)
+        content: bytes = in_plain_words(url, file_system.cat_file, path)
+        return content
+    with opened(url, options, None, {}) as stream:
+        whole: bytes = stream.read()
+        return whole

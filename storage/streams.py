@@ -8,10 +8,12 @@ import io
 import os
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import IO, Any
 
-from ..registry.secrets import without_secrets
+from ..registry import Guard
+from ..registry.secrets import stream_name
 from .errors import in_plain_words
 
 try:
@@ -34,10 +36,13 @@ __all__ = [
 class ClosedWhenDropped(io.RawIOBase):
     """The bytes of a file, which is closed, without a ResourceWarning, when nobody holds this any more."""
 
-    def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object) -> None:
-        self.name = name
+    def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object, attempts: Guard | None = None) -> None:
+        self.name = stream_name(name)
         self._file = file
         self._owner = owner
+        read: Any = file.read if owner is None else partial(in_plain_words, name, file.read)
+        again: Any = read if attempts is None else attempts.wrap(read)  # nothing is skipped
+        self._read: Callable[[int], bytes | None] = again
         # Not __del__: in a cycle, such as an error's traceback, the file itself might be collected first, and warn.
         self._close_file = weakref.finalize(self, file.close)
 
@@ -52,31 +57,28 @@ class ClosedWhenDropped(io.RawIOBase):
         return len(content)
 
     def readall(self) -> bytes:
-        pieces = [self._read(-1) or b""]
-        while pieces[-1] and self._is_cut():
-            pieces.append(self._read(-1) or b"")
+        content = self._read(-1) or b""
         if self._is_cut():
             raise self._cut()
-        return b"".join(pieces)
+        return content
 
     def _is_cut(self) -> bool:
-        """Say whether a store has sent less than it told that there is: fsspec's files end there.
+        """Say whether less has come than was told that there is: fsspec's files end there."""
+        size = self._told_size()
+        return size is not None and self._file.tell() < size
 
-        A web server may tell of another size than it sends.
-        """
-        size = getattr(self._file, "size", None)
-        is_of_store = self._owner is not None and not self.name.startswith(("http://", "https://"))
-        return is_of_store and isinstance(size, int) and self._file.tell() < size
+    def _told_size(self) -> int | None:
+        """Return how many bytes there must be; a web server may tell of others than it sends, where it tells an end."""
+        if self._owner is None:
+            return None
+        is_web = self.name.startswith(("http://", "https://"))
+        told_by, name = (getattr(self._file, "session", None), "told_size") if is_web else (self._file, "size")
+        size = getattr(told_by, name, None)
+        return size if isinstance(size, int) else None
 
     def _cut(self) -> ConnectionError:
-        came, size = self._file.tell(), getattr(self._file, "size", None)
-        text = f"the answer was cut: {came} of {size} bytes came"
-        return ConnectionError(errno.EIO, text, without_secrets(self.name))
-
-    def _read(self, size: int) -> bytes | None:
-        if self._owner is None:
-            return self._file.read(size)
-        return in_plain_words(self.name, self._file.read, size)
+        text = f"the answer was cut: {self._file.tell()} of {self._told_size()} bytes came"
+        return ConnectionError(errno.EIO, text, self.name)
 
     def seekable(self) -> bool:
         # A file of fsspec's over HTTP says that it can, also where the server tells no size, and then it cannot.
@@ -101,17 +103,25 @@ class Loaded(io.BytesIO):
 
     def __init__(self, content: Any, name: str) -> None:
         super().__init__(content)
-        self.name = name
+        self.name = stream_name(name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name!r}>"
 
 
 def stream_over(
-    file: IO[bytes] | io.RawIOBase, name: str, text: Mapping[str, Any] | None, owner: object = None
+    file: IO[bytes] | io.RawIOBase,
+    name: str,
+    text: Mapping[str, Any] | None,
+    owner: object = None,
+    attempts: Guard | None = None,
 ) -> IO[Any]:
     """Return a stream of a file that closes it when dropped: of bytes, or of text, with arguments for TextIOWrapper.
 
-    `owner` is kept for as long as the stream, for a file that is closed with what it was opened by.
+    `owner` is kept for as long as the stream, for a file that is closed with what it was opened by. By `attempts`, what
+    cannot be read is asked for again.
     """
-    stream = io.BufferedReader(ClosedWhenDropped(file, name, owner))
+    stream = io.BufferedReader(ClosedWhenDropped(file, name, owner, attempts))
     return stream if text is None else io.TextIOWrapper(stream, **text)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 
 from ..registry.extras import require
+from .clients import timeouts
 
-__all__ = ["keeping_to_itself", "new_session"]
+__all__ = ["for_the_web", "keeping_to_itself", "new_session"]
 
 _HARMLESS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "range", "user-agent"}
 """Headers that go along where a server sends one on to another host; any other may hold a key."""
@@ -27,8 +29,28 @@ def new_session() -> Any:
     return Session()
 
 
+def for_the_web(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of fsspec's for the web, given ones as others are: with our session, and timeouts for it."""
+    client = {**(options.get("client_kwargs") or {})}
+    client.pop("region_name", None)  # of S3, as the retries are
+    config = options.get("config_kwargs") or {}
+    if unknown := config.keys() - {"connect_timeout", "read_timeout", "retries"}:
+        raise TypeError(f"the web is not read with {', '.join(map(repr, sorted(unknown)))} in config_kwargs")
+    if config.keys() & {"connect_timeout", "read_timeout"}:
+        client.setdefault("timeout", _patience(options))
+    others = {name: value for name, value in options.items() if name not in ("client_kwargs", "config_kwargs")}
+    return {"get_client": keeping_to_itself, **others, **({"client_kwargs": client} if client else {})}
+
+
+def _patience(options: Mapping[str, Any]) -> Any:
+    import aiohttp
+
+    connect, read = timeouts(options)
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
+
+
 async def keeping_to_itself(**kwargs: Any) -> Any:
-    """Return a session of aiohttp's for fsspec, as `new_session` does for requests."""
+    """Return a session of aiohttp's for fsspec, as `new_session` does for requests, with our timeouts."""
     import aiohttp
 
     async def forget(session: Any, context: Any, redirect: Any) -> None:
@@ -44,6 +66,7 @@ async def keeping_to_itself(**kwargs: Any) -> Any:
         headers["Authorization"] = "Basic " + b64encode(f"{name}:{password}".encode(*encoding)).decode()
     if cookies:
         headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in dict(cookies).items())
+    kwargs.setdefault("timeout", _patience({}))
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(forget)
     return aiohttp.ClientSession(trace_configs=[trace], headers=headers, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -42,7 +43,11 @@ def whole_file(
     from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
     def open_file(place: str, mode: str) -> IO[bytes]:
-        file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
+        try:
+            file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
+        except NotImplementedError as error:
+            what = f"fsspec reads {url.partition('://')[0]}://, and cannot write to it"
+            raise OSError(errno.EROFS, what, without_secrets(url)) from error
         return file
 
     check_written(url)

@@ -39,11 +39,11 @@ _OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.erro
 """What zipfile raises, beside its own error, where a zip is corrupt."""
 
 
-def opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
+def opened_zip(stream: IO[bytes], kind: Callable[[IO[bytes]], zipfile.ZipFile] = zipfile.ZipFile) -> zipfile.ZipFile:
     """Return the zip in a stream; raise zipfile.BadZipFile for one that is cut or corrupt."""
     try:
         with told_as_damage():
-            archive = zipfile.ZipFile(stream)
+            archive = kind(stream)
             _expect_all(archive, stream)
             return archive
     except zipfile.BadZipFile as error:
@@ -52,12 +52,17 @@ def opened_zip(stream: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
-    """Raise zipfile.BadZipFile where the end tells another number of files: zipfile takes one for a comment, say."""
+    """Raise zipfile.BadZipFile where the end tells another number of files: zipfile takes one for a comment, say.
+
+    One that tells of none, which zeros do, is an archive's that has nothing before it.
+    """
     stream.seek(-_END - len(archive.comment), os.SEEK_END)
     end = stream.read(_END)
     told, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
     if end.startswith(b"PK\5\6") and told not in (found % 2**16, _IN_ZIP64):
         raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of {told} files, and there are {found}")
+    if not found and archive.start_dir:
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of no files, after {archive.start_dir} bytes")
 
 
 def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:

@@ -122,10 +122,47 @@ def test_a_tar_that_is_asked_for_comes_out_open(content: bytes, way: Any) -> Non
     assert [pack.extractfile(member).read() for member in pack] == [b"a", b"b"]  # type: ignore[union-attr]
 
 
-def test_a_zip_that_is_asked_for_comes_out_open() -> None:
-    [(_, pack)] = opened("pack", zipped()).extract("zip")
+@ways
+def test_a_zip_that_is_asked_for_comes_out_open(way: Any) -> None:
+    stream = way(zipped())
+    [(_, pack)] = IterableWrapper([("pack", stream)], deepcopy=False).extract("zip")
     assert isinstance(pack, zipfile.ZipFile)
     assert pack.read("a") == b"a"
+    file = pack.open("a")
+    del pack
+    assert file.read() == b"a"
+    del file
+    gc.collect()
+    assert stream.closed
+
+
+def test_a_zip_that_is_open_says_what_it_has_not() -> None:
+    [(_, pack)] = opened("at/pack", zipped()).decompress("zip")
+    with pytest.raises(KeyError, match="no item named 'b'") as caught:
+        pack.open("b")
+    assert "at/pack" in caught.value.__notes__[0]
+    pack.close()
+    with pytest.raises(ValueError, match="already closed"):
+        pack.open("a")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_wrong_bit_in_a_zip_that_is_open_is_an_error_that_names_the_file(compression: int) -> None:
+    expected = random.Random(1).randbytes(500)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        archive.writestr("a", expected)
+    raised = []
+    for at in range(500):
+        content = bytearray(buffer.getvalue())
+        content[at] ^= 4
+        [(_, pack)] = opened("at/pack", bytes(content)).decompress("zip")
+        try:
+            assert pack.read("a") == expected, at
+        except zipfile.BadZipFile as error:
+            raised.append(error.__notes__[0])
+    assert len(raised) > 450
+    assert all("at/pack" in note for note in raised)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = ["FORMATS", "PARTS", "ColumnFormat", "ParquetFormat", "check_options"]
+__all__ = ["FORMATS", "PARTS", "ColumnFormat", "ParquetFormat", "check_options", "expect_all_rows"]
 
 _ROWS_AT_A_TIME = 64
 """Rows by which a damaged column is searched for the first that cannot be read."""
@@ -73,6 +73,8 @@ class ParquetFormat(ColumnFormat):
         except UnicodeDecodeError as error:
             raise pa.ArrowInvalid(f"the footer is corrupt: the name of a column is no text: {error}") from error
         self.footer = self._file.metadata
+        if footer is None:
+            expect_all_rows(self.footer)
         self.schema = self._file.schema_arrow
 
     def parts(self, first: int) -> range:
@@ -109,6 +111,20 @@ class ParquetFormat(ColumnFormat):
             except Exception:
                 return name, rows
         return None
+
+
+def expect_all_rows(footer: pq.FileMetaData) -> None:
+    """Raise `pyarrow.ArrowInvalid` where row groups of a Parquet file have other rows than the file: one bit may do it.
+
+    A footer has no checksum, and rows that it does not tell of would be missing in silence.
+    """
+    import pyarrow as pa
+
+    found = sum(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+    if found != footer.num_rows:
+        raise pa.ArrowInvalid(
+            f"the footer is corrupt: it tells of {footer.num_rows} rows, and of {found} in the row groups"
+        )
 
 
 class OrcFormat(ColumnFormat):

@@ -13,15 +13,17 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 from ...registry import close
 from ...registry.notes import add_note
-from ...registry.secrets import without_secrets
+from ...registry.secrets import stream_name, without_secrets
 from ...storage.growth import expect_honest
 from ...storage.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
+
+R = TypeVar("R")
 
 LARGE = 16 * 2**20
 """Files of more bytes are not read into memory when they come out, but from the archive as they are read."""
@@ -59,18 +61,21 @@ class OpenArchive:
 
     def read(self, member: Member, path: str) -> IO[bytes]:
         """Return the stream of a file: from memory, or of a large one from the archive."""
-        file = member.open()
         if member.size > LARGE:
-            return io.BufferedReader(_LargeFile(file, path, member, self))
-        with file:
+            return self.stream(member, path)
+        with member.open() as file:
             return io.BytesIO(file.read(member.whole))
 
+    def stream(self, member: Member, path: str) -> IO[bytes]:
+        """Return the stream of a file, which reads from the archive."""
+        return io.BufferedReader(_FileWithin(member.open(), path, member, self))
 
-class _LargeFile(io.RawIOBase):
+
+class _FileWithin(io.RawIOBase):
     """A file that is read from its archive, which it holds open."""
 
     def __init__(self, file: IO[bytes], path: str, member: Member, archive: OpenArchive) -> None:
-        self.name = path
+        self.name = stream_name(path)
         self._file = file
         self._member = member
         self._archive = archive
@@ -87,10 +92,17 @@ class _LargeFile(io.RawIOBase):
         return self._read(-1)
 
     def _read(self, size: int) -> bytes:
+        return self._told(self._content, size)
+
+    def _content(self, size: int) -> bytes:
+        if size < 0 and self._member.packed is not None:
+            expect_honest(self._member.size, self._member.packed, self._archive.max_bytes)
+        return self._file.read(self._member.whole if size < 0 else size)
+
+    def _told(self, call: Callable[..., R], *args: int) -> R:
+        """Return what a call returns, of which errors name the file."""
         try:
-            if size < 0 and self._member.packed is not None:
-                expect_honest(self._member.size, self._member.packed, self._archive.max_bytes)
-            return self._file.read(self._member.whole if size < 0 else size)
+            return call(*args)
         except tarfile.StreamError as error:
             raise tarfile.StreamError(
                 "the archive cannot seek, and has moved on from this file, which is too large for memory: "
@@ -107,7 +119,7 @@ class _LargeFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if not self._member.seekable:
             raise io.UnsupportedOperation("the archive cannot seek")
-        return self._file.seek(offset, whence)
+        return self._told(self._file.seek, offset, whence)
 
     def tell(self) -> int:
         return self._file.tell()

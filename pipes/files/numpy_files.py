@@ -78,7 +78,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         # The third version differs from the second in the names of fields alone.
         read_header = layout.read_array_header_1_0 if is_first_version else layout.read_array_header_2_0
         try:
-            return read_header(file)  # type: ignore[no-any-return]
+            return read_header(file)
         except SystemError:
             if not attempts_left:
                 raise

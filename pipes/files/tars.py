@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import tarfile
 from collections.abc import Callable
@@ -17,8 +18,8 @@ __all__ = ["HEADER_BYTES", "MODES", "Tar", "opened_tar"]
 HEADER_BYTES = 2**20
 """Bytes that the header of a file may have, where nothing else is said. Names have up to some thousand."""
 
-_PIECE = 2**24
-"""Bytes that are decompressed at a time where many are read at once."""
+_PIECE = 2**22
+"""Bytes that are read at a time where many are asked for at once."""
 
 _COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
 
@@ -49,7 +50,7 @@ class Tar(tarfile.TarFile):
         self.can_go_back = can_go_back
         """Whether a file can be read again after those that follow it."""
         self.max_bytes = max_bytes
-        super().__init__(name, mode, _Bounded(fileobj, max_bytes, taken), tarinfo=_Header, **options)
+        super().__init__(name, mode, _Bounded(fileobj, max_bytes, taken, can_go_back), tarinfo=_Header, **options)
 
     def next(self) -> tarfile.TarInfo | None:
         file: Any = self.fileobj
@@ -91,9 +92,10 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
 class _Bounded:
     """What tarfile reads of a stream, of which `left` bytes may be read."""
 
-    def __init__(self, file: Any, left: float, taken: Callable[[], int] | None) -> None:
+    def __init__(self, file: Any, left: float, taken: Callable[[], int] | None, can_go_back: bool) -> None:
         self.left = left
         self._file = file
+        self._can_go_back = can_go_back
         self._most = left
         self._taken = taken
 
@@ -107,16 +109,23 @@ class _Bounded:
                 f"a file in the archive has a name or another header of more than {self._most:,} bytes: where that is "
                 "right, give load_from_tar a larger max_bytes"
             )
-        if self._taken is None or size <= _PIECE:
+        if size <= _PIECE:
             content: bytes = self._file.read(size)
             return content
-        pieces: list[bytes] = []
-        grown = 0
-        while grown < size and (piece := self._file.read(min(size - grown, _PIECE))):
-            pieces.append(piece)
-            grown += len(piece)
-            expect_honest(grown, self._taken(), max(MAX_BYTES, self._most))
-        return b"".join(pieces)
+        pieces = io.BytesIO()
+        # Not at one go: a header may tell of more bytes than there is memory.
+        while (grown := pieces.tell()) < size and (piece := self._file.read(min(size - grown, _PIECE))):
+            pieces.write(piece)
+            if self._taken is not None:
+                expect_honest(pieces.tell(), self._taken(), max(MAX_BYTES, self._most))
+        return pieces.getvalue()
+
+    def seek(self, position: int) -> None:
+        # By itself, tarfile asks for each block up to there, where there is none any more.
+        while not self._can_go_back and (rest := position - self._file.tell()) > 0:
+            if not self._file.read(min(rest, _PIECE)):
+                raise tarfile.ReadError("unexpected end of data")
+        self._file.seek(position)
 
 
 class _Header(tarfile.TarInfo):
@@ -125,7 +134,10 @@ class _Header(tarfile.TarInfo):
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
         try:
-            return super().fromtarfile(archive)
+            header = super().fromtarfile(archive)
+            if header.size < 0:  # which would lead back to it for ever
+                raise ValueError(f"a file of {header.size} bytes")
+            return header
         except (EOFHeaderError, TooLarge, tarfile.ReadError):
             raise
         except (tarfile.HeaderError, ValueError, LookupError, RecursionError) as error:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import enum
 import os
 import tarfile
+import zipfile
 from collections.abc import Callable
+from functools import partial
 from typing import IO, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry.notes import add_note
+from ...registry.secrets import without_secrets
 from ...storage.growth import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes
 from ...storage.zips import opened_zip
 from ..bases.listing import check_length
 from ..bases.one_to_one import OneToOne
 from ..files.compression import KINDS, decompressed, kind_of, with_start
+from ..files.members import Member, OpenArchive, seekable
 from ..files.streams import path_and_stream
 from ..files.tars import opened_tar
 
@@ -32,11 +37,35 @@ class CompressionType(enum.StrEnum):
     ZSTD = "zstd"
 
 
-def _open_tar(stream: IO[bytes]) -> tarfile.TarFile:
+class _Zip(zipfile.ZipFile):
+    """A zip whose files, where they are read, are bounded and name it: as those that `load_from_zip` gives."""
+
+    def __init__(self, stream: IO[bytes], path: str, archive: OpenArchive) -> None:
+        super().__init__(stream)
+        self._path = path
+        self._archive = archive
+
+    def open(self, name: str | zipfile.ZipInfo, *args: Any, **kwargs: Any) -> IO[bytes]:
+        try:
+            part = name if isinstance(name, zipfile.ZipInfo) else self.getinfo(name)
+            opening = partial(super().open, part, *args, **kwargs)
+            member = Member(part.filename, part.file_size, opening, packed=part.compress_size)
+            return self._archive.stream(member, f"{self._path}/{part.filename}")
+        except Exception as error:
+            add_note(error, f"when a file in {without_secrets(repr(self._path))} was opened")
+            raise
+
+
+def _open_zip(stream: IO[bytes], path: str, max_bytes: int) -> zipfile.ZipFile:
+    archive = OpenArchive(stream, zipfile.BadZipFile, max_bytes)
+    return opened_zip(seekable(stream, archive.opened), partial(_Zip, path=path, archive=archive))
+
+
+def _open_tar(stream: IO[bytes], path: str, max_bytes: int) -> tarfile.TarFile:
     return opened_tar(stream, "r:*")
 
 
-_ARCHIVES: dict[str | None, Callable[[IO[bytes]], Any]] = {"tar": _open_tar, "zip": opened_zip}
+_ARCHIVES: dict[str | None, Callable[[IO[bytes], str, int], Any]] = {"tar": _open_tar, "zip": _open_zip}
 
 
 @functional_datapipe("decompress")
@@ -48,12 +77,15 @@ class Decompressor(OneToOne[tuple[str, Any]]):
     name; a tar or zip that is not compressed comes out as it is. So `.decompress().load_from_tar()` reads tars whether
     and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
     read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
-    `load_from_tar` and `load_from_zip` give the files in them. A stream can seek where the compressed one can: back by
+    `load_from_tar` and `load_from_zip` give the files in them. A zip that cannot seek is copied first, to memory or,
+    above 16 MiB, to a temporary file. A stream can seek where the compressed one can: back by
     decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
-    to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError.
+    to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError. So it is with
+    a file of a zip that comes out open.
 
     `on_error` handles a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
-    shows where the stream is read: OSError for a file that is cut or corrupt, which names its path.
+    shows where the stream is read: OSError for a file that is cut or corrupt, and of a zip zipfile.BadZipFile, which
+    name its path.
 
     Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is
     compressed, TypeError for a stream of text, and ImportError where zstd needs a package that is not installed.
@@ -96,7 +128,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
         try:
             expect_bytes(stream)
             if self.file_type in _ARCHIVES:
-                return name, _ARCHIVES[self.file_type](stream)
+                return name, _ARCHIVES[self.file_type](stream, name, self.max_bytes)
             kind = self.file_type
             if kind is None:
                 stream, start = with_start(stream, name)

@@ -6,14 +6,16 @@ import errno
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...registry import OnError, functional_datapipe
+from ...registry import Guard, OnError, functional_datapipe
 from ...registry.secrets import Options, without_secrets
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
-from ...storage.file_systems import locate, urls_below
+from ...storage.file_systems import is_file, locate_for_one_attempt, urls_below
 from ...storage.listing import files_below
+from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ..bases.listing import Lister, Roots, files_in, matches
 from ..columns.filters import expression_of, may_be_true
@@ -115,12 +117,14 @@ class TableFileLister(Lister):
         return urls
 
     def _urls_under(self, root: str) -> Iterator[str]:
-        file_system, path = locate(root, self.storage_options)
+        file_system, path = locate_for_one_attempt(root, self.storage_options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
-        if not root.endswith("/") and file_system.isfile(path):
+        wrap: Any = Guard(trying_again("raise"), counted_by=self.guard).wrap
+        if not root.endswith("/") and wrap(partial(is_file, root, file_system))(path):
             return iter([root])
         if re.search(r"[*?\[]", path):
-            names = [name for name, entry in file_system.glob(path, detail=True).items() if entry["type"] == "file"]
+            found = wrap(lambda path: in_plain_words(root, file_system.glob, path, detail=True))(path)
+            names = [name for name, entry in found.items() if entry["type"] == "file"]
             if not names:
                 raise FileNotFoundError(errno.ENOENT, "no file matches", root)
             return (url for url in urls_below(root, path, names) if matches(url, ""))

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
-from ...registry.secrets import Options
+from ...registry.secrets import Options, without_secrets
 from ...storage.streams import checked_path, stream_over
 from ...storage.web import new_session
 from ..bases.one_to_one import OneToOne
@@ -59,6 +59,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         raise NotImplementedError(f"{type(self).__name__} must define _download")
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
+        requests = require("requests", "http")
         timeout = _PATIENCE if self.timeout is None else self.timeout
 
         def download(item: Any) -> tuple[str, IO[bytes]]:
@@ -69,10 +70,14 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
                     options = dict(self.options)
                     if sent_by is not None and session.should_strip_auth(sent_by, url):
                         options = {name: options[name] for name in _FOR_ANY_HOST & options.keys()}
-                    answer = session.get(url, timeout=timeout, stream=True, **options)
-                    if not answer.ok:
-                        answer.close()
-                        answer.raise_for_status()
+                    try:
+                        answer = session.get(url, timeout=timeout, stream=True, **options)
+                        if not answer.ok:
+                            answer.close()
+                            answer.raise_for_status()
+                    except requests.RequestException as error:
+                        _let_go(error)
+                        raise
                     return answer
 
                 return self._download(ask, checked_path(item))
@@ -92,9 +97,10 @@ class HttpReader(_Downloader):
     `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
     are about asking: what fails while a stream is read is raised by whoever reads it.
 
-    Raises `requests.HTTPError` for a status such as 404 or 500, and another `requests.RequestException`, which is an
-    OSError, where the server cannot be reached or does not answer. Reading a stream raises urllib3's errors: a
-    `ProtocolError` where the content ends before its time. Raises ImportError where requests is missing.
+    Raises `requests.HTTPError` for a status such as 404 or 500, of whose answer it has the status alone, and another
+    `requests.RequestException`, which is an OSError, where the server cannot be reached or does not answer. Reading a
+    stream raises urllib3's errors: a `ProtocolError` where the content ends before its time. Raises ImportError where
+    requests is missing.
 
     >>> import json, os, threading
     >>> from functools import partial
@@ -191,6 +197,15 @@ class OnlineReader(_Downloader):
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
         return _from_drive(ask, url) if urlsplit(url).hostname in _DRIVE_HOSTS else _from_the_web(ask, url)
+
+
+def _let_go(error: Any) -> None:
+    """Take from an error of requests what was sent, and of the answer all but its status: pickled, it has them too."""
+    error.request, answer = None, error.response
+    if answer is not None:
+        error.response = type(answer)()
+        error.response.status_code, error.response.reason = answer.status_code, answer.reason
+        error.response.url = without_secrets(answer.url)
 
 
 def _from_the_web(ask: Ask, url: str) -> tuple[str, IO[bytes]]:

@@ -9,12 +9,12 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...registry.secrets import Options
-from ...storage.addresses import Client, check_key, client_of
+from ...storage.addresses import Client, client_of
 from ...storage.clients import environment, for_one_attempt, timeouts
-from ...storage.errors import Untold, in_plain_words
-from ...storage.file_systems import locate_for_one_attempt, opened
+from ...storage.errors import Untold
+from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
-from ...storage.objects import LARGE, open_ranged
+from ...storage.objects import LARGE, open_by_fsspec, open_ranged
 from ...storage.retrying import trying_again
 from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of
@@ -211,9 +211,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         import obstore
 
         if not self._is_for_obstore(url):
-            if url.startswith(("s3://", "s3a://")):
-                return self._by_s3fs(url, number, room)
-            return opened(url, self.given_options, None, {})
+            return self._by_fsspec(url, number, room)
         store, key = store_of(url, self.options, surroundings)
         size = room.usual
         while True:
@@ -221,25 +219,26 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             try:
                 result = asked(url, obstore.get, store, key)
             except Untold:
-                room.take(number, 0)
-                return opened(url, self.given_options, None, {})
+                return self._by_fsspec(url, number, room)
             size = result.meta["size"]
             if size > LARGE:
                 room.take(number, 0)
-                retry = self.on_error if isinstance(self.on_error, Retry) else None
-                return open_ranged(url, self.options, result.meta, answer=result, retry=retry, counted_by=self.guard)
+                meta, retry = result.meta, self._retry
+                return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.guard)
             if room.is_enough(number, size):
                 return Loaded(asked(url, result.bytes), url)
             del result  # it waits for room without an answer that the server would have to wait with
 
-    def _by_s3fs(self, url: str, number: int, room: Room) -> IO[bytes]:
-        check_key(url)
-        s3, path = locate_for_one_attempt(url, self.options)
-        size = in_plain_words(url, s3.info, path)["size"]
-        if size > LARGE:
-            return opened(url, self.options, None, {})
-        room.take(number, size)
-        return Loaded(in_plain_words(url, s3.cat_file, path), url)
+    def _by_fsspec(self, url: str, number: int, room: Room) -> IO[bytes]:
+        room.take(number, 0)
+        options = self.options if url.startswith((*OF_S3, *OF_WEB)) else self.given_options
+        expect = partial(room.take, number)
+        stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.guard, expect=expect)
+        return stream
+
+    @property
+    def _retry(self) -> Retry | None:
+        return self.on_error if isinstance(self.on_error, Retry) else None
 
 
 class _Loads:

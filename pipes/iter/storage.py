@@ -10,7 +10,7 @@ from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
-from ...storage.file_systems import OF_TEXT, is_folder, locate, opened, urls_below
+from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate_for_one_attempt, opened, urls_below
 from ...storage.streams import checked_path, is_binary
 from ..bases.listing import Lister, Roots, files_in, matches
 from ..bases.one_to_one import OneToOne
@@ -52,7 +52,7 @@ class FSSpecFileLister(Lister):
         self.options = Options(kwargs)
 
     def _files_under(self, root: str) -> Iterator[str]:
-        if is_local_path(root) and os.path.isdir(root):
+        if is_local_path(root) and not self.options and os.path.isdir(root):
             # Several times as fast as through fsspec, which looks at each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
@@ -61,9 +61,9 @@ class FSSpecFileLister(Lister):
                 yield url
 
     def _urls_under(self, root: str) -> list[str]:
-        file_system, path = locate(root, self.options)
+        file_system, path = locate_for_one_attempt(root, self.options)
         file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
-        if not root.endswith("/") and file_system.isfile(path):
+        if not root.endswith("/") and is_file(root, file_system, path):
             return [root]
         found = file_system.ls(path, detail=True)
         return urls_below(root, path, [entry["name"] for entry in found if not is_folder(file_system, entry)])

@@ -11,6 +11,7 @@ from ...registry.notes import add_note
 from ...storage.reading import open_to_seek
 from ...storage.streams import checked_path
 from ..bases.arguments import expect_names
+from ..columns.formats import expect_all_rows
 from ..columns.to_arrow import listed
 
 if TYPE_CHECKING:
@@ -142,10 +143,14 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         import pyarrow.parquet as pq  # here, since importing it takes a while
 
         file = pq.ParquetFile(open_to_seek(checked_path(item), {}), page_checksum_verification=True)
-        if missing := _missing(file, self._names):  # pyarrow would leave them out in silence
-            names = file.schema_arrow.names
+        try:
+            expect_all_rows(file.metadata)
+            if missing := _missing(file, self._names):  # pyarrow would leave them out in silence
+                names = file.schema_arrow.names
+                raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {names}")
+        except BaseException:
             file.close(force=True)
-            raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {names}")
+            raise
         return file
 
     def _tables(self, path: Any, file: pq.ParquetFile) -> Iterator[pa.Table]:

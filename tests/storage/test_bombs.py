@@ -243,6 +243,30 @@ def test_a_compressed_file(compress: Any) -> None:
     assert len(stream.read()) == 32 * MIB
 
 
+@pytest.mark.parametrize("mode", ["r:*", "r|*"])
+@pytest.mark.parametrize("size", [2**32, 2**40, 2**50])
+def test_a_file_of_a_tar_that_tells_of_more_than_there_is(mode: str, size: int) -> None:
+    header = tarfile.TarInfo("a.bin")
+    header.size = size
+    content = header.tobuf() + bytes(10_000)
+    for _, stream in source("at/0.tar", io.BytesIO(content)).load_from_tar(mode):
+        with little_memory(), pytest.raises(tarfile.ReadError, match="unexpected end of data") as caught:
+            stream.read()
+        assert "'at/0.tar/a.bin'" in caught.value.__notes__[0]
+        break
+    with little_memory(), pytest.raises(tarfile.ReadError, match="unexpected end of data"):
+        list(source("at/0.tar", io.BytesIO(content)).load_from_tar(mode))
+
+
+@pytest.mark.parametrize("mode", ["r:*", "r|*"])
+def test_a_file_of_a_tar_with_less_than_no_bytes_does_not_come_again_and_again(mode: str) -> None:
+    header = tarfile.TarInfo("a.bin")
+    header.size = -512
+    content = tarfile.TarInfo("0").tobuf() + header.tobuf(tarfile.GNU_FORMAT) + bytes(10_240)
+    with pytest.raises(tarfile.ReadError, match="cut or corrupt: a file of -512 bytes"):
+        list(islice(source("at/0.tar", io.BytesIO(content)).load_from_tar(mode), 9))
+
+
 def zipped(size: int) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -259,6 +283,17 @@ def test_a_large_file_in_a_zip() -> None:
         assert sum(map(len, iter(lambda: stream.read(MIB), b""))) == 32 * MIB
     [(_, stream)] = source("at/0.zip", io.BytesIO(content)).load_from_zip()
     assert len(stream.read()) == 32 * MIB
+
+
+def test_a_large_file_in_a_zip_that_comes_out_open() -> None:
+    content = zipped(32 * MIB)
+    [(_, archive)] = source("at/0.zip", io.BytesIO(content)).decompress("zip", max_bytes=MIB)
+    with refused("give a larger max_bytes", "'at/0.zip/a.txt'"):
+        archive.read("a.txt")
+    with little_memory():
+        assert sum(map(len, iter(partial(archive.open("a.txt").read, MIB), b""))) == 32 * MIB
+    [(_, archive)] = source("at/0.zip", io.BytesIO(content)).decompress("zip")
+    assert len(archive.read("a.txt")) == 32 * MIB
 
 
 def test_a_file_in_a_zip_that_is_larger_than_it_tells() -> None:

@@ -222,6 +222,34 @@ def test_a_parquet_file(tmp_path: Path, compression: str, written: str) -> None:
     assert raised > 0.8 * FLIPS
 
 
+def footers_with_fewer_rows(content: bytes) -> Iterator[bytes]:
+    """Yield a Parquet file with each wrong bit in its footer by which a row group has other rows than were written."""
+    length = int.from_bytes(content[-8:-4], "little")
+    for bit in range(8 * length):
+        flipped = bytearray(content)
+        flipped[len(content) - 8 - length + bit // 8] ^= 1 << bit % 8
+        try:
+            footer = pq.read_metadata(io.BytesIO(flipped))
+        except (OSError, ValueError, OverflowError, pa.ArrowException):
+            continue
+        if footer.num_rows != sum(footer.row_group(number).num_rows for number in range(footer.num_row_groups)):
+            yield bytes(flipped)
+
+
+@pytest.mark.parametrize("method", ["read_parquet", "load_parquet_as_df"])
+def test_a_parquet_file_loses_no_rows_by_a_wrong_bit_in_its_footer(tmp_path: Path, method: str) -> None:
+    path = tmp_path / "0.parquet"
+    pq.write_table(pa.table({"number": range(3000), "text": [f"{n % 7} times" for n in range(3000)]}), path)
+    tried = 0
+    for content in footers_with_fewer_rows(path.read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(pa.ArrowInvalid) as caught:
+            list(getattr(IterableWrapper([str(path)]), method)())
+        assert str(path) in caught.value.__notes__[-1]
+        tried += "the footer is corrupt: it tells of" in str(caught.value)
+    assert tried > 5
+
+
 # States of torch
 
 
@@ -364,6 +392,48 @@ def test_a_file_that_a_wrong_bit_makes_a_folder_is_an_error(way: Any) -> None:
     wrong = content[:at] + b"/" + content[at + 1 :]
     with pytest.raises(zipfile.BadZipFile, match="header"):
         list(contents("load_from_zip", way, wrong))
+
+
+@pytest.mark.parametrize("kind", ["zip", "npz", "pt"])
+@pytest.mark.parametrize("comment", [b"", b"what it is"])
+def test_an_end_of_zeros_is_not_that_of_an_empty_archive(kind: str, comment: bytes, tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("a.txt", b"one")
+    elif kind == "npz":
+        np.savez(buffer, a=np.arange(5))
+    else:
+        buffer.write(saved({"weight": torch.ones(5)}))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = comment
+    whole = buffer.getvalue()
+    end = len(whole) - 22 - len(comment)
+    path = tmp_path / f"0.{kind}"
+    read: dict[str, Callable[[], object]] = {
+        "zip": lambda: list(contents("load_from_zip", io.BytesIO, path.read_bytes())),
+        "npz": lambda: list(ps.read_numpy(str(path))),
+        "pt": lambda: checkpoint.load(path),
+    }
+    for count in (3, 6, 12, 22 - 4):
+        for start in range(end + 4, end + 22 - count + 1):
+            path.write_bytes(whole[:start] + bytes(count) + whole[start + count :])
+            try:
+                found = read[kind]()
+            except (zipfile.BadZipFile, ValueError):
+                continue
+            assert found, f"{count} zeros from byte {start - end} of the end"
+    path.write_bytes(whole[:end] + b"PK\5\6" + bytes(18) + whole[end + 22 :])
+    with pytest.raises((zipfile.BadZipFile, ValueError), match="the archive is corrupt: its end tells of no|was cut"):
+        read[kind]()
+
+
+def test_an_archive_with_nothing_in_it_is_one() -> None:
+    for comment in (b"", b"nothing is in it"):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.comment = comment
+        assert list(contents("load_from_zip", io.BytesIO, buffer.getvalue())) == []
 
 
 def test_a_file_without_a_name_is_an_error_or_read() -> None:

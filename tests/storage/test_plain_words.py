@@ -128,3 +128,30 @@ def test_what_a_web_server_refuses_is_not_taken_for_a_missing_file(status: str, 
 def test_where_no_web_server_is_there_no_file_is_said_to_be_missing() -> None:
     with pytest.raises(ConnectionError, match="no connection"):
         list(IterableWrapper(["http://127.0.0.1:1/a.bin"]).open_files_by_fsspec("rb"))
+
+
+WRITERS: dict[str, Callable[[str], Any]] = {
+    "save": lambda url: ps.checkpoint.save(f"{url}/a.pt", a=1),
+    "save_by_fsspec": lambda url: list(IterableWrapper([(f"{url}/a.txt", "one")]).save_by_fsspec()),
+    "save_by_fsspec, appending": lambda url: list(IterableWrapper([(f"{url}/a.txt", "one")]).save_by_fsspec("a")),
+    "write_csv": lambda url: list(IterableWrapper([{"a": 1}]).write_csv(f"{url}/a-{{shard}}.csv", 1)),
+    "write_tar": lambda url: list(
+        IterableWrapper([{"__key__": "a", "txt": "b"}]).write_tar(f"{url}/a-{{shard}}.tar", 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_what_is_only_read_cannot_be_written_to(write: Callable[[str], Any]) -> None:
+    with serving_http() as server, pytest.raises(OSError, match=f"reads http://, and cannot write to it: '{server}/a"):
+        write(server)
+
+
+@pytest.mark.parametrize("method", ["read_csv", "read_text", "read_images"])
+@pytest.mark.parametrize("place", ["a.bin", "folder"])
+def test_what_cannot_be_listed_is_named_as_it_was_given(
+    method: str, place: str, url: str, fault_proxy: FaultProxy
+) -> None:
+    fault_proxy.play(Fault("status", match="/words", status=403, code="AccessDenied"))
+    with pytest.raises(PermissionError, match=f": 's3://{BUCKET}/{place}'"):
+        list(getattr(ps, method)(f"s3://{BUCKET}/{place}"))

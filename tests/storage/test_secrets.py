@@ -11,6 +11,7 @@ import lzma
 import pickle
 import threading
 import traceback
+import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +23,9 @@ import penstock as ps
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import walk
 from penstock.registry.secrets import Options, hide_secrets, without_secrets
+from penstock.storage.addresses import check_user
+from penstock.storage.objects import LARGE
+from s3 import S3Server
 
 SECRET = "ThisIsSecret"
 
@@ -127,6 +131,53 @@ def test_no_text_has_what_an_address_keeps_secret(
     assert server.asked  # or nothing could have gone wrong
 
 
+STREAMS: dict[str, Callable[[str, Path], Any]] = {
+    "load_files_by_s3": lambda url, folder: IterableWrapper([url]).load_files_by_s3(),
+    "load_files_by_s3, headers": lambda url, folder: IterableWrapper([url]).load_files_by_s3(headers={"a": "b"}),
+    "open_files_by_fsspec": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("rb"),
+    "open_files_by_fsspec, text": lambda url, folder: IterableWrapper([url]).open_files_by_fsspec("r"),
+    "read_from_http": lambda url, folder: IterableWrapper([url]).read_from_http(),
+    "read_from_remote": lambda url, folder: IterableWrapper([url]).read_from_remote(),
+    "decompress": lambda url, folder: IterableWrapper([url]).read_from_http().decompress("gzip"),
+    "cache_files": lambda url, folder: IterableWrapper([url]).cache_files(folder, 10**6),
+    "cache_files, no room": lambda url, folder: IterableWrapper([url]).cache_files(folder, 1),
+}
+
+
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
+@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
+def test_a_stream_shows_no_secret_of_its_address(
+    make: Callable[[str, Path], Any], address: Callable[[str, str], str], server: Any, tmp_path: Path
+) -> None:
+    [(_, stream)] = make(address(server.host, "/200/whole.txt"), tmp_path)
+    assert f"{server.host}/200/whole.txt" in repr(stream)
+    assert SECRET not in repr(stream)
+
+
+def test_a_large_file_of_an_archive_shows_no_secret_of_its_address() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("a.txt", bytes(LARGE + 1))
+    [(_, stream)] = IterableWrapper([(f"https://me:{SECRET}@host/a.zip", content)]).load_from_zip()
+    assert "https://…@host/a.zip/a.txt" in repr(stream)
+
+
+def test_an_object_that_is_read_by_ranges_shows_no_secret_of_its_address(s3_server: S3Server) -> None:
+    (s3_server.empty_bucket("streams") / f"a?sig={SECRET}").write_bytes(bytes(LARGE + 1))
+    [(_, stream)] = IterableWrapper([f"s3://streams/a?sig={SECRET}"]).load_files_by_s3()
+    assert repr(stream) == "<_io.BufferedReader name='s3://streams/a?…'>"
+    (s3_server.root / "streams" / f"b?sig={SECRET}").write_bytes(b"one")
+    [(_, small)] = IterableWrapper([f"s3://streams/b?sig={SECRET}"]).load_files_by_s3()
+    assert small.name == "s3://streams/b?…"  # type: ignore[attr-defined]
+
+
+def test_a_file_of_this_machine_has_its_own_name(tmp_path: Path) -> None:
+    place = tmp_path / "what?sig=one.txt"
+    place.write_text("one")
+    [(_, stream)] = IterableWrapper([str(place)]).open_files_by_fsspec("rb")
+    assert Path(stream.name).read_text() == "one"
+
+
 @pytest.mark.parametrize(
     "name", ["read_from_http", "open_files_by_fsspec", "load_files_by_s3", "cache_files", "read_text"]
 )
@@ -143,10 +194,67 @@ def test_skipped_items_are_told_without_secrets(
     assert SECRET not in repr(chain.stats()) + caplog.text
 
 
+@pytest.mark.parametrize("place", ["/404/a", "/500/a", "/307/a", ""])
+@pytest.mark.parametrize("method", ["read_from_http", "read_from_remote", "read_from_gdrive"])
+def test_an_error_of_requests_takes_no_secret_along(method: str, place: str, server: Any) -> None:
+    server.redirect_to = f"/307/a?sig={SECRET}"
+    url = f"http://me:{SECRET}@{server.host if place else '127.0.0.1:1'}{place}?sig={SECRET}"
+    with pytest.raises(OSError, match="404|500|redirects|refused") as caught:
+        list(getattr(IterableWrapper([url]), method)(headers={"X-Key": SECRET}))
+    packed = pickle.dumps(caught.value)
+    assert SECRET.encode() not in packed
+    answer = pickle.loads(packed).response
+    assert answer is None if not place else place == f"/{answer.status_code}/a"
+
+
 def test_where_no_server_is_there_the_errors_have_no_secret() -> None:
     with pytest.raises(OSError, match="refused") as caught:
         list(IterableWrapper([f"http://127.0.0.1:1/a?sig={SECRET}"]).read_from_http())
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+OF_STORES: dict[str, Callable[[str, Path], Any]] = {
+    **{name: READERS[name] for name in ("open_files_by_fsspec", "list_files_by_fsspec", "load_files_by_s3")},
+    **{name: READERS[name] for name in ("cache_files", "read_text", "read_images", "read_parquet", "ObjectReader")},
+    "list_files_by_s3": lambda url, folder: IterableWrapper([url]).list_files_by_s3(on_error=ps.Retry(1, 0)),
+    "read_csv": lambda url, folder: ps.read_csv(url),
+    "read_parquet of a folder": lambda url, folder: ps.read_parquet(url + "/"),
+    "save_by_fsspec": lambda url, folder: IterableWrapper([(url, "one")]).save_by_fsspec(),
+    "append": lambda url, folder: IterableWrapper([(url, "one")]).save_by_fsspec("a"),
+    "write_csv": lambda url, folder: IterableWrapper([{"a": 1}]).write_csv(url + "{shard}.csv", 1),
+}
+
+
+@pytest.mark.parametrize("url", [f"s3://AKIA:7/{SECRET}@bucket/a", f"s3a://me:{SECRET}@bucket/a"])
+@pytest.mark.parametrize("make", OF_STORES.values(), ids=OF_STORES)
+def test_keys_in_the_address_of_an_object_are_refused_and_not_shown(
+    make: Callable[[str, Path], Any], url: str, tmp_path: Path, s3_server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert SECRET not in seen_of(make(url, tmp_path), caplog)
+    with pytest.raises(ValueError, match="://…@bucket/a.* has keys in it.*give them as options") as caught:
+        list(make(url, tmp_path))
+    assert SECRET.encode() not in pickle.dumps(caught.value)
+
+
+@pytest.mark.parametrize("of", ["save", "load", "StorageReader", "StorageWriter"])
+def test_a_checkpoint_refuses_keys_in_an_address_too(of: str) -> None:
+    make = getattr(ps.checkpoint, of)
+    with pytest.raises(ValueError, match="s3://…@bucket/a has keys in it") as caught:
+        make(f"s3://AKIA:{SECRET}@bucket/a", **({"a": 1} if of == "save" else {}))
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/mine/a@b", "s3://b/a:b@c", "abfs://box@account/a:b@c"]
+)
+def test_an_address_with_an_at_sign_of_its_own_is_none_with_keys(url: str) -> None:
+    check_user(url)
+
+
+@pytest.mark.parametrize("url", [f"gs://me:{SECRET}@b/a", f"zip://a::abfs://me:{SECRET}@b/a"])
+def test_keys_in_the_address_of_any_store_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="…@b/a has keys in it"):
+        list(IterableWrapper([url]).open_files_by_fsspec())
 
 
 def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
@@ -177,6 +285,7 @@ def test_a_checkpoints_errors_have_no_secret(server: Any) -> None:
         ("s3://bucket/a?versionId=1?token=2", "s3://bucket/a?versionId=1&…"),
         ("['https://host/a?b=c', 'd']", "['https://host/a?…', 'd']"),
         ("https://host/a?b=c'd", "https://host/a?…"),
+        ("s3://id:1/sec@ret@b/a@b", "s3://…@b"),
         ("https%3A%2F%2Fhost%2Fa%3Fb%3Dc", "https%3A%2F%2Fhost%2Fa%3F…"),
     ],
 )

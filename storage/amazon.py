@@ -1,0 +1,78 @@
+"""The session by which s3fs sends requests: to no other host, and back comes what was asked for.
+
+It stands alone, since aiobotocore takes long to import.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import re
+from typing import Any
+
+from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untyped]
+
+from .answers import REPLACED, expect_range
+from .errors import REDIRECTED, goes_elsewhere
+
+__all__ = ["Session"]
+
+
+class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
+    """A session of aiobotocore's that follows no redirect, as botocore's does not, and looks at its answers."""
+
+    async def _get_session(self, proxy_url: str | None) -> Any:
+        return _Staying(await super()._get_session(proxy_url))
+
+    async def send(self, request: Any) -> Any:
+        """Return the answer to a request; raise OSError for a redirect, and for what is no part of the object."""
+        answer = await super().send(request)
+        try:
+            _check(request, answer)
+        except OSError:
+            answer.raw.close()
+            raise
+        return answer
+
+
+class _Staying:
+    """A session of aiohttp's that follows no redirect."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        return self._session.request(*args, allow_redirects=False, **kwargs)
+
+
+def _check(request: Any, answer: Any) -> None:
+    told = answer.headers
+    if goes_elsewhere(answer.status_code, told):
+        raise OSError(errno.EREMOTE, REDIRECTED)
+    if answer.status_code not in (200, 206):
+        return
+    asked = {name.lower(): _text(value) for name, value in request.headers.items()}
+    if "range" not in asked:
+        return
+    expect_range(asked["range"], answer.status_code, told)
+    version = asked.get("if-match", "")
+    if version and _bare(told.get("ETag", version)) != _bare(version):
+        raise OSError(errno.ESTALE, REPLACED)
+    span = re.match(r"bytes=(\d+)-(\d+)$", asked["range"])
+    came = re.match(r"bytes (\d+)-(\d+)/", told.get("Content-Range", "")) or span
+    if span is None or came is None:
+        return
+    length = int(came[2]) + 1 - int(came[1])
+    if int(told.setdefault("Content-Length", str(length))) > length:  # it is set so that all of that is waited for
+        raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
+    if int(told["Content-Length"]) < length:
+        raise ConnectionError(errno.EIO, f"of {length} bytes there came {told['Content-Length']}")
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _bare(version: str) -> str:
+    """Return an ETag without its quotes, which some servers leave out of listings."""
+    return version.removeprefix("W/").strip('"')

@@ -1,0 +1,408 @@
+"""What servers answer by fsspec: from the host that was asked, of the range and the version that was meant, in time."""
+
+from __future__ import annotations
+
+import io
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from penstock.storage.errors import Untold
+from penstock.storage.file_systems import is_file, locate, locate_for_one_attempt
+from penstock.storage.objects import LARGE
+from penstock.storage.writing import whole_file
+from s3 import S3Server
+
+SECRET = "ThisIsSecret"
+SIZE = LARGE + 3 * 2**20
+OLD, NEW = (np.random.default_rng(seed).bytes(SIZE) for seed in (0, 1))
+SMALL = OLD[:100_000]
+PORTAL = b"<html>Please log in.</html>"
+
+
+class Server(ThreadingHTTPServer):
+    """A server of one object, which answers its requests as `plays` says, the first with the first; then well."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.content = SMALL
+        self.version: dict[str, str] = {"ETag": '"1"', "Last-Modified": "Wed, 21 Oct 2015 07:28:00 GMT"}
+        self.plays: dict[str, list[str]] = {}
+        self.knows_ranges = True
+        self.host = f"127.0.0.1:{self.server_port}"
+        self.url = f"http://{self.host}"
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: clients hang up."""
+
+    def replace(self) -> None:
+        self.content = NEW[: len(self.content)]
+        self.version = {name: value.replace("1", "2") for name, value in self.version.items()}
+
+    def count(self, method: str) -> int:
+        return sum(asked.partition(" ")[0] == method for asked, _ in self.asked)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.asked.append((f"{self.command} {self.path}", headers))
+        plays = self.server.plays.get(self.command, [])
+        play = (plays.pop(0) if len(plays) > 1 or not plays[0].startswith("ever ") else plays[0][5:]) if plays else ""
+        if play == "replace":
+            self.server.replace()
+        content, told = self.server.content, {**self.server.version}
+        status, first, last = 200, 0, len(content) - 1
+        span = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
+        if span and self.server.knows_ranges:
+            status, first, last = 206, int(span[1]), min(int(span[2] or last), last)
+            told["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+        body = content[first : last + 1]
+        if play.startswith("to "):
+            status, body, told = int(play[3:6]), b"", {"Location": play[7:] + self.path}
+        elif play == "503":
+            status, body, told = 503, b"", {}
+        elif play == "portal":
+            status, body, told = 200, PORTAL, {}
+        elif play == "another range":
+            told["Content-Range"] = f"bytes {first + 1}-{last}/{len(content)}"
+        elif play == "half a range":
+            last = (first + last) // 2
+            body, told["Content-Range"] = content[first : last + 1], f"bytes {first}-{last}/{len(content)}"
+        elif play == "another version":
+            told["ETag"] = '"2"'
+        elif play == "silent":
+            time.sleep(3)
+            self.close_connection = True
+            return
+        self.send_response(status)
+        if play not in ("no length", "half, no length"):
+            told["Content-Length"] = str(len(body))
+        for name, value in told.items():
+            self.send_header(name, value)
+        self.close_connection = play in ("cut", "no length", "half, no length")
+        self.end_headers()
+        if self.command != "HEAD":
+            with suppress(OSError):
+                self.wfile.write(body[: len(body) // 2] if play in ("cut", "half, no length") else body)
+        if self.close_connection:
+            with suppress(OSError):
+                self.wfile.flush()
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    with Server() as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running() as one:
+        yield one
+
+
+@pytest.fixture
+def other() -> Iterator[Server]:
+    with running() as one:
+        yield one
+
+
+def keys_for(server: Server) -> dict[str, Any]:
+    return {"key": "the-key", "secret": "the-secret", "token": SECRET, "endpoint_url": server.url}
+
+
+def in_pieces(stream: Any) -> bytes:
+    return b"".join(iter(lambda: stream.read(2**20), b""))
+
+
+def read(chain: Any) -> bytes:
+    [(_, stream)] = chain
+    return in_pieces(stream)
+
+
+# Keys stay with their host
+
+OF_S3: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "open_files_by_fsspec": lambda keys: read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **keys)),
+    "list_files_by_fsspec": lambda keys: list(IterableWrapper(["s3://b/a/"]).list_files_by_fsspec(**keys)),
+    "a key of s3fs's": lambda keys: read(IterableWrapper(["s3://b/./a"]).load_files_by_s3(**keys)),
+    "what is no folder": lambda keys: list(IterableWrapper(["s3://b/tra"]).list_files_by_s3(**keys)),
+    "a chain": lambda keys: read(IterableWrapper(["simplecache::s3://b/a"]).open_files_by_fsspec("rb", s3=keys)),
+    "read_csv": lambda keys: list(ps.read_csv("s3://b/a.csv", storage_options=keys)),
+    "read_parquet": lambda keys: list(ps.read_parquet("s3://b/a.parquet", storage_options=keys)),
+    "save_by_fsspec": lambda keys: list(IterableWrapper([("s3://b/a", b"x")]).save_by_fsspec("wb", **keys)),
+    "save_by_fsspec by s3fs": lambda keys: list(
+        IterableWrapper([("s3://b/a", b"x")]).save_by_fsspec("wb", **keys, s3_additional_kwargs={})
+    ),
+    "checkpoint.save": lambda keys: ps.checkpoint.save("s3://b/a.pt", a=1, storage_options=keys),
+}
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("use", OF_S3.values(), ids=OF_S3)
+def test_a_redirect_takes_no_token_of_s3_to_another_host_whoever_asks(
+    use: Callable[[dict[str, Any]], Any], status: int, server: Server, other: Server
+) -> None:
+    play = [f"ever to {status} http://localhost:{other.server_port}"]
+    server.plays = dict.fromkeys(("GET", "HEAD", "PUT", "POST"), play)
+    with pytest.raises(OSError, match="redirects to another host"):
+        use(keys_for(server))
+    assert server.asked[0][1]["x-amz-security-token"] == SECRET  # or there would be nothing to take along
+    assert other.asked == []
+
+
+@pytest.mark.parametrize("cache", ["simplecache", "filecache"])
+@pytest.mark.parametrize(
+    "options",
+    [{"headers": {"X-Key": SECRET}}, {"client_kwargs": {"cookies": {"a": SECRET}}}],
+    ids=["headers", "cookies"],
+)
+def test_a_redirect_takes_nothing_that_a_chain_was_given_to_another_host(
+    cache: str, options: dict[str, Any], server: Server, other: Server, tmp_path: Path
+) -> None:
+    play = f"ever to 307 http://localhost:{other.server_port}"
+    server.plays = {"GET": [play], "HEAD": [play]}
+    chain = IterableWrapper([f"{cache}::{server.url}/a"])
+    assert read(chain.open_files_by_fsspec("rb", http=options, cache_storage=str(tmp_path))) == SMALL
+    assert SECRET in str(server.asked)
+    assert other.asked
+    assert SECRET not in str(other.asked)
+
+
+# One version of one object
+
+OF_THE_WEB: dict[str, Callable[[str, Path], Any]] = {
+    "open_files_by_fsspec": lambda url, folder: read(IterableWrapper([url]).open_files_by_fsspec("rb")),
+    "signed": lambda url, folder: read(IterableWrapper([f"{url}?X-Amz-Signature=1"]).load_files_by_s3()),
+    "headers": lambda url, folder: read(IterableWrapper([url]).load_files_by_s3(headers={"a": "b"})),
+    "cache_files": lambda url, folder: read(IterableWrapper([f"{url}?sig=1"]).cache_files(folder, 10**9)),
+}
+
+
+@pytest.mark.parametrize("told", ["ETag", "Last-Modified"])
+@pytest.mark.parametrize("make", OF_THE_WEB.values(), ids=OF_THE_WEB)
+def test_a_file_of_the_web_that_is_replaced_while_it_is_read_is_an_error(
+    make: Callable[[str, Path], Any], told: str, server: Server, tmp_path: Path
+) -> None:
+    server.content = OLD
+    server.version = {told: server.version[told]}
+    assert make(f"{server.url}/a", tmp_path) == OLD
+    server.plays = {"GET": ["", "replace"]}
+    with pytest.raises(OSError, match="the object was replaced while it was read"):
+        make(f"{server.url}/b", tmp_path)
+
+
+def test_columns_of_two_versions_are_not_mixed(server: Server) -> None:
+    content = io.BytesIO()
+    table = pa.table({"n": np.random.default_rng(0).integers(0, 2**62, 1_500_000)})
+    pq.write_table(table, content, row_group_size=100_000, compression="none", use_dictionary=False)
+    server.content = content.getvalue()
+    server.plays = {"GET": ["", "", "replace"]}
+    files = IterableWrapper([f"{server.url}/a.parquet"])
+    with pytest.raises(OSError, match="the object was replaced while it was read"):
+        list(files.read_parquet(storage_options={"headers": {"a": "b"}}))
+
+
+@pytest.mark.parametrize("play", ["portal", "another range", "half a range", "another version"])
+def test_what_is_no_part_of_an_object_is_not_taken_for_one(play: str, server: Server) -> None:
+    server.plays = {"GET": [play]}
+    with pytest.raises(OSError, match=r"there came|was replaced") as caught:
+        read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **keys_for(server)))
+    assert caught.value.filename == "s3://b/a"
+    assert server.count("GET") == 1
+
+
+def test_a_version_is_known_without_its_quotes(s3_server: S3Server) -> None:
+    (s3_server.empty_bucket("quotes") / "a").write_bytes(SMALL)
+    file_system, _ = locate_for_one_attempt("s3://quotes/a", {})
+    [listed] = file_system.ls("s3://quotes", detail=True)  # which it remembers
+    assert '"' not in listed["ETag"]
+    assert read(IterableWrapper(["s3://quotes/a"]).open_files_by_fsspec("rb")) == SMALL
+
+
+@pytest.mark.parametrize("play", ["portal", "another range", "half a range"])
+def test_after_what_is_no_part_of_an_object_it_is_asked_for_again(play: str, server: Server) -> None:
+    server.plays = {"GET": ["cut", play]}
+    dp = IterableWrapper(["s3://b/./a"]).load_files_by_s3(**keys_for(server))
+    assert read(dp) == SMALL
+    assert dp.stats()["load_files_by_s3"]["retried"] == 2
+
+
+@pytest.mark.parametrize("play", ["cut", "portal", "another range", "503"])
+@pytest.mark.parametrize("url", ["s3://b/./a", "{web}/a?sig=1"])
+def test_a_large_file_that_fsspec_reads_is_asked_for_from_where_it_was_cut(url: str, play: str, server: Server) -> None:
+    server.content = OLD
+    options: dict[str, Any] = keys_for(server) if url.startswith("s3") else {}
+    dp = IterableWrapper([url.format(web=server.url)]).load_files_by_s3(**options)
+    [(_, stream)] = dp
+    begun = stream.read(10)
+    server.plays = {"GET": [play]}
+    assert begun + in_pieces(stream) == OLD
+    assert dp.stats()["load_files_by_s3"]["retried"] == (0 if url.startswith("s3") else 1)  # of S3, all is there
+
+
+def test_an_answer_that_is_cut_is_read_on_where_a_server_sends_wholes_only(server: Server) -> None:
+    server.content = OLD
+    server.knows_ranges = False
+    assert read(IterableWrapper([f"{server.url}/a"]).load_files_by_s3()) == OLD  # now it is known
+    for plays in (["cut"], ["cut", "", "cut"]):
+        server.plays = {"GET": [*plays]}
+        dp = IterableWrapper([f"{server.url}/a"]).load_files_by_s3()
+        assert read(dp) == OLD
+        assert dp.stats()["load_files_by_s3"]["retried"] > 0
+
+
+@pytest.mark.parametrize("knows_ranges", [True, False])
+def test_half_of_an_object_is_an_error_where_the_answer_tells_no_length(knows_ranges: bool, server: Server) -> None:
+    server.plays = {"GET": ["ever half, no length"]}
+    server.knows_ranges = knows_ranges
+    once = ps.Retry(1, 0)
+    with pytest.raises(ConnectionError):
+        ps.map.ObjectReader(["s3://b/a"], on_error=once, **keys_for(server))[0]
+    with pytest.raises(ConnectionError):
+        read(IterableWrapper(["s3://b/a"]).load_files_by_s3(on_error=once, **keys_for(server)))
+    with pytest.raises(ConnectionError):
+        read(IterableWrapper([f"{server.url}/a"]).load_files_by_s3(on_error=once))
+    server.plays = {"GET": ["ever no length"]}
+    assert ps.map.ObjectReader(["s3://b/a"], **keys_for(server))[0] == SMALL
+    assert read(IterableWrapper([f"{server.url}/a"]).load_files_by_s3()) == SMALL
+
+
+# Attempts, and patience
+
+PATIENT: dict[str, Any] = {"config_kwargs": {"read_timeout": 0.3, "connect_timeout": 1}}
+
+
+@pytest.mark.parametrize("play", ["503", "silent"])
+@pytest.mark.parametrize("chain", [False, True])
+def test_what_makes_one_attempt_makes_one(chain: bool, play: str, server: Server) -> None:
+    server.plays = {method: [f"ever {play}"] for method in ("HEAD", "GET")}
+    options: dict[str, Any] = {**keys_for(server), **PATIENT}
+    urls, options = (["simplecache::s3://b/a"], {"s3": options}) if chain else (["s3://b/a"], options)
+    with pytest.raises(OSError, match=r"Unavailable|silent"):
+        list(IterableWrapper(urls).open_files_by_fsspec("rb", **options))
+    assert len(server.asked) == 1
+
+
+def test_what_s3fs_writes_is_sent_up_to_five_more_times(server: Server) -> None:
+    server.plays = {"PUT": ["ever 503"]}
+    options = {**keys_for(server), "s3_additional_kwargs": {}}
+    with pytest.raises(OSError, match="s3://b/a"), whole_file("s3://b/a", "wb", options) as file:
+        file.write(b"x")
+    assert server.count("PUT") == 6
+
+
+def test_a_web_server_may_be_silent_for_as_long_as_is_said(server: Server) -> None:
+    server.plays = {"HEAD": ["ever silent"], "GET": ["ever silent"]}
+    began = time.monotonic()
+    for use in (
+        lambda: list(IterableWrapper([f"{server.url}/a"]).open_files_by_fsspec("rb", **PATIENT)),
+        lambda: list(
+            IterableWrapper([f"{server.url}/a?b=c"]).load_files_by_s3(request_timeout_ms=300, on_error=ps.Retry(1, 0))
+        ),
+    ):
+        with pytest.raises(TimeoutError, match="silent for too long"):
+            use()
+    assert time.monotonic() - began < 10
+    with pytest.raises(TypeError, match="'proxies' in config_kwargs"):
+        locate(f"{server.url}/a", {"config_kwargs": {"proxies": {}}})
+
+
+def test_a_web_server_may_be_silent_for_20_seconds_where_nothing_is_said(server: Server) -> None:
+    file_system, _ = locate(f"{server.url}/a", {})
+    assert file_system.isfile(f"{server.url}/a")
+    assert file_system._session.timeout.sock_read == 20
+    assert file_system._session.timeout.sock_connect == 5
+
+
+@pytest.mark.parametrize("of_s3", [True, False])
+def test_a_server_that_does_not_tell_is_not_taken_for_one_without_the_file(of_s3: bool, server: Server) -> None:
+    url, options = ("s3://b/a", keys_for(server)) if of_s3 else (f"{server.url}/a", {})
+    file_system, path = locate_for_one_attempt(url, options)
+    assert is_file(url, file_system, path)
+    server.plays = {"HEAD": ["503"], "GET": ["503"]}
+    with pytest.raises(ConnectionError):
+        is_file(url, file_system, path)
+    server.plays = {"HEAD": ["no length"]}
+    if of_s3:
+        with pytest.raises(Untold):
+            is_file(url, file_system, path)
+
+
+@pytest.mark.parametrize("of_s3", [True, False])
+def test_a_reader_of_one_file_asks_again_whether_it_is_there_and_counts_that(of_s3: bool, server: Server) -> None:
+    server.content = b"n\n1\n"
+    server.plays = {"HEAD": ["503", "503"], "GET": [] if of_s3 else ["503"]}
+    url, options = ("s3://b/a.csv", keys_for(server)) if of_s3 else (f"{server.url}/a.csv", {})
+    dp = ps.read_csv(url, storage_options=options)
+    assert [batch.num_rows for batch in dp] == [1]
+    assert dp.stats()["list_table_files"]["retried"] == (2 if of_s3 else 1)  # of the web, a GET comes after a HEAD
+
+
+def test_a_reader_of_one_file_asks_a_server_in_trouble_six_times(server: Server) -> None:
+    server.plays = {"HEAD": ["ever 503"], "GET": ["ever 503"]}
+    with pytest.raises(ConnectionError, match="in trouble: 503"):
+        list(ps.read_csv("s3://b/a.csv", storage_options=keys_for(server)))
+    assert len(server.asked) == 6
+    server.asked.clear()
+    with pytest.raises(ConnectionError, match="in trouble: 503"):
+        list(IterableWrapper(["s3://b/a"]).list_files_by_fsspec(**keys_for(server)))
+    assert len(server.asked) == 1
+
+
+def test_a_file_of_which_no_size_is_told_is_not_said_to_be_missing(server: Server) -> None:
+    server.plays = {"HEAD": ["ever no length"]}
+    with pytest.raises(Untold, match="does not tell how large"):
+        list(ps.read_csv("s3://b/a.csv", storage_options=keys_for(server)))
+
+
+# Options
+
+
+def test_an_option_is_not_dropped_where_a_folder_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    with pytest.raises(TypeError, match="no option 'nosuch'"):
+        list(IterableWrapper([str(tmp_path)]).list_files_by_fsspec(nosuch=1))
+
+
+def test_an_option_is_not_dropped_where_a_local_url_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    url = f"file://{tmp_path}/a"
+    uses: list[Callable[[], Any]] = [
+        lambda: read(IterableWrapper([url]).load_files_by_s3(nosuch=1)),
+        lambda: ps.map.ObjectReader([url], nosuch=1)[0],
+        lambda: read(IterableWrapper([url]).cache_files(tmp_path / "cache", 10**6, nosuch=1)),
+    ]
+    for use in uses:
+        with pytest.raises(TypeError, match="not read with the option 'nosuch'"):
+            use()
+    assert read(IterableWrapper([url]).load_files_by_s3(request_timeout_ms=1000)) == b"one"
