@@ -57,6 +57,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     """
 
     gives = "batches"
+    holds_items = False
     keeps_rows = True
 
     def __init__(
