@@ -56,7 +56,7 @@ __all__ = [
     "state_of",
 ]
 
-VERSION = 3
+VERSION = 4
 
 Steps = list[Node]
 """The nodes of a chain, each after those of its sources, which it names by their numbers."""

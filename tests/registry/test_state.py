@@ -197,7 +197,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
     dp = Source().map(str).filter(len)
     _iterator = begin(dp, 2)
     assert dp.state_dict() == {
-        "version": 3,
+        "version": 4,
         "chain": ["Filter", "Mapper", "Source"],
         "arguments": [{"on_error": "raise"}, {"on_error": "raise"}, {"n": 10}],
         "state": {
@@ -219,11 +219,11 @@ def test_a_state_of_another_chain_is_an_error_that_shows_the_difference() -> Non
 
 
 def test_a_state_of_another_version_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the state has version 99, and this penstock reads version 3"):
+    with pytest.raises(ValueError, match="the state has version 99, and this penstock reads version 4"):
         Source().load_state_dict({**Source().state_dict(), "version": 99})
 
 
-@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 3, "chain": []}])
+@pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 4, "chain": []}])
 def test_what_is_no_state_is_an_error(nonsense: Any) -> None:
     with pytest.raises(ValueError, match="not a state of a chain: .* give what state_dict"):
         Source().load_state_dict(nonsense)
