@@ -23,7 +23,7 @@ from .graph import DataPipe, sources_of, walk
 from .notes import asked_by, describe_item, local_of, place_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
-from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_within
+from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
 from .torch_pipes import TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -140,10 +140,10 @@ class Pass:
     # Beginning
 
     def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
-        """Learn that the operator begins to read what is no source of its own; if it is run again, alike."""
+        """Seed a chain that the operator begins to read and no graph shows: a pass that runs again must read the same."""
         if self._tally is None:
             return
-        seeds_within(pipe).begin_random_pass(self.path)
+        seeds_of_unseen(pipe).begin_random_pass(self.path)
         seed_unseen(chain, pipe, self._unseen)
         self._unseen += 1
 
@@ -537,7 +537,7 @@ def running_step(thread_id: int) -> str | None:
 
 
 def _tell_step_that_runs(chain: Any) -> None:
-    """Tell the step in which this thread is, if it is in one, that it begins to read a chain."""
+    """Tell the step that this thread is running, if there is one, that it begins to read a chain."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code is _deliver.__code__ and (pipe := local_of(frame, "pipe")) is not chain:

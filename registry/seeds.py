@@ -157,28 +157,28 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
             else:
                 vars(step)["_seed_of_chain"] = own_seed
         elif getattr(step, "holds_items", False):
-            within = seeds_within(step)
-            within.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
-            within._first_epoch = first_epoch
+            unseen = seeds_of_unseen(step)
+            unseen.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
+            unseen._first_epoch = first_epoch
 
 
-def seeds_within(pipe: Any) -> Seeded:
-    """Return what the seeds of pipes follow from that a pipe reads and the graph does not show."""
-    within: Seeded = vars(pipe).setdefault("_seeds_within", Seeded())
-    return within
+def seeds_of_unseen(pipe: Any) -> Seeded:
+    """Return the seeds of a pipe from which those of pipes follow that it reads and no graph shows."""
+    unseen: Seeded = vars(pipe).setdefault("_seeds_of_unseen", Seeded())
+    return unseen
 
 
 def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
-    """Seed what a pass over another pipe begins to read, as the chain of that number, where the graph does not show it.
+    """Seed the pipes of a chain that a reader begins to read, and that no graph shows.
 
-    Such as a chain that an operator builds in its `__iter__`: the pass is run again to resume it, and is to read the
-    same then. What the graph shows has seeds of its own, and what its user has set is left alone.
+    An example is a chain that an operator builds in its `__iter__`. A resumed pass runs again, and must read the same.
+    `number` counts such chains in a pass. Pipes that the graph shows have seeds of their own; seeds that users set stay.
     """
-    within, shown = seeds_within(reader), {id(part) for part in walk(reader)}
+    unseen, shown = seeds_of_unseen(reader), {id(part) for part in walk(reader)}
     for place, part in enumerate(walk(chain)):
         if id(part) in shown:
             continue
-        seed = derive_seed(within.pass_seed, number, place)
+        seed = derive_seed(unseen.pass_seed, number, place)
         held = vars(part)
         if isinstance(part, Seeded):
             if part._seed == held.get("_seed_as_unseen"):
@@ -187,7 +187,7 @@ def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
         elif hasattr(type(part), "set_seed"):
             held["_seed_of_chain"] = seed
         elif getattr(part, "holds_items", False):
-            seeds_within(part).set_seed(seed)
+            seeds_of_unseen(part).set_seed(seed)
 
 
 def seed_other(pipe: Any, path: Path, seed: int | None = None) -> None:

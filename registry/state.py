@@ -36,7 +36,7 @@ from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
 from .secrets import Short, without_secrets
-from .seeds import Path, seed_of_chain, seed_of_user, seeds_within
+from .seeds import Path, seed_of_chain, seed_of_user, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _guards(pipe: Any) -> list[Guard]:
 
 
 def _random_parts(pipe: Any) -> Iterator[Any]:
-    """Yield the steps that have seeds, or may have them within; the others follow from these."""
+    """Yield the steps that have seeds, or may read what has and no graph shows; other seeds follow from these."""
     seeded = ("set_seed", "random_state")
     parts: Iterator[Any] = walk(pipe)
     return (
@@ -308,8 +308,8 @@ def _random_state(pipe: Any) -> dict[str, Any]:
         state: dict[str, Any] = pipe.random_state()
         return state
     if not hasattr(type(pipe), "set_seed"):
-        within = vars(pipe).get("_seeds_within")
-        return {} if within is None else within.random_state()
+        unseen = vars(pipe).get("_seeds_of_unseen")
+        return {} if unseen is None else unseen.random_state()
     # One of ours that seeds itself in a way of its own is left alone, unless a chain was seeded as a whole.
     of_chain = vars(pipe).get("_seed_of_chain") if is_ours(pipe) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
@@ -322,7 +322,7 @@ def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
             return
         if not hasattr(type(pipe), "set_seed"):
             if state:
-                seeds_within(pipe).set_random_state(state)
+                seeds_of_unseen(pipe).set_random_state(state)
             return
         if state["seed"] is not None:
             pipe.set_seed(state["seed"])
