@@ -140,7 +140,7 @@ class Pass:
     # Beginning
 
     def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
-        """Seed a chain that the operator begins to read and no graph shows: a pass that runs again must read the same."""
+        """Seed a chain that the operator begins to read and no graph shows, so that a pass run again reads the same."""
         if self._tally is None:
             return
         seeds_of_unseen(pipe).begin_random_pass(self.path)

@@ -172,7 +172,7 @@ def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
     """Seed the pipes of a chain that a reader begins to read, and that no graph shows.
 
     An example is a chain that an operator builds in its `__iter__`. A resumed pass runs again, and must read the same.
-    `number` counts such chains in a pass. Pipes that the graph shows have seeds of their own; seeds that users set stay.
+    `number` counts such chains in a pass. Pipes that the graph shows have their own seeds; seeds that users set stay.
     """
     unseen, shown = seeds_of_unseen(reader), {id(part) for part in walk(reader)}
     for place, part in enumerate(walk(chain)):
