@@ -1,4 +1,4 @@
-"""The base classes: what every pipe is and can do."""
+"""The base classes of all pipes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 else:
 
     class IterMethods(Generic[T_co]):
-        """What type checkers know of the methods that operators enter."""
+        """The methods of operators, for type checkers."""
 
     class MapMethods(Generic[T_co]):
-        """What type checkers know of the methods that operators enter."""
+        """The methods of operators, for type checkers."""
 
 
 _OF_THE_BASE = ("_pass", "_handed_down", "_link")
-"""Attributes that the base keeps of a pass."""
+"""Attributes of the base that belong to a pass."""
 
 
 _OF_AUTHORS = {
@@ -59,11 +59,11 @@ _OF_AUTHORS = {
     *("at_end", "broken_laws", "functional_name", "gives", "guard", "holds_items", "in_main_process", "interrupt"),
     *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
 }
-"""Names that `dir` of a pipe leaves out: what operators say of themselves and define, and what torch's base has."""
+"""Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
 
 class _Construction(type):
-    """Refuse an operator over a bare iterable: it could be read, but neither resumed nor told when a pass begins."""
+    """Rejects an operator over a bare iterable, which could be neither resumed nor notified when a pass begins."""
 
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         try:
@@ -72,7 +72,7 @@ class _Construction(type):
             _expect_arguments(cls, args, kwargs)
             raise
         if not issubclass(type(made), cls):
-            return made  # type: ignore[no-any-return]  # what a __new__ of the class's own gives instead
+            return made  # type: ignore[no-any-return]  # a custom __new__ returned another object
         given = args[0] if args else kwargs.get("source")
         takes_pipes = made.functional_name is not None and vars(made).get("source", made) is given
         if takes_pipes and not isinstance(given, (TorchIterDataPipe, TorchMapDataPipe)):
@@ -85,13 +85,13 @@ class _Construction(type):
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """The constructor's, for help() and editors, which would find that of `__call__`."""
+        """The signature of the constructor; help() and editors would otherwise show that of `__call__`."""
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=[*signature.parameters.values()][1:])
 
 
 def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise TypeError where a constructor takes no such arguments, and say which it takes."""
+    """Raise TypeError if a constructor does not accept the arguments, with its signature."""
     signature = inspect.signature(cls)
     try:
         signature.bind(*args, **kwargs)
@@ -108,12 +108,12 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 class _IterPipeMeta(_Construction, TorchIterMeta):
-    """Wrap a class's `__iter__`, and keep torch's metaclass, which would hook it for each item, from seeing it."""
+    """Wraps the `__iter__` of a class, and hides it from torch's metaclass, which would add a hook per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         hidden = {method: namespace.pop(method) for method in ("__iter__", "__next__", "reset") if method in namespace}
         if "__iter__" in hidden:
-            # What the base says of itself need not be true of what a subclass makes of its items.
+            # The base class's `holds_items` may be wrong for the subclass's `__iter__`.
             namespace.setdefault("holds_items", True)
         cls = super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
         for method, function in hidden.items():
@@ -126,7 +126,7 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
 
 
 class _MapPipeMeta(_Construction, TorchMapMeta):
-    """Wrap a class's `__getitem__`, so that errors say where, unless it sees to that: a call for each item is saved."""
+    """Wraps the `__getitem__` of a class to add notes to errors, unless it calls `say_where`: saves a call per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         getitem = namespace.get("__getitem__")
@@ -137,7 +137,7 @@ class _MapPipeMeta(_Construction, TorchMapMeta):
 
 @functools.cache
 def _computed_by(cls: type) -> frozenset[str]:
-    """Return the names of a class's cached properties."""
+    """Return the names of the cached properties of a class."""
     return frozenset(
         name
         for base in cls.__mro__
@@ -149,7 +149,7 @@ def _computed_by(cls: type) -> frozenset[str]:
 def _passes_of(iterate: Callable[[Any], Iterable[T]]) -> Callable[[Any], Iterable[T]]:
     @functools.wraps(iterate)
     def __iter__(self: Any) -> Iterable[T]:  # noqa: N807
-        # Reached through super().__iter__(), it is part of a pass that has begun.
+        # A call by super().__iter__() is part of a pass that has begun.
         return begin_pass(self, iterate) if type(self).__iter__ is __iter__ else iterate(self)
 
     return __iter__
@@ -168,19 +168,19 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
 
 
 class _Pipe(SourcesFirst, Generic[T_co]):
-    """What iterable and map-style pipes have in common."""
+    """The common base of iterable and map-style pipes."""
 
     functional_name: ClassVar[str | None] = None
-    """The method under which the class is registered; `functional_datapipe` sets it."""
+    """The name of the registered method; `functional_datapipe` sets it."""
 
     payload: ClassVar[tuple[str, ...]] = ()
     """Names of attributes that hold items. They are not searched for sources."""
 
     transient: ClassVar[tuple[str, ...]] = ()
-    """Names of attributes that belong to a pass. Like cached properties, they do not travel with a pickle or a copy."""
+    """Names of attributes that belong to a pass. Like cached properties, pickles and copies omit them."""
 
     broken_laws: ClassVar[Mapping[str, str]] = {}
-    """The laws that the operator cannot hold, each with the reason."""
+    """The laws that the operator breaks, each with the reason."""
 
     guard: Guard = Guard("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
@@ -190,18 +190,18 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         def __iter__(self) -> Iterator[T_co]: ...
 
     def outcome(self) -> Any:
-        """Return what calling the class gives: this pipe, or the pipes through which it is read instead."""
+        """Return the result of calling the class: this pipe, or the pipes that read it."""
         return self
 
     def interrupt(self) -> None:
-        """Called by another thread when the pass is given up: let a step that waits for something outside end soon."""
+        """Called by another thread when the pass is given up: a step that waits should end soon."""
         self.guard.give_up()
 
     def __getattr__(self, name: str) -> Any:
         return find_method(self, name)
 
     def __dir__(self) -> list[str]:
-        """Return what a user of the pipe may ask of it, without what is private or for authors of operators."""
+        """Return the names for users of the pipe, without private names and those for authors of operators."""
         return sorted(name for name in {*super().__dir__()} - _OF_AUTHORS if name[:1] != "_" or name[:2] == "__")
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     __str__ = __repr__
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the recipe of the pipe; where a pass stands is not part of it, `state_dict` tells that."""
+        """Return the attributes of the pipe, without those of a pass, which `state_dict` returns."""
         if torch_is_traversing():
             return {"sources": sources_of(self)}  # type: ignore[arg-type]
         if not torch_is_pickling():
@@ -220,7 +220,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         return {name: value for name, value in vars(self).items() if name not in left_behind}
 
     def _expect_no_state(self: Any, otherwise: str) -> None:
-        """Raise RuntimeError where a state was loaded that would be lost."""
+        """Raise RuntimeError if a loaded state would be lost."""
         if vars(self).get("_handed_down") is not None:
             raise RuntimeError(
                 f"a state was loaded into {show_step(self)}, from which nothing was read yet, and {otherwise}: load it "
@@ -237,9 +237,9 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         return list(islice(self, n))
 
     def peek(self, n: int = 1) -> list[T_co]:
-        """Return the first `n` items, read from a copy: a pass over the pipe that is under way goes on.
+        """Return the first `n` items, read from a copy, so a current pass over the pipe goes on.
 
-        Raises TypeError where the chain reads an iterator, such as a generator, which can be read once only.
+        Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
 
         >>> import penstock as ps
         >>> dp = ps.iter.IterableWrapper(range(10))
@@ -271,10 +271,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         return sum(1 for _ in self)
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Return what the steps of the chain counted in the last pass that skip or try again, by their names.
+        """Return, by their names, the counts of the steps that skip or retry, for the last pass.
 
-        That is, for each: how many items were `skipped`, how many attempts were `retried`, and the `last_errors`.
-        Steps of one name are numbered, as in `"map 1"`, from the source on.
+        Each step has the number of items `skipped`, the number of attempts `retried`, and the `last_errors`.
+        Steps of the same name are numbered from the source on, as in `"map 1"`.
 
         >>> import penstock as ps
         >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip")
@@ -293,7 +293,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         return counts
 
     def show(self, n: int = 5) -> None:
-        """Print the chain and its first `n` items, large ones in a few words.
+        """Print the chain and its first `n` items, large ones abbreviated.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
@@ -313,18 +313,18 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     return any iterator. One iterator of a pipe is live at a time: a newer one closes the older, whose next step raises
     RuntimeError.
 
-    Resuming works without a line of code: the pass is run again from its start, and what had been handed out is left
-    out. An operator makes that quicker by saying
+    Resuming works without extra code: the pass runs again from its start and discards the items already emitted. An
+    operator resumes faster in one of these ways:
 
-    - `holds_items = False`, where between two of its items it keeps nothing of its source's: it goes on from where the
-      source stands. What else it remembers, such as a count, is an attribute that `own` declares.
-    - from which item on it needs its source, which it gets with numbers: `items = self.read(self.source)`, and
+    - It sets `holds_items = False` if it keeps no source items between two of its own. It then goes on from where the
+      source stands. It declares other attributes of a pass, such as a count, with `own`.
+    - It reads its source with numbers, `items = self.read(self.source)`, and declares the oldest item that it needs,
       `items.keep_from(number)`.
-    - that it makes many items of each: it returns `self.outputs_of_each(function, self.source)`.
+    - It makes many items of each source item with `self.outputs_of_each(function, self.source)`.
 
-    Arguments are kept as attributes of their names, where `repr` and the notes of errors read them. An operator that
-    draws random numbers derives from `Seeded` as well and makes its generator, in `__iter__`, from `self.pass_seed`:
-    a seed for each pass, which `set_seed` and loaders govern and states contain.
+    Arguments are kept as attributes of their names, for `repr` and error notes. An operator that draws random numbers
+    also derives from `Seeded`, and seeds its generator in `__iter__` with `self.pass_seed`. Each pass has its own seed,
+    which `set_seed` and loaders govern and states contain.
 
     >>> import itertools
     >>> import penstock as ps
@@ -338,22 +338,22 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     """
 
     holds_items: bool = True
-    """Whether the operator may keep items of its source's from one of its own items to the next."""
+    """Whether the operator may keep source items between two of its own items."""
 
     in_main_process: ClassVar[bool] = False
-    """Whether the operator, and all after it, belongs in the process that uses the items, even where workers read."""
+    """Whether the operator, and all after it, runs in the process that uses the items, even if workers read."""
 
     gives: ClassVar[Literal["rows", "batches", "same"] | None] = None
-    """What each item is: a row, a batch of columns, or what its sources' items are; None where that is not known."""
+    """What each item is: a row, a batch of columns, or the same as in its sources; None if unknown."""
 
     _is_asked_after_its_end: ClassVar[bool] = False
-    """Whether it matters what is still needed of the sources when the pass over the operator has ended."""
+    """Whether states still need source items after the pass over the operator has ended."""
     _own: ClassVar[Mapping[str, Own]] = {}
     _no_sources: ClassVar[Collection[str]] = ()
     """The names of attributes that are not searched for sources."""
     _pass: Pass | None = None
     _handed_down: Node | None = None
-    """From where the next pass is to go on."""
+    """The node from which the next pass resumes."""
     _epoch: int = 0
     """The number of the next pass, unless another pipe reads this one."""
 
@@ -375,52 +375,52 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
             )
 
     def __bool__(self) -> bool:
-        return True  # also where it has no length
+        return True  # without calling `__len__`, which may raise
 
     # What a subclass may define
 
     def reset(self) -> None:
-        """Called when a pass begins, before anything is pulled; torch's pipes have it too."""
+        """Called when a pass begins, before anything is pulled, as in torch's pipes."""
 
     def at_end(self) -> None:
-        """Called when all items were handed out; may raise where the end came too early."""
+        """Called when all items were emitted; may raise if the end came too early."""
 
     def provenance(self) -> Provenance | None:
-        """Return which rows of which files the item was made of that was handed out last; None where not known.
+        """Return the files and rows of the last item, or None if unknown.
 
-        Called where an error is noted. It must be true: an operator that makes each item of the one item that it read
-        last can return that of its source.
+        Called for error notes. It must be right: an operator that makes each item from the last source item can return
+        its source's provenance.
         """
         return None
 
     # What a subclass may call
 
     def read(self, source: Any, drop: Callable[[Any], object] | None = None) -> Reading[Any]:
-        """Return the items of a source with their numbers, which `keep_from` says how to get back to.
+        """Return the items of a source with their numbers; declare those still needed with `keep_from`.
 
-        `drop` is called with each item that is read past on the way back, such as to close it.
+        `drop` is called with each item skipped on resuming, for example to close it.
         """
         assert self._pass is not None, "a source is read in a pass, that is in __iter__"
         return self._pass.read(source, drop)
 
     def _is_done_with(self, source: Any) -> None:
-        """Say that a source has come to its end, and is read anew if it is read once more."""
+        """Record that a source has ended: reading it again begins a new pass."""
         if self._pass is not None:
             self._pass.is_done_with(source)
 
     def outputs_of_each(self, function: Callable[[T], Iterable[R]], items: Iterable[T]) -> Iterator[R]:
-        """Return all that a function gives of one item after another, at the speed of C.
+        """Return all outputs of a function of each item, chained in C.
 
-        Between items it is noted, as often as costs little, where the sources stand: a resumed pass goes on from there.
+        Between items, the places of the sources are recorded when cheap; a resumed pass goes on from there.
         """
         items = iter(items)
         try:
             yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))
         except Exception as error:
-            say_where(error, self)  # while the source is open, and knows its last item
+            say_where(error, self)  # while the source is open and its last item known
             raise
         finally:
-            del items  # an error's traceback keeps this frame, which must not keep the source open
+            del items  # a traceback may keep this frame, which must not keep the source open
 
     def _outputs_in_runs(
         self, function: Callable[[T], Iterable[R]], items: Iterator[T]
@@ -435,14 +435,14 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
                 if self._pass is not None:
                     self._pass.mark(self, length)
         finally:
-            del items  # from Python 3.12 on, the frame of the source that failed keeps this one
+            del items  # since Python 3.12, the frame of the failed source keeps this one
 
     # State
 
     def state_dict(self) -> dict[str, Any]:
-        """Return, as plain data, where the chain stands: just after the last item that was handed out.
+        """Return, as plain data, where the chain stands: just after the last item emitted.
 
-        Raises RuntimeError when the pass ended in an error, and while an item is being made.
+        Raises RuntimeError if the pass ended in an error, or while an item is being made.
 
         >>> import penstock as ps
         >>> def chain():
@@ -459,21 +459,21 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         return state_of(self)
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Let the next pass go on from a state of an equal chain.
+        """Let the next pass resume from a state of an equal chain.
 
-        Raises ValueError when the state is of another chain or version, or of other arguments, and shows the
-        difference. Other arguments, such as another batch size, are accepted with `strict=False`.
+        Raises ValueError, with the difference, if the state has another chain, version or arguments. With
+        `strict=False`, other arguments, such as another batch size, are accepted.
         """
         load(self, state_dict, strict)
 
     def _stands(self, waiting: Waiting) -> Node | None:
-        """Return where the pipe stands; what it still needs to know for that goes into `waiting`."""
+        """Return where the pipe stands; add the sources whose nodes are still missing to `waiting`."""
         if self._pass is not None and self._pass.begun:
             return self._pass.node(self, waiting)
         return self._handed_down
 
     def _epoch_of_state(self) -> int:
-        """Return the epoch in which the pipe stands, as the end of a chain."""
+        """Return the epoch of the pipe, as the end of a chain."""
         current = self._pass
         return current.path.epoch if current is not None and current.begun else self._epoch
 
@@ -482,7 +482,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         self._handed_down = node
 
     def _begin_part(self, link: Link, node: Node | None) -> None:
-        """Learn of which pass the passes to come are part, and from where the next one is to begin."""
+        """Record the link of the reader, and the node from which the next pass begins."""
         self._expect_no_state("what reads it begins afresh")
         outer: Link | None = self.__dict__.get("_link")
         if outer is not link:
@@ -490,18 +490,18 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         link.node = node
 
     def _forget_passes(self) -> None:
-        """Called before a state of the chain is loaded: no pass is under way any more."""
+        """Called before a state of the chain is loaded, to end all passes."""
         self._pass = self._handed_down = None
         self.__dict__.pop("_link", None)
 
     def _is_to_go_on_from(self, node: Node) -> None:
-        """Called when a state is loaded that has a node of this pipe, which may come to use it or not."""
+        """Called when a loaded state has a node of this pipe, which may or may not be used."""
 
     def _iterator_made(self) -> None:
-        """Called when a new iterator is handed out; the pass begins with its first item."""
+        """Called when a new iterator is made; the pass begins with its first item."""
 
     def _iterator_closed_unread(self) -> None:
-        """Called when an iterator was closed before its first item was asked for."""
+        """Called when an iterator was closed before its first item was requested."""
 
     def _pop_node(self) -> Node:
         link: Link | None = self.__dict__.get("_link")

@@ -1,4 +1,4 @@
-"""Pickles and copies of chains, however long: pipe after pipe, where nested ones would be a deep recursion."""
+"""Pickles and copies of chains of any length: pipe after pipe, since nesting would recurse too deep."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["SourcesFirst", "copy_of"]
 
 
 def copy_of(chain: Any, afresh: bool = False) -> Any:
-    """Return a chain of its own, that shares the items which the pipes of the other hold.
+    """Return an independent copy of a chain; the copy shares the items that pipes hold.
 
-    A state that was loaded into the other would be lost, which is an error, unless it is to be read `afresh`.
+    Raises RuntimeError if a loaded state would be lost, unless the copy is read `afresh`.
     """
     pipes = sources_first(chain)
     loaded = [(pipe, vars(pipe).pop("_handed_down", None)) for pipe in pipes] if afresh else []
@@ -30,7 +30,7 @@ def copy_of(chain: Any, afresh: bool = False) -> Any:
 
 def _copy_of(chain: Any, pipes: list[DataPipe]) -> Any:
     items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
-    # A pipe among them is another pipe's source, and of no use to two chains.
+    # A pipe among the items is another pipe's source, which two chains cannot share.
     kinds = (TorchIterDataPipe, TorchMapDataPipe)
     copied: dict[int, Any] = {id(item): item for item in items if not isinstance(item, kinds)}
     copy.deepcopy(_in_order(pipes), copied)
@@ -38,10 +38,10 @@ def _copy_of(chain: Any, pipes: list[DataPipe]) -> Any:
 
 
 class SourcesFirst:
-    """What lets a pipe pickle and copy as a list: all that it reads from, sources first, and then itself.
+    """Lets a pipe pickle and copy as a list: everything that it reads from, sources first, and then itself.
 
-    A pipe that is listed is written as it is, since its sources are known by then. It would be right in any case to
-    write it so, or to list what it reads from once more: it matters only for how deep and how long that is.
+    A listed pipe is pickled by itself, since its sources come before it. Pickling any pipe by itself, or listing its
+    sources again, would also be correct, but deeper or longer.
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -60,11 +60,11 @@ class SourcesFirst:
 
 _NOTHING: frozenset[int] = frozenset()
 _listed: weakref.WeakValueDictionary[int, frozenset[int]] = weakref.WeakValueDictionary()
-"""For each thread that writes a list, by its number: the ids of the pipes in it. One that is given up is gone."""
+"""By thread id, the ids of the pipes in the list that the thread is writing. Weak, so an aborted list disappears."""
 
 
 class _FromHereOn:
-    """What stands in a list, or after it, and says when it is written which pipes are listed."""
+    """A marker before or after the pipes of a list. Pickling it sets which pipes are listed from there on."""
 
     def __init__(self, listed: frozenset[int]) -> None:
         self._listed = listed

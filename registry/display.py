@@ -1,4 +1,4 @@
-"""How a chain shows itself: the way its user wrote it."""
+"""The text of a chain, in the form that its user wrote."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
 _short = Short()
 _short.maxother = 60
-_short.maxstring = 120  # so that most paths and URLs stand as they are
+_short.maxstring = 120  # shows most paths and URLs in full
 
 
 def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
-    """Yield the parameters of a pipe's class, each with the argument that this pipe was made with.
+    """Yield the parameters of a pipe's class, each with the argument of this pipe.
 
-    They are read from the attributes that have the names of the parameters, or these after an underscore; where there
-    is neither, the default is taken to be meant.
+    Arguments are read from attributes with the name of the parameter, or that name after an underscore. If both are
+    missing, the default is assumed.
     """
     held = vars(pipe)
     for name, parameter in _parameters_of(type(pipe).__init__):
@@ -39,7 +39,7 @@ def _parameters_of(constructor: Callable[..., None]) -> list[tuple[str, inspect.
 
 
 def arguments_of(pipe: DataPipe) -> list[str]:
-    """Return the arguments that a pipe was made with, sources and defaults apart, as text."""
+    """Return the arguments of a pipe as text, without sources and defaults."""
     shown: list[str] = []
     by_position = True
     for parameter, value in kept_arguments(pipe):
@@ -51,19 +51,19 @@ def arguments_of(pipe: DataPipe) -> list[str]:
             shown += [f"{key}={_show(part)}" for key, part in value.items()]
         elif by_position and parameter.kind is not parameter.KEYWORD_ONLY:
             shown.append(_show(value))
-            by_position = False  # a second bare value would not say what it is
+            by_position = False  # a second bare value would be unclear
         else:
             shown.append(f"{parameter.name}={_show(value)}")
     return shown
 
 
 def step(pipe: DataPipe) -> str:
-    """Return one pipe as text, without what it reads from."""
+    """Return one pipe as text, without its sources."""
     return f"{type(pipe).__name__}({', '.join(arguments_of(pipe))})"
 
 
 def show_chain(pipe: DataPipe) -> str:
-    """Return a chain as text: one line where it is short, else one line for each step."""
+    """Return a chain as text: one line if it is short, else one line per step."""
     shown: dict[int, str] = {}
     return _joined(descend(lambda visited: _steps(visited, shown), pipe))
 
@@ -74,7 +74,7 @@ def _joined(steps: list[str]) -> str:
 
 
 def _steps(pipe: DataPipe, shown: dict[int, str]) -> Generator[DataPipe, list[str], list[str]]:
-    """The steps of a chain, but what is read through several pipes only once: `shown` has its last step, by its id."""
+    """Return the steps of a chain, with shared sources only once: `shown` has their last steps, by their ids."""
     sources = sources_of(pipe)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     if not sources:
@@ -100,7 +100,7 @@ def _is_default(value: Any, default: Any) -> bool:
         return True
     try:
         return bool(type(value) is type(default) and value == default)
-    except Exception:  # a value whose == is not a plain truth, such as an array
+    except Exception:  # == may not give a bool, such as for an array
         return False
 
 

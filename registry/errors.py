@@ -1,4 +1,4 @@
-"""Items that fail: `on_error`, and the counts of what was skipped and tried again."""
+"""Items that fail: `on_error`, and the counts of skipped items and retries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R")
 ErrorTypes = type[Exception] | tuple[type[Exception], ...]
 
 _LONGEST_WAIT = 60.0
-"""Seconds that are waited at most before an item is tried again."""
+"""The longest wait before a retry, in seconds."""
 
 _END = object()
 _logger = logging.getLogger("penstock")
@@ -31,10 +31,10 @@ _logger = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class Skip:
-    """What `on_error` can be: leave out the items that fail, and count them.
+    """A value of `on_error`: skip the items that fail, and count them.
 
-    After `limit` items in one pass the next error is raised; with None there is no limit. Only errors of the given
-    types are skipped. `handler(error, item)` is called for each, and may raise.
+    After `limit` skipped items in one pass the next error is raised; None is no limit. Only the given error types are
+    skipped. `handler(error, item)` is called for each, and may raise.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error=ps.Skip(limit=10, errors=ValueError))
@@ -59,11 +59,11 @@ class Skip:
 
 @dataclass(frozen=True)
 class Retry:
-    """What `on_error` can be: try an item up to `times` more when it fails, and count that.
+    """A value of `on_error`: retry an item that fails up to `times` times, and count the retries.
 
-    Before each new attempt a random time is waited, of up to `backoff` seconds before the first, and up to twice as
-    long before each one after it, but no more than a minute. Only errors of the given types are tried again. `then` is
-    what `on_error` can be when all attempts have failed: `"raise"`, `"skip"`, a `Skip` or a handler.
+    The wait before the first retry is random, up to `backoff` seconds. The maximum doubles for each further retry, up
+    to a minute. Only the given error types are retried. `then` is the `on_error` after all attempts have failed:
+    `"raise"`, `"skip"`, a `Skip` or a handler.
 
     >>> import penstock as ps
     >>> attempts = iter(["not yet", "1"])
@@ -87,28 +87,28 @@ class Retry:
 
 
 OnError = Literal["raise", "skip"] | Skip | Retry | Callable[[Exception, Any], object]
-"""What an operator does about an item that fails.
+"""How an operator handles an item that fails.
 
-`"raise"` raises the error, `"skip"` leaves the item out and counts it, `Skip` and `Retry` do so with conditions, and a
-function `handler(error, item)` is called, after which the item is left out: it raises where it should not be.
+`"raise"` raises the error. `"skip"` skips the item and counts it. `Skip` and `Retry` add conditions. A function
+`handler(error, item)` is called, and then the item is skipped unless the function raises.
 """
 
 
 @dataclass
 class Skipped:
-    """What comes out for an item that is to be left out."""
+    """The result for an item to skip."""
 
     error: Exception
     item: Any
 
 
 class Guard:
-    """Carry out an operator's `on_error`, and count. The operator keeps it as its attribute `guard`.
+    """Applies an operator's `on_error`, and counts. The operator keeps it as its attribute `guard`.
 
-    A function of one item is called through `wrap`, and `keep` says of each result, in order, whether it is handed out.
-    One that gives many outputs for an item is called through `outputs`, which leaves out the rest of a failing item's.
+    `wrap` is for functions with one result per item; `keep` then says of each result, in order, whether to emit it.
+    `outputs` is for functions with many outputs per item; it skips the outputs after an error.
 
-    What a part of the operator tries again, which may be given up alone, has a guard of its own, `counted_by` this one.
+    A part of an operator that retries, and may be given up alone, has its own guard, `counted_by` this one.
     """
 
     _counted_by: Guard | None = None
@@ -129,15 +129,15 @@ class Guard:
         self.begin()
 
     def begin(self, skipped: int = 0) -> None:
-        """Begin a pass, in which so many items have been skipped before it was resumed."""
+        """Begin a pass; `skipped` items were skipped before it was resumed."""
         self.skipped = skipped
         self.last_errors: deque[str] = deque(maxlen=10)
         self.take_up()
 
     def take_up(self) -> None:
-        """Count attempts anew, and make them again, even where an earlier pass was given up."""
+        """Reset the count of retries, and allow retries even if an earlier pass was given up."""
         self.retried = 0
-        self._counting = threading.Lock()  # attempts are made by several threads
+        self._counting = threading.Lock()  # several threads may retry
         self._given_up = threading.Event()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -149,30 +149,30 @@ class Guard:
 
     @property
     def raises(self) -> bool:
-        """Whether every error is raised at once, so that nothing needs to be wrapped."""
+        """Whether every error is raised immediately, so that nothing needs wrapping."""
         return self._retry is None and self._skip is None
 
     @property
     def counts(self) -> bool:
-        """Whether it has anything to tell: uploads are tried again by themselves."""
+        """Whether it has counts to report; uploads retry even if `raises`."""
         return not self.raises or self.retried > 0
 
     @property
     def skips(self) -> bool:
-        """Whether items may be left out, so that their number is not known before."""
+        """Whether items may be skipped, so that their number is unknown in advance."""
         return self._skip is not None
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What was counted in this pass, and the last errors that were skipped, each with its item."""
+        """The counts of this pass, and the last skipped errors, each with its item."""
         return {"skipped": self.skipped, "retried": self.retried, "last_errors": [*self.last_errors]}
 
     def give_up(self) -> None:
-        """Let whoever waits before another attempt end soon."""
+        """End waits before retries."""
         self._given_up.set()
 
     def wrap(self, function: Callable[[Any], R]) -> Callable[[Any], R | Skipped]:
-        """Return a function of an item that tries again, and returns a `Skipped` for an item to be left out."""
+        """Return a function of an item that retries, and returns a `Skipped` for an item to skip."""
         attempt = self._trying_again(function)
         if self._skip is None:
             return attempt
@@ -187,7 +187,7 @@ class Guard:
         return guarded
 
     def keep(self, result: object) -> bool:
-        """Say whether a result is handed out; count it if not, and raise its error if there were too many."""
+        """Say whether to emit a result; count it if skipped, and raise its error above the limit."""
         if not isinstance(result, Skipped):
             return True
         skip, error = self._skip, result.error
@@ -206,13 +206,13 @@ class Guard:
         return False
 
     def refuse(self, error: Exception, item: object) -> None:
-        """Do with an item what is done where it fails for good: no other attempt would change that error."""
+        """Skip an item or raise its error, without retries, which could not change the error."""
         if self._skip is None or not isinstance(error, self._skip.errors):
             raise error
         self.keep(Skipped(error, item))
 
     def outputs(self, function: Callable[[Any], Iterable[R]]) -> Callable[[Any], Iterable[R]]:
-        """Return a function of an item that gives its outputs up to an error that is skipped."""
+        """Return a function of an item that yields its outputs, up to a skipped error."""
         return function if self.raises else lambda item: self._outputs(function, item)
 
     def _outputs(self, function: Callable[[Any], Iterable[R]], item: Any) -> Iterator[R]:
@@ -222,7 +222,7 @@ class Guard:
         def advance(item: Any) -> Any:
             nonlocal outputs
             try:
-                if outputs is None:  # at the beginning, or after an error: what had been given is not given again
+                if outputs is None:  # first call, or after an error: do not repeat earlier outputs
                     outputs = islice(function(item), given, None)
                 return next(outputs, _END)
             except Exception:
@@ -241,7 +241,7 @@ class Guard:
 
         def attempt(item: Any) -> R:
             try:
-                return function(item)  # tenacity takes longer than many functions
+                return function(item)  # fast path: tenacity is slower than many functions
             except errors as error:
                 failures = [error]
 
@@ -257,14 +257,14 @@ class Guard:
 
     @functools.cached_property
     def _attempts(self) -> Callable[..., Any]:
-        # Only where something has failed, since importing it takes a while.
+        # Imported only after a failure: the import is slow.
         from tenacity import Retrying, retry_if_exception_type, wait_random_exponential
 
         assert self._retry is not None
         times = self._retry.times
         return Retrying(
             retry=retry_if_exception_type(self._retry.errors),
-            # The event is that of the pass, of which what is read by index sees several with one function.
+            # Read the event here: it changes per pass, and map-style pipes use one function for several passes.
             stop=lambda state: state.attempt_number > times or self._given_up.is_set(),
             wait=wait_random_exponential(multiplier=self._retry.backoff, max=_LONGEST_WAIT),
             sleep=self._wait,
@@ -285,7 +285,7 @@ class Guard:
 def _text_of(error: Exception) -> str:
     try:
         return without_secrets(f"{type(error).__name__}: {error}")
-    except Exception:  # its text is made by a user's code
+    except Exception:  # user code makes the text
         return type(error).__name__
 
 
@@ -313,7 +313,7 @@ def _check_handler(handler: Callable[..., object]) -> None:
         raise TypeError(
             f"a handler is called with an error and an item, and {handler!r:.100} cannot be: {error}"
         ) from None
-    except ValueError:  # of functions written in C nothing may be known
+    except ValueError:  # functions written in C may have no signature
         pass
 
 

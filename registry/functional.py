@@ -1,4 +1,4 @@
-"""The registry: from a name to an operator, by `functional_datapipe`, and from a pipe to its methods."""
+"""The registry of operators: `functional_datapipe` enters them, and pipes look up their methods."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PLUG_INS = "penstock.operators"
 _KINDS: Mapping[Kind, str] = {"iter": "iterable", "map": "map-style"}
 
 TERMINAL = ("count", "peek", "show", "stats", "take", "take_all")
-"""The methods that read a pipe at once; torch's own pipes have them too."""
+"""The methods that read a pipe immediately; torch's own pipes have them too."""
 
 bases: dict[Kind, type] = {}
-"""The base class of each kind; they enter themselves."""
+"""The base class of each kind; `base.py` fills this in."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Operator:
     """One entry of the registry."""
 
     name: str
-    """The method's name, or the class's where it has no method."""
+    """The name of the method, or of the class if it has no method."""
     on: Kind
     """The kind of pipe that has the method."""
     cls: type
@@ -63,7 +63,7 @@ class Operator:
 
 
 class Operators(Mapping[str, Operator]):
-    """All operators, read-only, under `"iter.batch"`, `"map.batch"`, …; the name alone will do where one kind has it.
+    """All operators, read-only, by `"iter.batch"`, `"map.batch"`, …, or by the bare name if only one kind has it.
 
     >>> import penstock as ps
     >>> operators["iter.batch"].cls is ps.iter.Batcher
@@ -79,10 +79,10 @@ class Operators(Mapping[str, Operator]):
         self.broken_plug_ins: dict[str, Exception] = {}
 
     def announce(self, classes: Mapping[str, str]) -> None:
-        """Learn of operators whose modules are imported when they are asked for: of each, the module and the class.
+        """Announce operators whose modules are imported on first use.
 
-        They are written as in `{"iter.batch": "penstock.pipes.iter.group:Batcher"}`; one without a method has the name
-        of its class.
+        An entry is like `{"iter.batch": "penstock.pipes.iter.group:Batcher"}`. An operator without a method has the
+        name of its class.
         """
         self._announced = classes
         for key, address in classes.items():
@@ -113,9 +113,9 @@ class Operators(Mapping[str, Operator]):
         return "\n".join(f"{key}: {entry.summary}" for key, entry in self.items())
 
     def search(self, text: str) -> list[Operator]:
-        """Return the operators whose name or docstring has every word of a text, or words that begin so.
+        """Return the operators whose name or docstring has, for every word of a text, a word that begins with it.
 
-        Those that have the words in their name or summary come first.
+        Operators that match in their name or summary come first.
 
         >>> [found.name for found in operators.search("zip archives")]
         ['load_from_zip', 'load_from_rar']
@@ -131,14 +131,14 @@ class Operators(Mapping[str, Operator]):
         return near + [e for e in self.values() if e not in near and has_all(e.cls.__doc__ or "")]
 
     def has_method(self, kind: Kind, name: str) -> bool:
-        """Say whether a method of a kind of pipe is known by now."""
+        """Say whether a kind of pipe has a method, without loading plug-ins."""
         key = f"{kind}.{name}"
         if key in self._entries:
             return self._entries[key].method
         return not self._announced.get(key, f":{name}").endswith(f":{name}")
 
     def of_others(self) -> list[Operator]:
-        """Return the operators of plug-ins and of the program, without importing any that was announced."""
+        """Return the operators of plug-ins and of the program, without importing announced ones."""
         self._load_plug_ins()
         return [entry for key, entry in self._entries.items() if key not in self._announced]
 
@@ -146,7 +146,7 @@ class Operators(Mapping[str, Operator]):
         return [*dict.fromkeys([*self._announced, *self._entries])]
 
     def _entry(self, key: str) -> Operator | None:
-        if key in self._announced:  # also where it is entered: another thread may be in the middle of its module
+        if key in self._announced:  # even if entered: another thread may still be importing its module
             import_module(self._announced[key].partition(":")[0])
         return self._entries.get(key)
 
@@ -170,7 +170,7 @@ class Operators(Mapping[str, Operator]):
         for plug_in in entry_points(group=PLUG_INS):
             try:
                 plug_in.load()
-            except Exception as error:  # whatever a plug-in raises, the rest goes on
+            except Exception as error:  # a plug-in may raise anything; load the others
                 self.broken_plug_ins[plug_in.name] = error
                 warnings.warn(
                     f"the plug-in {plug_in.name!r} ({plug_in.value}) could not be loaded: {error!r}", stacklevel=2
@@ -181,13 +181,13 @@ operators = Operators()
 
 
 def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C], C]:
-    """Register a class of pipe as a method of all pipes of its kind.
+    """Register a pipe class as a method of all pipes of its kind.
 
-    `on` is for converters: the base class (`IterDataPipe` or `MapDataPipe`) whose pipes get the method, where that is
-    not the class's own kind. With `None` for a name the class is entered without a method, as sources are.
+    `on` is for converters: the base class (`IterDataPipe` or `MapDataPipe`) whose pipes get the method, if not the
+    kind of the class itself. With `None` as its name the class is entered without a method, like sources.
 
-    Raises ValueError when another class has the name, and says where both are. Defining the same class again, as
-    running a notebook's cell twice does, replaces it.
+    Raises ValueError, with both places, if another class has the name. Defining the same class again, as by running a
+    notebook cell twice, replaces it.
 
     >>> import penstock as ps
     >>> @ps.functional_datapipe("twice")
@@ -218,7 +218,7 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
         is_redefined = f"{holder}.{name}" in operators._entries
         operators._enter(Operator(name or cls.__name__, holder, cls, *place, method=name is not None))
         if name is not None:
-            if is_redefined or name not in vars(base):  # else announced, and maybe replaced by the program
+            if is_redefined or name not in vars(base):  # else announced, and the program may have replaced it
                 setattr(base, name, _method_of(f"{holder}.{name}"))
             cls.functional_name = name  # type: ignore[attr-defined]
         return cls
@@ -227,12 +227,12 @@ def functional_datapipe(name: str | None, on: type | None = None) -> Callable[[C
 
 
 def find_method(pipe: Any, name: str) -> Any:
-    """Return the method `name` of a pipe that has no such attribute of its own.
+    """Return the method `name` of a pipe that has no such attribute.
 
-    That is a method of ours for torch's pipes, one that was registered with torch for ours, or one of a plug-in.
-    Raises AttributeError with the nearest names.
+    The method is ours for torch's pipes, registered with torch for our pipes, or from a plug-in. Raises AttributeError
+    with the nearest names.
     """
-    if name.startswith("_"):  # asked by protocols, for every object; never a method of ours
+    if name.startswith("_"):  # protocols look these up on every object; ours are public
         raise AttributeError(f"{type(pipe).__name__!r} object has no attribute {name!r}", name=name, obj=pipe)
     kind = _kind_of(type(pipe))
     base = bases[kind]
@@ -253,7 +253,7 @@ def find_method(pipe: Any, name: str) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _suggestions(base: type, name: str, number_of_operators: int) -> str:  # the last is there for the cache
+def _suggestions(base: type, name: str, number_of_operators: int) -> str:  # the count is a cache key
     kind = _kind_of(base)
     there = [key.split(".") for key in operators]
     ours = [each for holder, each in there if holder == kind and operators.has_method(kind, each)]
@@ -274,13 +274,13 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
 
 
 def did_you_mean(name: str, known: list[str]) -> str:
-    """Return the end of an error message: the nearest of the known names, or nothing where none is near."""
+    """Return the end of an error message with the nearest known names; empty if none is near."""
     near = difflib.get_close_matches(name, sorted(set(known)), n=3)
     return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 class _Method(functools.partial[Any]):
-    """The function behind a method, which answers to a chain that goes on without calling it."""
+    """The function of a method. Its error explains a chain that omits the call, as in `.batch.map`."""
 
     def __getattr__(self, name: str) -> Any:
         own = self.func.__name__
@@ -292,7 +292,7 @@ def _with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Later:
-    """A method that is made, or imported, when it is first asked for: a program uses few of them."""
+    """A method that is made, or imported, on first access: a program uses few of them."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = functools.cache(make)
@@ -302,7 +302,7 @@ class _Later:
 
 
 def later(module: str, name: str) -> Any:
-    """Return a function of a module, which is imported when it is asked for, as a method."""
+    """Return a function of a module as a method; the module is imported on first access."""
     return _Later(lambda: getattr(import_module(module), name))
 
 
@@ -311,7 +311,7 @@ def _method_of(key: str) -> _Later:
 
 
 def _method(cls: type, name: str) -> Callable[..., Any]:
-    """The constructor of a class as a method of the pipe that is its first argument."""
+    """Return the constructor of a class as a method of its first argument, a pipe."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return cls(self, *args, **kwargs)
@@ -320,12 +320,12 @@ def _method(cls: type, name: str) -> Callable[..., Any]:
     method.__qualname__ = f"{cls.__qualname__}.{name}"
     method.__doc__ = cls.__doc__
     method.__module__ = cls.__module__
-    # A signature for help() and editors: the constructor's own, in which `self` and the source are one.
+    # help() and editors show the signature of the constructor, with `self` in place of the source.
     parameters = list(inspect.signature(cls).parameters.values())
     if parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
         parameters = parameters[1:]
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    outcome = vars(cls).get("outcome")  # of one that gives several pipes
+    outcome = vars(cls).get("outcome")  # defined by operators that return several pipes
     gives = cls if outcome is None else inspect.signature(outcome).return_annotation
     method.__signature__ = inspect.Signature([itself, *parameters], return_annotation=gives)  # type: ignore[attr-defined]
     return method

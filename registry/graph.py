@@ -1,4 +1,4 @@
-"""Walking a chain: which pipes a pipe reads from. Nothing is pickled and no item is touched."""
+"""Traversing a chain: the pipes that a pipe reads from. Nothing is pickled and no item is read."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 T = TypeVar("T")
 DataPipe = TorchIterDataPipe[Any] | TorchMapDataPipe[Any]
 DataPipeGraph = dict[int, tuple[DataPipe, "DataPipeGraph"]]
-"""A pipe by its id, and with it the graph of those that it reads from: `{id: (pipe, {id: (pipe, …), …})}`."""
+"""A pipe by its id, with the graph of its sources: `{id: (pipe, {id: (pipe, …), …})}`."""
 
 
 def sources_of(pipe: DataPipe) -> list[DataPipe]:
-    """Return the pipes that a pipe holds: its attributes, and those inside its lists, tuples, sets and dicts.
+    """Return the pipes among a pipe's attributes, and inside their lists, tuples, sets and dicts.
 
-    Attributes that the class names in `payload` hold items, not sources, and are left alone.
+    Attributes named in the class's `payload` hold items, not sources, and are ignored.
 
     >>> import penstock as ps
     >>> numbers, letters = ps.iter.IterableWrapper([1, 2]), ps.iter.IterableWrapper("ab")
@@ -42,7 +42,7 @@ def sources_of(pipe: DataPipe) -> list[DataPipe]:
     """
     items: Any = getattr(type(pipe), "_no_sources", None) or getattr(type(pipe), "payload", ())
     found: list[DataPipe] = []
-    for name, value in vars(pipe).copy().items():  # copied at one go: another thread may be reading the pipe
+    for name, value in vars(pipe).copy().items():  # atomic copy: another thread may be reading the pipe
         if _roles.get(type(value), True) and name not in items:
             _add_pipes_in(value, found)
     return found
@@ -58,16 +58,16 @@ def pipes_in(value: object) -> Iterator[DataPipe]:
 _NOTHING, _PIPE, _CONTAINER, _MAPPING = range(4)
 _ROLES: tuple[Any, ...] = ((TorchIterDataPipe, TorchMapDataPipe), (list, tuple, set, frozenset), dict)
 _roles: dict[type, int] = {}
-"""What values of a type are to those who look for pipes: looked up, since `isinstance` of a pipe takes longer."""
+"""The role of each type in the search for pipes. A cache, since `isinstance` is slow for pipes."""
 
 _MOST_ROLES = 1000
-"""Types that are known at most, which would be kept for ever otherwise."""
+"""The most types in the cache, which keeps them alive."""
 
 
 def _role_of(value: object) -> int:
     kind = type(value)
     role = next((number for number, types in enumerate(_ROLES, 1) if isinstance(value, types)), _NOTHING)
-    if value.__class__ is kind:  # what stands for other objects may be anything
+    if value.__class__ is kind:  # not a proxy, which may stand for any object
         if len(_roles) >= _MOST_ROLES:
             _roles.clear()
         _roles[kind] = role
@@ -92,7 +92,7 @@ def _add_pipes_in(value: Any, found: list[DataPipe]) -> None:
 def walk(pipe: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> Iterator[DataPipe]:
     """Yield a pipe and then everything that it reads from, depth first, each pipe once.
 
-    What a pipe reads from for which `stop` is true is left out.
+    The traversal stops at pipes for which `stop` is true; these are included.
 
     >>> import penstock as ps
     >>> [type(p).__name__ for p in walk(ps.iter.IterableWrapper("ab").map(str.upper).batch(2))]
@@ -110,9 +110,9 @@ def walk(pipe: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> Iter
 
 
 def sources_first(*pipes: DataPipe, stop: Callable[[DataPipe], bool] | None = None) -> list[DataPipe]:
-    """Return pipes and everything that they read from, each once, and none before those that it reads from.
+    """Return pipes and everything that they read from, each once, sources first.
 
-    What a pipe reads from for which `stop` is true is left out.
+    The traversal stops at pipes for which `stop` is true; these are included.
 
     >>> import penstock as ps
     >>> [type(p).__name__ for p in sources_first(ps.iter.IterableWrapper("ab").map(str.upper).batch(2))]
@@ -134,9 +134,9 @@ def sources_first(*pipes: DataPipe, stop: Callable[[DataPipe], bool] | None = No
 
 
 def descend(visit: Callable[[DataPipe], Generator[DataPipe, T, T]], pipe: DataPipe) -> T:
-    """Return what a visit to a pipe returns: a generator, which yields pipes to be visited and gets the outcomes.
+    """Return the result of visiting a pipe, by a generator that yields pipes to visit and gets their results.
 
-    It reads as a recursion does, and goes as deep as the chain is long.
+    The generator reads like a recursive function, without its depth limit.
     """
     visits = [visit(pipe)]
     outcome: Any = None
@@ -154,12 +154,12 @@ def descend(visit: Callable[[DataPipe], Generator[DataPipe, T, T]], pipe: DataPi
 
 
 def is_one_of_several(pipe: DataPipe) -> bool:
-    """Say whether a pipe is one of several that were made at once of its source, which is read through them only."""
+    """Say whether a pipe is one of several branches of its source, which is read only through them."""
     return getattr(type(pipe), "is_one_of_several", False)
 
 
 def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
-    """Return a chain as a graph: nested dicts, in which a pipe that several others read from stands below each.
+    """Return a chain as a graph of nested dicts; a pipe that several others read appears below each.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper("ab").map(str.upper)
@@ -176,14 +176,14 @@ def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
 
 
 def list_dps(graph: DataPipeGraph, exclude_dps: DataPipe | list[DataPipe] | None = None) -> list[DataPipe]:
-    """Return the pipes of a graph, breadth first, each once, but for `exclude_dps` and all that these read from.
+    """Return the pipes of a graph, breadth first, each once, without `exclude_dps` and all that these read from.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper("ab").map(str.upper).batch(2)
     >>> [type(pipe).__name__ for pipe in list_dps(traverse_dps(dp), exclude_dps=dp.source)]
     ['Batcher']
     """
-    # Not by the truth of a pipe, which is that of its length.
+    # `is None`, since the truth of a pipe may be that of its length.
     excluded = exclude_dps if isinstance(exclude_dps, (list, tuple)) else [] if exclude_dps is None else [exclude_dps]
     seen = {id(pipe) for pipe in sources_first(*excluded)}
     found: list[DataPipe] = []
@@ -200,9 +200,9 @@ def list_dps(graph: DataPipeGraph, exclude_dps: DataPipe | list[DataPipe] | None
 
 
 def find_dps(graph: DataPipeGraph, dp_type: type) -> list[DataPipe]:
-    """Return the pipes of a graph that are of a type itself, and not of a subclass.
+    """Return the pipes of a graph whose type is `dp_type`, not a subclass.
 
-    An operator of ours and torch's of the same name are one: `find_dps(graph, Shuffler)` finds both.
+    Our operator and torch's of the same name count as one: `find_dps(graph, Shuffler)` finds both.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(4)).shuffle().batch(2)
@@ -213,9 +213,9 @@ def find_dps(graph: DataPipeGraph, dp_type: type) -> list[DataPipe]:
 
 
 def replace_dp(graph: DataPipeGraph, old_datapipe: DataPipe, new_datapipe: DataPipe) -> DataPipeGraph:
-    """Let the pipes that read from one pipe read from another, and return the graph that this makes.
+    """Let the readers of one pipe read from another instead, and return the new graph.
 
-    The new pipe may read from the old one, which puts a step in between. The pipes are changed, not copied.
+    The new pipe may read from the old one, which inserts a step. The pipes are changed, not copied.
 
     >>> import penstock as ps
     >>> numbers = ps.iter.IterableWrapper(range(4))
@@ -234,9 +234,9 @@ def replace_dp(graph: DataPipeGraph, old_datapipe: DataPipe, new_datapipe: DataP
 
 
 def remove_dp(graph: DataPipeGraph, datapipe: DataPipe) -> DataPipeGraph:
-    """Let what reads from a pipe read from its source instead, and return the graph that this makes.
+    """Let the readers of a pipe read from its source instead, and return the new graph.
 
-    Raises RuntimeError for a pipe that reads from none, or from several.
+    Raises RuntimeError if the pipe has no source, or several.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(4)).map(str).batch(2)
@@ -254,7 +254,7 @@ def remove_dp(graph: DataPipeGraph, datapipe: DataPipe) -> DataPipeGraph:
 
 
 def _operator_of(cls: type) -> object:
-    """What is the same for torch's class of an operator and ours of that name; any other class itself."""
+    """Return a key that torch's and our class of the same name share; for other classes, the class itself."""
     kind = "iter" if issubclass(cls, TorchIterDataPipe) else "map"
     if cls.__module__.startswith("torch.utils.data."):
         return kind, cls.__name__.removesuffix("IterDataPipe").removesuffix("MapDataPipe")
@@ -262,7 +262,7 @@ def _operator_of(cls: type) -> object:
 
 
 def _replaced(value: Any, old: DataPipe, new: DataPipe) -> Any:
-    """A value with one pipe in the place of another; lists, tuples, sets and dicts of pipes are copied for that."""
+    """Return a value with one pipe replaced by another; lists, tuples, sets and dicts of pipes are copied."""
     if value is old:
         return new
     if not any(pipe is old for pipe in pipes_in(value)) or isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):

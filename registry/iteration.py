@@ -1,7 +1,7 @@
-"""One pass over a pipe: the iterator that is handed out, its beginning, its end, and being replaced by a newer one.
+"""One pass over a pipe: how its iterator begins, ends, fails and is replaced by a newer one.
 
-Nothing here runs for each item but one plain `for` loop; everything else happens when a pass begins, ends, fails, is
-replaced, or when its state is asked for.
+Only one plain `for` loop runs per item. All else runs when a pass begins, ends, fails or is replaced, or when its
+state is taken.
 """
 
 from __future__ import annotations
@@ -39,19 +39,18 @@ _numbers = itertools.count(1)
 
 
 _STEPS_AT_A_TIME = 100
-"""Steps of a chain after which it is seen to that there is room for more."""
+"""The recursion limit is checked once per this many steps of a chain."""
 _MOST_STEPS = 6000
 _MOST_FRAMES = 15_400
-"""More would overflow the stack of C, of which each takes about half a KB of 8 MB, and end the process."""
+"""More frames would overflow the C stack and end the process: each takes about half a KB of 8 MB."""
 _LIMIT = 20_000
-"""Of Python's own: to close steps takes more calls than to read them, and no more of the stack of C."""
+"""Python's recursion limit. Closing steps takes more calls than reading them, but no more C stack."""
 
 
 def let_steps_nest() -> None:
-    """Let Python admit some more steps of a long chain, whose iterators call each other.
+    """Raise Python's recursion limit for a long chain, whose iterators call each other.
 
-    Raises RecursionError where the stack of C may have no room for them. Whoever sets a higher limit than `_LIMIT` sees
-    to the stack, too.
+    Raises RecursionError if the C stack may overflow. A limit that is already above `_LIMIT` is left alone.
     """
     limit = sys.getrecursionlimit()
     if limit > _LIMIT:
@@ -71,11 +70,11 @@ class Replaced(BaseException):
 
     def __init__(self, by: str) -> None:
         self.by = by
-        """Who asked for the newer one, as the end of a message."""
+        """The caller that made the newer one, as the end of a message."""
 
 
 class Link:
-    """What a pass tells one of its sources: of which pass the passes over the source are part."""
+    """Connects a pass to one of its sources: the passes over the source are part of that pass."""
 
     __slots__ = ("begun", "depth", "goes_on", "node", "outer", "path", "reader")
 
@@ -84,15 +83,15 @@ class Link:
         """The number of the reading pass."""
         self.path = path
         self.depth = depth
-        """How many steps the reader is away from the end of the chain."""
+        """The number of steps from the reader to the end of the chain."""
         self.begun = begun
         """How many passes over the source have begun."""
         self.goes_on = goes_on
-        """Whether the next of them is part of what goes on from a state."""
+        """Whether the next pass over the source is part of a resumed pass."""
         self.node: Node | None = None
-        """From where the next of them is to go on."""
+        """The node from which the next pass over the source goes on."""
         self.outer: Link | None = None
-        """What another reader of the source has told it, whose pass goes on after that of this one."""
+        """The link of another reader of the source, whose pass outlasts the pass of this reader."""
 
     def next_path(self) -> Path:
         """Return the path of the next pass over the source."""
@@ -110,7 +109,7 @@ def is_ours(pipe: Any) -> bool:
 
 
 class Pass:
-    """What is known of one pass over a pipe."""
+    """One pass over a pipe."""
 
     def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
@@ -118,29 +117,29 @@ class Pass:
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.reader = 0
-        """The number of the pass that this is part of; 0 at the end of the chain."""
+        """The number of the pass that this one is part of; 0 at the end of the chain."""
         self.goes_on = False
-        """Whether it is part of what goes on from a state, wherever this itself begins."""
+        """Whether this is part of a resumed pass, even if this one begins afresh."""
         self.path = Path(0)
         self._depth = 0
         self._sources: list[DataPipe] = []
         self._links: dict[int, Link] = {}
         self._trails: dict[int, Trail] = {}
         self._passes_read: dict[int, int] = {}
-        """For each source with a trail, how many passes over it have begun with that which is read."""
+        """For each source with a trail, the number of passes begun, including the current one."""
         self._to_read: dict[int, tuple[Node | None, list[int]]] = {}
-        """From where sources are to be read, of which the state tells."""
+        """For each source in the loaded state, the node and numbers from which to read it."""
         self._tally: Tally | None = None
         self._pace: Pace | None = None
         self._mark: Node = {}
         self._emitted_at_mark = 0
         self._unseen = 0
-        """How many passes it has begun over what the graph does not show."""
+        """The number of passes that this one began over chains outside the graph."""
 
     # Beginning
 
     def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
-        """Seed a chain that the operator begins to read and no graph shows, so that a pass run again reads the same."""
+        """Seed a chain outside the graph that the operator begins to read: a rerun pass must read the same items."""
         if self._tally is None:
             return
         seeds_of_unseen(pipe).begin_random_pass(self.path)
@@ -150,9 +149,9 @@ class Pass:
     def start(
         self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
     ) -> tuple[Iterable[T] | None, Iterable[T]]:
-        """Begin, afresh or from the node that was handed down. Return the operator's own iterator, and it counted.
+        """Begin, afresh or from the loaded node. Return the operator's own iterator, and the same counted.
 
-        There is none of its own where the pass goes on from its end.
+        The own iterator is None where the pass resumes at its end.
         """
         self.begun = True
         self._know_place(pipe)
@@ -173,7 +172,7 @@ class Pass:
         skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
         self._mark = {**self._at_start(pipe), **{name: value for name, value in node.items() if name != "skip"}}
         own = _own_iterator(pipe, iterate)
-        return own, after(self._tally.follow(own), skip)  # what had been handed out since the mark is left out
+        return own, after(self._tally.follow(own), skip)  # discard what was emitted since the mark
 
     def _know_place(self, pipe: IterDataPipe[Any]) -> None:
         link: Link | None = vars(pipe).get("_link")
@@ -204,7 +203,7 @@ class Pass:
                 held[name] = owned[name].load(value)
 
     def _at_start(self, pipe: IterDataPipe[Any]) -> Node:
-        """What is to be known of a pass that is to be run again from its start."""
+        """Return what a pass needs to be run again from its start."""
         node: Node = {}
         if isinstance(pipe, Seeded):
             node["own"] = {"pass_seed": pipe.pass_seed}
@@ -213,7 +212,7 @@ class Pass:
         return node
 
     def _tell_sources(self, node: Node) -> None:
-        """Tell each source of which pass it is part, and from where it is to go on."""
+        """Give each source its link to this pass, and the node from which it goes on."""
         sources = self._sources
         nodes = node.get("sources") or [None] * len(sources)
         reads = node.get("read") or [None] * len(sources)
@@ -228,13 +227,13 @@ class Pass:
             if goes_on:
                 self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
             give(source, link, nodes[place])
-            if link.begun and nodes[place] is None:  # what is read of it from here on is another pass
+            if link.begun and nodes[place] is None:  # reading it from here on is another pass
                 for part in walk(source, stop=_is_one_of_several):
                     if is_ours(part):
                         part._is_to_go_on_from({"at": "end"})
 
     def as_the_first(self) -> None:
-        """Let the sources be read as in the first pass over the chain, whichever this is."""
+        """Let the sources be read as in the first pass over the chain, whatever pass this is."""
         for source in self._sources:
             link = self._links[id(source)]
             link.path = FIRST_PASS
@@ -255,11 +254,11 @@ class Pass:
 
     @property
     def items_to_mark(self) -> int:
-        """After how many items it is worth while to mark."""
+        """The number of items until the next mark is due."""
         return 1 if self._pace is None else self._pace.items_to_go
 
     def mark(self, pipe: IterDataPipe[Any], items: int = 1) -> None:
-        """Note where the sources stand, now that the operator holds none of their items."""
+        """Record where the sources stand. The operator must hold none of their items."""
         if self._tally is None or self._pace is None or not self._pace.due(items):
             return
         started = time.perf_counter()
@@ -283,7 +282,7 @@ class Pass:
         return {**self._mark, "skip": skip} if skip else self._mark
 
     def _knows_its_way_back(self) -> bool:
-        """Say whether each source can tell where it stands, or is read by a trail."""
+        """Say whether each source has a state or is read through a trail."""
         return all(can_capture(source) or id(source) in self._trails for source in self._sources)
 
     def _whole(self, pipe: IterDataPipe[Any]) -> Node:
@@ -294,7 +293,7 @@ class Pass:
         return node
 
     def now(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
-        """Return where the operator stands, whose own attributes are what it remembers after its last item."""
+        """Return where the operator stands. Its own attributes must be as after its last item."""
         node: Node = {}
         held = vars(pipe)
         own = {name: attribute.save(held[name]) for name, attribute in type(pipe)._own.items() if attribute.saved}
@@ -333,7 +332,7 @@ class Pass:
                 nodes[place] = link.node
                 usual[place], passes[place] = 1, link.begun + 1
             if not is_ours(source):
-                passes[place] = usual[place]  # which cannot tell
+                passes[place] = usual[place]  # the passes of other libraries' pipes are not counted
         node["sources"] = nodes
         if any(reads):
             node["read"] = reads
@@ -341,12 +340,12 @@ class Pass:
             node["passes"] = passes
 
     def _is_part(self, source: Any) -> bool:
-        """Say whether the pass over a source of ours, if one has begun, is part of this one."""
+        """Say whether the pass over a source of ours has begun and is part of this one."""
         current: Pass | None = vars(source).get("_pass")
         return current is not None and current.begun and current.reader == self.number
 
     def is_done_with(self, source: Any) -> None:
-        """Learn that the pass over a source has ended; if it is read once more, that is another one."""
+        """Record that the pass over a source has ended: reading the source again is another pass."""
         current: Pass | None = vars(source).get("_pass")
         if current is not None and current.reader == self.number:
             current.reader = -1
@@ -354,31 +353,31 @@ class Pass:
     # Ending
 
     def is_running(self) -> bool:
-        """Say whether an item is being made at this moment, by another thread or by who asks."""
+        """Say whether an item is being made now, by another thread or by the caller."""
         iterator = None if self.iterator is None else self.iterator()
         return iterator is not None and iterator.gi_running
 
     def freeze(self) -> None:
-        """Keep only what is to be known of where the pass stands: it is given up, or has ended.
+        """Replace functions given to `keep_from` by their values, when the pass has ended or was given up.
 
-        What was given to `keep_from` may know the operator, which would live as long as its pass.
+        Such a function may reference the operator and would keep it alive.
         """
         for trail in self._trails.values():
             if trail.needed is not None:
                 trail.needed = trail.oldest
 
     def let_go(self) -> None:
-        """Close what is read, and let the sources be read by others."""
+        """Close the iterators being read, and release the sources to other readers."""
         for trail in self._trails.values():
             if (iterator := trail.reading()) is not None:
-                with suppress(ValueError):  # a thread is in the middle of an item, and closes it itself
+                with suppress(ValueError):  # a thread is making an item, and will close the iterator itself
                     iterator.close()
         for source in self._sources:
             take_back(source, self._links[id(source)])
 
 
 def give(source: Any, link: Link, node: Node | None) -> None:
-    """Tell a source of which pass it is part, and from where it is to go on; those behind others' pipes, too."""
+    """Give a source its link and node, and likewise pipes of ours behind other libraries' pipes."""
     if is_ours(source):
         source._begin_part(link, node)
         return
@@ -397,7 +396,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
 
 
 def _tell_maps(source: Any) -> None:
-    """Tell pipes of ours that are read by index that a pass begins, now that all have their seeds."""
+    """Notify map-style pipes of ours that a pass begins. All seeds must be set before."""
     for part in walk(source, stop=is_ours):
         if hasattr(type(part), "_pass_begins"):
             part._pass_begins()
@@ -405,7 +404,7 @@ def _tell_maps(source: Any) -> None:
 
 @contextmanager
 def first_pass_over(source: Any) -> Iterator[None]:
-    """Let a source be read, by what is no iterable pipe, as in the first pass over the chain."""
+    """Let a reader that is not an iterable pipe read a source as in the first pass over the chain."""
     link = Link(0, FIRST_PASS, 0, 0)
     give(source, link, None)
     let_steps_nest()
@@ -416,7 +415,7 @@ def first_pass_over(source: Any) -> Iterator[None]:
 
 
 def take_back(source: Any, link: Link) -> None:
-    """Let a source be read by others than a pass that has ended."""
+    """Release a source from a pass that has ended, so that others can read it."""
     parts = [source] if is_ours(source) else walk(source, stop=is_ours)
     for part in parts:
         held = vars(part)
@@ -434,7 +433,7 @@ def take_back(source: Any, link: Link) -> None:
 
 
 def _seeds_of_others(source: Any) -> Node | None:
-    """Return a node with the seeds with which others' pipes begin a pass."""
+    """Return a node with the seeds of other libraries' pipes for a pass, or None."""
     if is_ours(source) or isinstance(source, TorchMapDataPipe):
         return None
     parts: Iterator[Any] = walk(source, stop=is_ours)
@@ -443,13 +442,13 @@ def _seeds_of_others(source: Any) -> Node | None:
 
 
 def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
-    """Return the iterator of a new pass over a pipe. The iterator of an earlier pass, if alive, is closed."""
+    """Return the iterator of a new pass over a pipe, and close a live iterator of an earlier pass."""
     replace_live_iterator(pipe)
     pipe._iterator_made()
     current = Pass()
     pipe._pass = current
     iterator = cast("GeneratorType[T, None, None]", _deliver(pipe, current, iterate))
-    next(iterator)  # up to the first line, so that a newer iterator can reach it; nothing is pulled
+    next(iterator)  # start the generator, so that a newer iterator can throw into it; nothing is pulled
     current.iterator = weakref.ref(iterator)
     if threading.get_ident() == threading.main_thread().ident:
         _open.add(iterator)
@@ -461,15 +460,15 @@ _open: weakref.WeakSet[GeneratorType[Any, None, None]] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Close the iterators that a program has when it ends: a moment later, what their steps call is gone.
+    """Close open iterators at exit, before interpreter shutdown removes what their steps call.
 
-    Not those of other threads, which would take a closed one for one that has come to its end.
+    Iterators of other threads stay open: those threads would mistake a closed iterator for an exhausted one.
     """
     for iterator in [*_open]:
         try:
             iterator.close()
         except Exception as error:
-            if not iterator.gi_running:  # by another thread, to which it was given
+            if not iterator.gi_running:  # it may have been passed to another thread, which runs it
                 traceback.print_exception(error)
 
 
@@ -481,7 +480,7 @@ def _deliver(
     try:
         yield
         own, counted = current.start(pipe, iterate)
-        # Not `yield from`: the frame's `item` is how an error below tells which item it was on.
+        # Not `yield from`: error notes read this frame's `item`.
         for item in counted:  # noqa: UP028
             yield item
         if own is not None:
@@ -491,11 +490,11 @@ def _deliver(
             current.freeze()
     except Replaced as replaced:
         by = replaced.by
-        if hasattr(own, "close"):  # without a frame for each of thousands of steps
+        if hasattr(own, "close"):  # inline: saves a frame for each of thousands of steps
             own.close()
         current.let_go()
         own = counted = item = None
-        yield  # the answer to throw(); whoever holds this iterator is told at the next step
+        yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(
             f"this iterator of {step(pipe)} was replaced by a newer one{by}: a pipe has one live iterator; "
             "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice"
@@ -510,26 +509,26 @@ def _deliver(
         if not current.begun:
             pipe._iterator_closed_unread()
         raise
-    except BaseException as error:  # Ctrl-C, or what a signal handler raised: the item under way is lost
+    except BaseException as error:  # Ctrl-C or a signal handler's error: the current item is lost
         current.error = describe_item(error)
-        if isinstance(error, SystemExit):  # it comes from a function of the user's, and ends a worker
+        if isinstance(error, SystemExit):  # from a user's function; ends a worker
             say_where(error, pipe)
         raise
     finally:
         if hasattr(own, "close"):
             own.close()
         current.let_go()
-        own = counted = None  # an error's traceback keeps this frame, which must not keep the sources open
+        own = counted = None  # a traceback may keep this frame, which must not keep the sources open
 
 
 def is_live(pipe: Any) -> bool:
-    """Say whether a pipe of ours is in a pass that can be read on."""
+    """Say whether a pipe of ours has a live iterator."""
     current: Pass | None = vars(pipe).get("_pass")
     return current is not None and current.iterator is not None and current.iterator() is not None
 
 
 def running_step(thread_id: int) -> str | None:
-    """Return, in words, which operator a thread runs, and on which item; None where it runs none."""
+    """Return a text with the operator that a thread runs and its item, or None."""
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code is not _deliver.__code__:
         frame = frame.f_back
@@ -537,7 +536,7 @@ def running_step(thread_id: int) -> str | None:
 
 
 def _tell_step_that_runs(chain: Any) -> None:
-    """Tell the step that this thread is running, if there is one, that it begins to read a chain."""
+    """Notify the step that this thread is running, if any, that it begins to read a chain."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code is _deliver.__code__ and (pipe := local_of(frame, "pipe")) is not chain:
@@ -548,12 +547,12 @@ def _tell_step_that_runs(chain: Any) -> None:
 
 def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
     own = iterate(pipe)
-    # A pipe that is its own iterator is read by its __next__: iter() of it would begin another pass.
+    # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own
 
 
 def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
-    """Close the iterator of a pipe's pass, if one is alive; its next step will say that it was replaced."""
+    """Close the live iterator of a pipe, if any; its next step raises RuntimeError."""
     current: Pass | None = vars(pipe).get("_pass")  # other libraries' pipes have none
     earlier = current.iterator() if current is not None and current.iterator is not None else None
     if current is None or earlier is None or earlier.gi_frame is None:
@@ -562,15 +561,14 @@ def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
         raise RuntimeError(
             f"{step(pipe)} is being read at this moment, by another thread or by itself: a pipe has one live iterator"
         )
-    current.iterator = None  # it is told once
+    current.iterator = None  # replaced only once
     earlier.throw(Replaced(asked_by()))
 
 
 def require_end(pipe: Iterable[Any]) -> None:
-    """Raise RuntimeError where a pipe whose items were read has not come to its end.
+    """Raise RuntimeError if a pipe was not read to its end; other libraries' pipes are not checked.
 
-    For `at_end` of an operator that is a `map` or `filter` object: a StopIteration out of a user's function would end
-    such an iterator in silence. Of other libraries' pipes nothing is known.
+    For `at_end` of operators that return `map` or `filter`: StopIteration in a user's function ends these silently.
     """
     current: Pass | None = vars(pipe).get("_pass")
     if current is not None and not current.ended:

@@ -1,4 +1,4 @@
-"""Lengths of chains, however long these are, and however often their branches meet."""
+"""Lengths of chains of any length, with any number of shared sources."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .graph import sources_first
 __all__ = ["asked_in_turn"]
 
 _DEEP = 200
-"""So many pipes may ask each other; the length of a longer chain is asked from its beginning on."""
+"""The most nested `len` calls of pipes; longer chains are evaluated sources first."""
 
 
 class _Asked(threading.local):
-    """What a thread is asking."""
+    """The state of a thread's `len` calls."""
 
     depth = 0
     known: dict[int, tuple[Any, int | Exception]]
-    """The pipes that were asked since the first, by their ids, with their lengths or what they raised."""
+    """The pipes seen since the outermost call, by their ids, with their lengths or errors."""
 
 
 _asked = _Asked()
 
 
 def asked_in_turn(length: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Return a `__len__` that asks each pipe once, and where a chain is long one pipe after the other."""
+    """Return a `__len__` that evaluates each pipe once, and the pipes of a long chain one after the other."""
 
     @functools.wraps(length)
     def __len__(self: Any) -> int:  # noqa: N807
-        return _length_of(self, length)  # all else stays here, where the function travels with a class of a user's
+        return _length_of(self, length)  # keep this small: it is pickled with a user's class
 
     return __len__
 

@@ -1,4 +1,4 @@
-"""Errors say where: which operator raised, on which item, and where that item came from."""
+"""Notes on errors: the operator that raised, its item, and the origin of the item."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _short.maxlist = _short.maxtuple = _short.maxdict = 4
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an error, by no method of its own: one that raises would take the error's place."""
+    """Add a note to an error, without calling an overridden `add_note`, which may raise."""
     with suppress(Exception):
         BaseException.add_note(error, note)
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """Return the notes that were added to an error here."""
+    """Return the notes that this module added to an error."""
     return [note for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note.startswith(_PREFIX)]
 
 
 def asked_by() -> str:
-    """Return which line of a program called something of ours, and what, as the end of a message."""
+    """Return, as the end of a message, the user's line that called Penstock, and the function called."""
     frame: FrameType | None = sys._getframe(1)
     called = ""
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "penstock":
@@ -50,17 +50,17 @@ def asked_by() -> str:
 def say_where(
     error: BaseException, pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None
 ) -> None:
-    """Add a note to an error that leaves a pipe: the operator, the item it was on, and where that came from.
+    """Add a note to an error that leaves a pipe: the operator, its item, and the origin of the item.
 
-    Only the first pipe that the error leaves adds one: that is where it was raised. Without an item, it is on the one
-    that its source handed out last; of another one it is to say the provenance, where that is known.
+    Only the first pipe that the error leaves adds one: the error was raised there. Without an `item`, the note names
+    the last item of the source. With an `item`, the caller gives its `provenance`, if known.
     """
     if notes_of(error):
         return
     hide_secrets(error)
     try:
         add_note(error, _where(error, pipe, item, provenance))
-    except Exception:  # a user's item or argument that cannot be shown must not take the error's place
+    except Exception:  # a failing repr of an item or argument must not replace the error
         add_note(error, f"{_PREFIX}raised in {type(pipe).__name__}")
 
 
@@ -68,13 +68,13 @@ def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Prove
     sources = sources_of(pipe)
     if item is _NOTHING and all(last_item(source) is _NOTHING for source in sources):
         item = _item_in_hand(error, pipe)
-        if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else it may be one that was held back
+        if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else the item may be an earlier one
             provenance = provenance_of(sources[0])
     return f"{_PREFIX}raised in {place_of(pipe, item, provenance)}"
 
 
 def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:
-    """Return, in words, an operator, the item that it is on, and where that, or what was read last above, came from."""
+    """Return a text with an operator, its item, and the origin of the item or what was read last upstream."""
     with asked_once():
         if item is _NOTHING:
             for source in sources_of(pipe):
@@ -87,13 +87,13 @@ def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | N
             if provenance is not None:
                 where += f", from {provenance}"
             elif _key_of(item) is None and (last_read := _last_read_above(pipe)):
-                # Not "from": a step between that reads ahead or batches has read further than this item.
+                # Not "from": a step in between may read ahead or batch.
                 where += f", last read upstream: {last_read}"
         return without_secrets(where)
 
 
 def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
-    """Leave, of the frames of the pipes that only passed an error on, none: `passing_on` is their code."""
+    """Remove the frames of pipes that only passed an error on; `passing_on` is their code."""
     top = error.__traceback__
     if top is None:
         return
@@ -106,7 +106,7 @@ def shorten_traceback(error: BaseException, passing_on: CodeType) -> None:
 
 
 def last_item(pipe: DataPipe) -> Any:
-    """Return the item that a pipe handed out last, from the frame of its live iterator."""
+    """Return the last item of a pipe, from the frame of its live iterator."""
     current = vars(pipe).get("_pass")
     iterator = current.iterator() if current is not None and current.iterator is not None else None
     frame = getattr(iterator, "gi_frame", None)
@@ -119,12 +119,12 @@ def local_of(frame: FrameType, name: str) -> Any:
     try:
         return variables.get(name, _NOTHING)
     finally:
-        if isinstance(variables, dict):  # as before Python 3.13: the frame keeps it, and with it what it holds
+        if isinstance(variables, dict):  # before Python 3.13 the frame keeps this dict and its values alive
             variables.clear()
 
 
 def _item_in_hand(error: BaseException, pipe: DataPipe) -> Any:
-    """The `item` of the method of a pipe that raised: a generator that fails closes at once what it was reading."""
+    """Return the local `item` of the pipe's method that raised, when its sources are already closed."""
     traceback = error.__traceback__
     while traceback is not None:
         held = traceback.tb_frame.f_locals
@@ -135,14 +135,14 @@ def _item_in_hand(error: BaseException, pipe: DataPipe) -> Any:
 
 
 def describe_item(item: object) -> str:
-    """Return an item in a few words: paths and keys as they are, tensors by shape and dtype, the rest cut short.
+    """Return a short text for an item: paths and keys in full, tensors by shape and dtype, other values truncated.
 
     >>> describe_item(("a.txt", b"x" * 1000))
     "('a.txt', bytes of length 1000)"
     """
     try:
         return without_secrets(_described(item))
-    except Exception:  # a user's item that cannot be shown, or a list that holds itself
+    except Exception:  # a failing repr, or a list that contains itself
         return f"<{type(item).__name__}>"
 
 
@@ -177,8 +177,8 @@ def _described(item: object) -> str:
 
 
 def _names_of_columns(item: object) -> list[object] | None:
-    """The names of the columns of a table, of whatever package; None for anything else."""
-    if hasattr(item, "num_rows") and hasattr(item, "schema"):  # Arrow's
+    """Return the column names of a table of any package, or None for other items."""
+    if hasattr(item, "num_rows") and hasattr(item, "schema"):  # Arrow
         return [*item.schema.names]
     if hasattr(item, "columns") and len(getattr(item, "shape", ())) == 2:  # a data frame
         return [*item.columns]
@@ -186,7 +186,7 @@ def _names_of_columns(item: object) -> list[object] | None:
 
 
 def _key_of(item: object) -> str | None:
-    """The path, URL or key that an item carries, if it carries one."""
+    """Return the path, URL or key in an item, or None."""
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         return repr(item[0])
     if isinstance(item, dict) and isinstance(item.get("__key__"), str):
@@ -195,8 +195,8 @@ def _key_of(item: object) -> str | None:
 
 
 def _last_read_above(pipe: DataPipe) -> str | None:
-    """Where the items came from that are nearest above a pipe and tell it: those that its sources are on."""
-    known: dict[int, str | None] = {}  # of what several pipes read from, it is found out once
+    """Return the origins of the nearest upstream items that have one, or None."""
+    known: dict[int, str | None] = {}  # visit shared sources once
 
     def above(pipe: DataPipe) -> Generator[DataPipe, str | None, str | None]:
         sources = sources_of(pipe)

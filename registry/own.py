@@ -1,4 +1,4 @@
-"""What an operator remembers from one of its items to the next."""
+"""Attributes that an operator keeps from one of its items to the next."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["NotPlain", "Own", "Tally", "own", "owned_by"]
 T = TypeVar("T")
 
 _MOST = 2**62
-"""More items than anybody counts."""
+"""More items than any pass has."""
 
 _NUMBERS = (int, float)
 _SCALARS = {int, float, str, bool, bytes, type(None)}
 
 _DEEPEST = 100
-"""Lists and dicts in each other: half of those that a state may have, in which these are."""
+"""Nested lists and dicts: half of what a state allows, since the state contains these."""
 
 _short = Short().repr
 
 
 class NotPlain(TypeError):
-    """An operator remembers what a state cannot hold.
+    """An operator keeps a value that a state cannot hold.
 
-    A snapshot that nobody asked for is left out then: a state goes on from the one before.
+    Automatic snapshots are skipped then; a state uses the one before.
     """
 
 
 class Tally:
-    """Count the items of an iterator at the speed of C: `compress` takes one number for each item it lets through.
+    """Counts the items of an iterator in C: `compress` takes one number per item.
 
     >>> tally = Tally()
     >>> list(tally.follow("abc")), tally.items
@@ -51,12 +51,12 @@ class Tally:
 
     @property
     def items(self) -> int:
-        """How many items went by."""
+        """The number of items counted."""
         return _MOST - 1 - length_hint(self._numbers)
 
 
 class Own:
-    """An attribute that belongs to a pass: `own` makes it."""
+    """An attribute that belongs to a pass, made by `own`."""
 
     def __init__(self, default: Any, saved: bool, save: Callable[[Any], Any] | None) -> None:
         self.default = default
@@ -68,7 +68,7 @@ class Own:
         self.name = f"{cls.__name__}.{name}"
 
     def __get__(self, pipe: object, cls: type | None = None) -> Any:
-        # Only reached where the pipe has no value yet: before its first pass.
+        # Reached only before the first pass, while the pipe has no value.
         return self if pipe is None else self.fresh()
 
     def fresh(self) -> Any:
@@ -77,7 +77,7 @@ class Own:
         return default() if callable(default) else default if type(default) in _SCALARS else copy.copy(default)
 
     def save(self, value: Any) -> Any:
-        """Return a value as plain data that does not change when the pass goes on; `NotPlain` where it cannot."""
+        """Return a copy of a value as plain data; raise `NotPlain` if that is impossible."""
         plain = self._plain(value)
         if not self.expect(plain):
             raise NotPlain(
@@ -87,7 +87,7 @@ class Own:
         return plain
 
     def load(self, value: Any) -> Any:
-        """Return the value of which `save` made plain data; what a function of the operator's made stays plain."""
+        """Return the value that `save` saved; the result of an operator's `save` function stays plain data."""
         return Tally(value) if self.default is Tally else _copied(value, self.name)
 
     def expect(self, value: Any) -> bool:
@@ -103,7 +103,7 @@ class Own:
     def _example(self) -> Any:
         try:
             return self._plain(self.fresh())
-        except Exception:  # a function of the operator's that makes something only of what is there later
+        except Exception:  # the operator's `save` function may fail on the default value
             return None
 
     def _plain(self, value: Any) -> Any:
@@ -115,11 +115,11 @@ class Own:
 def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None = None) -> Any:
     """Declare an attribute that belongs to a pass, in the body of an operator's class.
 
-    When a pass begins it has its default, or what the default returns where that is a function, such as `list`; when
-    the pass goes on from a state it has the value that is in there. States hold plain data: numbers, text, bytes,
-    lists, dicts with text for keys, and a `Tally` as its number; integers have 64 bits. The value keeps the type of its
-    default, unless that is None. `save(value)` makes plain data of another value, and the pass goes on with that. With
-    `saved=False` states leave it out. Pickles and copies never have it.
+    A new pass sets the default, or the result of calling it if it is a function such as `list`. A resumed pass sets
+    the value from the state. States hold plain data: numbers, strings, bytes, lists, dicts with string keys, and a
+    `Tally` as its number; integers have 64 bits. The value keeps the type of its default, unless that is None.
+    `save(value)` converts other values to plain data, with which a resumed pass goes on. With `saved=False` states
+    omit the attribute. Pickles and copies always omit it.
 
     >>> import penstock as ps
     >>> class Counter(ps.IterDataPipe):
@@ -139,13 +139,13 @@ def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None =
 def owned_by(cls: type) -> dict[str, Own]:
     """Return the attributes of a class, and of its bases, that belong to a pass."""
     names = [name for base in reversed(cls.__mro__) for name in _names_of_own(base)]
-    # A class may have put something else in its place.
+    # A subclass may have replaced it.
     found = {name: next(vars(base)[name] for base in cls.__mro__ if name in vars(base)) for name in names}
     return {name: value for name, value in found.items() if isinstance(value, Own)}
 
 
 def _names_of_own(cls: type) -> Iterable[str]:
-    known: Iterable[str] | None = vars(cls).get("_own")  # of a pipe, to which every operator adds a method
+    known: Iterable[str] | None = vars(cls).get("_own")  # cached for pipes, which have many methods
     return [name for name, value in vars(cls).items() if isinstance(value, Own)] if known is None else known
 
 
@@ -160,7 +160,7 @@ def _copied(value: Any, name: str, depth: int = 0) -> Any:
         return {key: _copied(part, name, depth + 1) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         types = {*map(type, value)}
-        if types <= _SCALARS:  # at the speed of C: these may be many
+        if types <= _SCALARS:  # fast path, in C: there may be many
             numbers = value if types == {int} else [part for part in value if type(part) is int]
             for extreme in (min(numbers), max(numbers)) if numbers else ():
                 _expect_64_bits(extreme, name)

@@ -1,4 +1,4 @@
-"""Where items were read: which rows of which files, for the notes of errors."""
+"""Where items were read: files and rows, for error notes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .graph import sources_first
 __all__ = ["Provenance", "ReadRows", "asked_once", "joined_provenance", "provenance_of"]
 
 _SHOWN = 4
-"""Places that are shown at most."""
+"""The most places shown."""
 
 
 class ReadRows(NamedTuple):
-    """Rows that were read from a part of a file; None where their numbers are not known, as behind a filter.
+    """Rows that were read from a part of a file; None if their numbers are unknown, as after a filter.
 
     >>> print(ReadRows("a.parquet", "row group 2", range(4096, 8192)))
     rows 4,096 to 8,191 of row group 2 of 'a.parquet'
@@ -35,7 +35,7 @@ class ReadRows(NamedTuple):
 
 
 class Provenance(NamedTuple):
-    """The rows that an item was made of; `in_order` where its rows are these, one by one."""
+    """The rows that an item was made of; `in_order` if its rows are exactly these, in this order."""
 
     places: tuple[ReadRows, ...]
     in_order: bool = True
@@ -45,7 +45,7 @@ class Provenance(NamedTuple):
         return "; ".join(map(str, self.places[:_SHOWN])) + more
 
     def of_rows(self, start: int, stop: int) -> Provenance:
-        """Return the provenance of some of the item's rows: of all where it is not known which of them these are.
+        """Return the provenance of some of the item's rows, or of all its rows if the mapping is unknown.
 
         >>> whole = Provenance((ReadRows("a", "block 0", range(5, 9)), ReadRows("b", "block 0", range(5))))
         >>> print(whole.of_rows(3, 6))
@@ -62,12 +62,12 @@ class Provenance(NamedTuple):
         return Provenance((*places,))
 
     def changed(self) -> Self:
-        """Return the provenance of what a function made of the item: it may have left rows out, or moved them."""
+        """Return the provenance after a function, which may have dropped or reordered rows."""
         return self._replace(in_order=False)
 
 
 def joined_provenance(parts: Iterable[Provenance | None]) -> Provenance | None:
-    """Return the provenance of parts that were joined to one item; None where that of one is not known."""
+    """Return the provenance of an item joined from parts; None if that of any part is unknown."""
     places: list[ReadRows] = []
     in_order = True
     for part in parts:
@@ -86,12 +86,12 @@ def joined_provenance(parts: Iterable[Provenance | None]) -> Provenance | None:
 
 
 _answers: dict[int, dict[int, Provenance | Exception | None]] = {}
-"""For each thread that asks no pipe twice, by its number: what was answered, or raised, by the ids of the pipes."""
+"""By thread id, for threads in `asked_once`: the results or errors of pipes, by their ids."""
 
 
 @contextmanager
 def asked_once() -> Iterator[None]:
-    """Ask no pipe twice, however often its provenance is asked for in this thread. Nothing is read meanwhile."""
+    """Cache the provenance of each pipe in this thread. Nothing may be read meanwhile."""
     thread = threading.get_ident()
     if thread in _answers:
         yield
@@ -104,12 +104,12 @@ def asked_once() -> Iterator[None]:
 
 
 def provenance_of(pipe: Any) -> Provenance | None:
-    """Return what the item was made of that a pipe handed out last, where its `provenance` knows that."""
+    """Return the provenance of the last item of a pipe, or None if unknown."""
     answers = _answers.get(threading.get_ident()) if _answers else None
     if answers is None:
         try:
             return _answer_of(pipe)
-        except RecursionError:  # each pipe of a long chain asks the next one
+        except RecursionError:  # a long chain: each pipe calls its source
             with asked_once():
                 return provenance_of(pipe)
     for part in sources_first(pipe, stop=lambda part: id(part) in answers):
@@ -125,7 +125,7 @@ def provenance_of(pipe: Any) -> Provenance | None:
 
 
 def _answer_of(pipe: Any) -> Provenance | None:
-    find = getattr(type(pipe), "provenance", None)  # of the class: pipes look for operators among their attributes
+    find = getattr(type(pipe), "provenance", None)  # on the class: an instance's `__getattr__` looks up operators
     current = vars(pipe).get("_pass")  # other libraries' pipes have none
     if find is None or current is None or not current.begun:
         return None

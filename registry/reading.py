@@ -1,4 +1,4 @@
-"""Reading a source further than what was handed out of it, and knowing the way back."""
+"""Reading a source ahead of the items emitted, and recording how to resume it."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ __all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "aft
 
 T = TypeVar("T")
 Node = dict[str, Any]
-"""Where a pipe stands in a pass, and with it where its sources stand; None stands for a pass that has not begun."""
+"""Where a pipe and its sources stand in a pass; None for a pass that has not begun."""
 
 Waiting = list[tuple[list[Node | None], int, Any]]
-"""Places in lists of nodes, each with the pipe whose node is to be put there."""
+"""Places in lists of nodes, each with the pipe whose node goes there."""
 
 SNAPSHOT_SHARE = 0.01
-"""The share of the running time that taking snapshots of sources may take, all who take them together.
+"""The share of the running time for snapshots of sources, summed over all passes of the process.
 
-What they cost is to stay below 2 %, and there is more to it than their own time: others wait for them meanwhile, and
-find the caches cold after them.
+Their total cost must stay below 2 %. It exceeds their own time: other threads wait meanwhile, and caches are cold
+afterwards.
 """
 _COST_OF_THE_FIRST = 1e-5
-"""Seconds that the first snapshot of a pass is taken to cost, until it is known."""
+"""The assumed seconds of the first snapshot of a pass."""
 _MOST_SNAPSHOTS = 512
-"""More than a trail keeps: an item that is never done with would have them pile up."""
+"""A trail keeps at most this many, since an item that stays needed would make them pile up."""
 _SHARE_OF_LEAVING_OUT = 0.125
-"""Of the time for snapshots, the share for finding out which of them are needed no more."""
+"""The share of the snapshot time for finding snapshots no longer needed."""
 
 
 _FEWER = "the source gave fewer items than when the state was taken"
 
 
 def after(items: Iterator[T], number: int, drop: Callable[[T], object] | None = None) -> Iterator[T]:
-    """Return the items that come after so many others, for each of which `drop` is called.
+    """Return the items after the first `number`, and call `drop` with each of those.
 
-    RuntimeError where there are fewer.
+    Raises RuntimeError if there are fewer items.
     """
     return chain(_left_out(items, number, drop), items) if number else items
 
@@ -52,23 +52,23 @@ def after(items: Iterator[T], number: int, drop: Callable[[T], object] | None = 
 def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | None) -> Iterator[T]:
     tally = Tally()
     others = tally.follow(islice(items, number))
-    deque(others if drop is None else map(drop, others), maxlen=0)  # at the speed of C
+    deque(others if drop is None else map(drop, others), maxlen=0)  # consumed in C
     if tally.items < number:
         raise RuntimeError(_FEWER)
     yield from ()
 
 
 def close(iterator: object) -> None:
-    """Close an iterator that can be closed, such as a generator, so that its resources are released now."""
+    """Close an iterator that has `close`, such as a generator, to release its resources now."""
     closing = getattr(iterator, "close", None)
     if callable(closing):
         closing()
 
 
 def can_capture(pipe: Any) -> bool:
-    """Say whether a pipe can tell where it stands; torch's own cannot, and are read again from the start.
+    """Say whether a pipe can be resumed; torch's own iterable pipes are read again from the start.
 
-    One that is read by index stands nowhere, and needs not tell.
+    Map-style pipes need no state.
     """
     return hasattr(type(pipe), "_stands") or hasattr(type(pipe), "state_dict") or isinstance(pipe, TorchMapDataPipe)
 
@@ -77,7 +77,7 @@ def capture(pipe: Any) -> Node | None:
     """Return where a pipe stands now."""
     found: list[Node | None] = [None]
     waiting: Waiting = [(found, 0, pipe)]
-    known: dict[int, Node | None] = {}  # what several pipes read is one node
+    known: dict[int, Node | None] = {}  # a source shared by several pipes has one node
     while waiting:
         nodes, place, each = waiting.pop()
         if id(each) not in known:
@@ -97,14 +97,13 @@ _taking_snapshots: weakref.WeakSet[Pace] = weakref.WeakSet()
 
 
 class Pace:
-    """Say when the next snapshot of a source is due: as often as costs at most `SNAPSHOT_SHARE` of the time.
+    """Schedules snapshots of a source so that they take at most `SNAPSHOT_SHARE` of the time.
 
-    The paces of a process share that: of the passes of twelve shards, each may spend a twelfth. The clock is looked at
-    when as many items have gone by as should take that long, and at twice as many at most, as the first may have been
-    the slow ones.
+    The paces of a process split that share equally. The clock is read only after an estimated number of items. The
+    estimate at most doubles each time, since the first items may be the slow ones.
 
-    A snapshot costs what it took or the one before, whichever is less: one during which garbage was collected, or
-    another process ran, may take a thousand times as long, and says nothing of the others.
+    The cost of a snapshot is the smaller of the last two times. Garbage collection or another process may make one
+    snapshot a thousand times slower.
     """
 
     def __init__(self) -> None:
@@ -116,23 +115,23 @@ class Pace:
 
     @property
     def step(self) -> int:
-        """After how many items from the last snapshot on the next may be due."""
+        """The number of items from the last snapshot until the next may be due."""
         return self._step
 
     @property
     def items_to_go(self) -> int:
-        """After how many items from now on the next snapshot may be due."""
+        """The number of items from now until the next snapshot may be due."""
         return max(self.step - self._items, 1)
 
     def due(self, items: int = 1) -> bool:
-        """Count one item, or several, and say whether a snapshot should be taken now."""
+        """Count items, and say whether a snapshot is due now."""
         self._items += items
         if self._items >= self.step:
             self._look_at_the_clock()
         return self._items >= self.step
 
     def taken(self, started: float) -> None:
-        """Learn that a snapshot was taken, from `started` (of `time.perf_counter`) until now."""
+        """Record a snapshot that took from `started` (`time.perf_counter`) until now."""
         now = time.perf_counter()
         _taking_snapshots.add(self)
         self._took, before = now - started, self._took
@@ -146,7 +145,7 @@ class Pace:
             self._step = self._items + self._items_in(self._rest - rested, rested)
 
     def _items_in(self, seconds: float, seconds_until_now: float) -> int:
-        """Return how many items should take so many seconds, at the rate of those since the last snapshot."""
+        """Estimate the number of items in `seconds`, at the rate since the last snapshot."""
         at_this_rate = self._items * seconds / max(seconds_until_now, 1e-9)
         return max(int(min(at_this_rate, 2 * self._items)), 1)
 
@@ -160,43 +159,43 @@ def _nothing() -> None:
 
 
 class Trail:
-    """The states of a source that is being read, and which of its items, numbered from 0, is still needed."""
+    """Snapshots of a source being read, and the oldest of its items still needed. Items are numbered from 0."""
 
     def __init__(self, source: Any, node: Node | None, start: int, first: int = 0) -> None:
         self.source = source
         self.needed: int | Callable[[], int | None] | None = None
         self.start = start
-        """The number of the first item that is pulled."""
+        """The number of the first item to pull."""
         self.first = max(first, start)
-        """That of the first that may be needed."""
+        """The number of the first item that may be needed."""
         self._pace = Pace() if can_capture(source) else None
         self._tally = Tally(start)
-        # Replaced as a whole, never changed: the thread that reads may not be the one that asks for the way back.
+        # Replaced, never mutated: another thread may call `way_back`.
         self._snapshots = [(start, node)]
         self.reading: Callable[[], GeneratorType[Any, None, None] | None] = _nothing
-        """Returns the iterator of the source that is read, if that is still held and can be closed."""
+        """Returns the source's iterator if it is alive and can be closed."""
         self._taking = self._leaving_out = 0.0
-        """Seconds that snapshots took since it was found out which are needed no more, and that finding out took."""
+        """Seconds: for snapshots since the last pruning, and for that pruning."""
 
     @property
     def pulled(self) -> int:
-        """The number of the next item that is pulled."""
+        """The number of the next item to pull."""
         return self._tally.items
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest item that is needed."""
+        """The number of the oldest item needed."""
         oldest = self.needed() if callable(self.needed) else self.first if self.needed is None else self.needed
         return max(self.pulled if oldest is None else oldest, self.first)
 
     def items(self) -> Iterator[Any]:
-        """Return an iterator over the items of the source that notes where it stands as often as costs little."""
+        """Return an iterator over the items of the source that takes snapshots when due."""
         return chain.from_iterable(self._spans())
 
     def _spans(self) -> Iterator[Iterator[Any]]:
-        """Yield the items in spans, at whose ends it may be time for a snapshot.
+        """Yield the items in spans; a snapshot may be due after each span.
 
-        While the source is asked for an item, no frame of this is on the stack: a long chain would have thousands.
+        No frame of this stays on the stack while the source makes an item: a long chain would have thousands.
         """
         iterator = iter(self.source)
         if isinstance(iterator, GeneratorType):
@@ -219,10 +218,10 @@ class Trail:
                         self._take_snapshot(started)
                     self._pace.taken(started)
         finally:
-            self._pace = None  # it leaves the others its share
+            self._pace = None  # frees its share for the other paces
 
     def way_back(self) -> tuple[Node | None, list[int]]:
-        """Return a state of the source, with its number, that of the oldest item needed, and that of the next one."""
+        """Return a node of the source, and three numbers: where it stands, the oldest item needed, the next item."""
         oldest = self.oldest
         at, node = _useful(self._snapshots, oldest)[0]
         return node, [at, oldest, max(self.pulled, self.first)]
@@ -231,7 +230,7 @@ class Trail:
         snapshots = [*self._snapshots, (self.pulled, capture(self.source))]
         taken = time.perf_counter()
         self._taking += taken - started
-        # To ask what is needed may take long, as among a hundred thousand items held, and is not worth it each time.
+        # Finding the oldest item needed may be slow, as with 100,000 items held, so prune only sometimes.
         if self._taking * _SHARE_OF_LEAVING_OUT >= self._leaving_out or len(snapshots) > _MOST_SNAPSHOTS:
             snapshots = _fewer(_useful(snapshots, self.oldest), self.pulled)
             self._taking, self._leaving_out = 0.0, time.perf_counter() - taken
@@ -242,17 +241,17 @@ Snapshots = list[tuple[int, Node | None]]
 
 
 def _useful(snapshots: Snapshots, oldest: int) -> Snapshots:
-    """Leave out the snapshots before the last one from which the oldest item needed can be reached."""
+    """Drop the snapshots before the last one that precedes the oldest item needed."""
     before = sum(at <= oldest for at, _ in snapshots)
     return snapshots[max(before - 1, 0) :]
 
 
 def _fewer(snapshots: Snapshots, pulled: int) -> Snapshots:
-    """Of too many snapshots, leave out those between two others that are close together."""
+    """Drop snapshots that are close to their neighbors, if there are too many."""
     if len(snapshots) <= _MOST_SNAPSHOTS:
         return snapshots
     kept = snapshots[:1]
-    close = (pulled - kept[0][0]) * 4 / _MOST_SNAPSHOTS  # so about half of the most are left, at the most
+    close = (pulled - kept[0][0]) * 4 / _MOST_SNAPSHOTS  # keeps at most about half of `_MOST_SNAPSHOTS`
     for each, following in pairwise([*snapshots[1:], (pulled, None)]):
         if following[0] - kept[-1][0] > close:
             kept.append(each)
@@ -260,9 +259,9 @@ def _fewer(snapshots: Snapshots, pulled: int) -> Snapshots:
 
 
 class Reading(Generic[T]):
-    """The items of a source with their numbers, which go on from a state. An operator gets it from `read`.
+    """The items of a source with their numbers, possibly resumed from a state. Operators get one from `read`.
 
-    Numbers count from the beginning of the pass; what a state says is not needed any more is left out.
+    Numbers count from the beginning of the pass. Items that a state no longer needs are skipped.
     """
 
     def __init__(
@@ -282,36 +281,35 @@ class Reading(Generic[T]):
         return self._numbered
 
     def close(self) -> None:
-        """Close the source: for a thread that reads it; others leave that to the end of the pass."""
+        """Close the source, from a thread that reads it; otherwise the end of the pass closes it."""
         close(self._trail.reading())
 
     @property
     def first(self) -> int:
-        """The number of the first item: the oldest that the state says is needed."""
+        """The number of the first item: the oldest that the state needs."""
         return self._trail.first
 
     @property
     def pulled(self) -> int:
-        """The number of the next item that is pulled."""
+        """The number of the next item to pull."""
         return max(self._trail.pulled, self._trail.first)
 
     def keep_from(self, number: int | Callable[[], int | None]) -> None:
-        """Say from which item on the source is needed, once the next item of the operator's was handed out.
+        """Set the oldest item of the source that a resumed pass needs, once the operator's next item is emitted.
 
-        That is the number of the oldest item that the operator holds then; `number` may be a function that returns it,
-        or None where none is held. It is asked when a state is taken, and must not know the operator or this reading,
-        which would live as long as it does.
+        `number` is the number of the oldest item that the operator then holds, or a function that returns this number,
+        or None if none is held. The function runs when a state is taken. It must not reference the operator or this
+        reading, or it would keep them alive.
         """
         self._trail.needed = number
 
     def again(self, numbers: Iterable[int]) -> dict[int, T]:
-        """Return, by their numbers, the items that were held when the state was taken: they are read again.
+        """Return, by their numbers, the items that were held when the state was taken, by reading them again.
 
-        Those between them, which were done with, are left out. Raises RuntimeError where the source gives fewer items
-        than before.
+        Raises RuntimeError if the source has fewer items than before.
         """
         trail = self._trail
-        # Until all are there, whatever the operator says that it holds.
+        # All are needed until they are read, whatever `keep_from` was given.
         needed, trail.needed = trail.needed, trail.first
         wanted = {*numbers}
         found: dict[int, T] = {}

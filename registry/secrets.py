@@ -1,4 +1,4 @@
-"""Text without secrets: what a person or a log may see of addresses, and of the options that open them."""
+"""Text without secrets: addresses, and the options that open them, for people and logs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 __all__ = ["Options", "Short", "hide_secrets", "stream_name", "without_secrets"]
 
-# Behind a colon that no port follows, a password may have any sign in it; a store of objects has no port.
+# After a colon without a port, a password may contain any character; object stores have no port.
 _USER = re.compile(
     r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@"
 )
-# A quote that nothing follows which ends a text is part of the query.
+# A quote is part of the query unless a delimiter or the end follows.
 _QUERY = re.compile(
     r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)", re.IGNORECASE
 )
 _FRAGMENT = re.compile(r"(https?://[^\s'\"#]*#)[^\s'\"]*=[^\s'\"]*", re.IGNORECASE)
 _ESCAPED = re.compile(r"(%3F)[^\s'\"]*?%3D[^\s'\"]*", re.IGNORECASE)
 _NAMES = {"export", "id", "versionId"}
-"""What of a query says which file is meant; any other part of it may be a token or a signature."""
+"""The query parameters that identify a file; any other may be a token or a signature."""
 
 
 def without_secrets(text: str) -> str:
-    """Return a text whose addresses show no user, and of queries no more than what says which file is meant.
+    """Return a text whose addresses show no user, and only the query parameters that identify a file.
 
     >>> without_secrets("https://me:password@host/a.tar?X-Amz-Signature=abc was not found")
     'https://…@host/a.tar?… was not found'
@@ -43,7 +43,7 @@ def without_secrets(text: str) -> str:
 
 
 def stream_name(address: str) -> str:
-    """Return what a stream is to be named, which its `repr` shows: a path of this machine, whatever is in it, as it is.
+    """Return the name of a stream for its `repr`; local paths are unchanged.
 
     >>> stream_name("https://me:password@host/a.tar?sig=abc"), stream_name("/folder/what?a=b.txt")
     ('https://…@host/a.tar?…', '/folder/what?a=b.txt')
@@ -58,9 +58,9 @@ def _plain_parts(query: str) -> str:
 
 
 def hide_secrets(error: BaseException) -> None:
-    """Let an error, and those that led to it, show no secrets of addresses.
+    """Remove the secrets of addresses from an error and its causes.
 
-    Where the text of an error is made by a function of its class, it stands as it is.
+    A text made by a custom `__str__` is left as it is.
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
@@ -82,7 +82,7 @@ def hide_secrets(error: BaseException) -> None:
 
 
 def _hidden(part: Any) -> Any:
-    """Return an argument of an error as it is, or its text where that would show a secret."""
+    """Return an argument of an error as it is, or its cleaned text if it shows a secret."""
     if isinstance(part, (int, float, type(None))):
         return part
     text = part.decode("utf-8", "replace") if isinstance(part, bytes) else str(part)
@@ -91,7 +91,7 @@ def _hidden(part: Any) -> Any:
 
 
 class Short(reprlib.Repr):
-    """Make short texts of values, in which addresses show no secrets: cut first, half of one might be left."""
+    """Makes short texts of values without secrets, which are removed before truncation could cut one in half."""
 
     def repr_str(self, x: str, level: int) -> str:
         return super().repr_str(without_secrets(x), level)
@@ -99,20 +99,20 @@ class Short(reprlib.Repr):
     def repr_instance(self, x: Any, level: int) -> str:
         try:
             text = without_secrets(repr(x))
-        except Exception:  # which the base tells of
+        except Exception:  # the base reports it
             return super().repr_instance(x, level)
         left = max(self.maxother - len(self.fillvalue), 0)
         return text if len(text) <= self.maxother else text[: left // 2] + self.fillvalue + text[-(left - left // 2) :]
 
 
 _SENT = {"headers", "cookies", "auth", "key", "secret", "token", "username", "password", "client_kwargs"}
-"""Options of which texts are sent in the headers of requests, where nothing but a line may stand."""
+"""Options sent in request headers, where text must be a single line."""
 
 
 class Options(Mapping[str, Any]):
-    """Options of a file system or a client, among which may be secrets: no text has their values.
+    """Options of a file system or a client that may be secret: no text shows their values.
 
-    Raises ValueError for one that cannot be sent, such as a key that was read from a file with its line break: clients
+    Raises ValueError for an option that cannot be sent, such as a key read from a file with its line break: clients
     would show it in their errors.
 
     >>> Options({"key": "an id", "secret": "a secret"})

@@ -1,4 +1,4 @@
-"""Telling a chain which part of its stream it is to read."""
+"""Sharding: setting the part of its stream that a chain reads."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ __all__ = ["apply_sharding", "part_of", "part_read", "sharding_points"]
 
 
 def sharding_points(pipe: DataPipe, group: SHARDING_PRIORITIES | None = None) -> list[DataPipe]:
-    """Return the pipes of a chain at which it divides its stream: those that have `apply_sharding`.
+    """Return the sharding points of a chain: the pipes that have `apply_sharding`.
 
-    With a `group`, only those that count at this level: not those of another level, nor those before a point that
-    divides the stream of a whole process among its workers.
+    With a `group`, only those of this level, and none before a point that divides the stream of a process among its
+    workers.
     """
     reached = walk(pipe) if group is None else walk(pipe, stop=lambda step: _dispatches(step) and _counts(step, group))
-    # The class is asked: a pipe would look for the method among the plug-ins, and load them.
+    # On the class: an instance would load the plug-ins to look up the method.
     return [step for step in reached if hasattr(type(step), "apply_sharding") and _counts(step, group)]
 
 
 def apply_sharding(
     pipe: DataPipe, num_of_instances: int, instance_id: int, group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT
 ) -> None:
-    """Give a chain the `instance_id`-th of `num_of_instances` parts, at each of its sharding points of this level.
+    """Let a chain read part `instance_id` of `num_of_instances`, at each of its sharding points of this level.
 
-    Raises RuntimeError where one sharding point reads from another of the same level, since items would be lost, and
-    where a point is sharded at two levels that can keep one only.
+    Raises RuntimeError if one sharding point reads from another of the same level, since items would be lost, or if a
+    point that can keep only one level is sharded at two.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(5)).sharding_filter()
@@ -53,7 +53,7 @@ def apply_sharding(
 
 
 def part_read(chain: DataPipe) -> tuple[int, int]:
-    """Return into how many parts the sharding filters of a chain divide it, all together, and which of them is read."""
+    """Return the total number of parts of a chain by its sharding filters, and the index of the part read."""
     shares: dict[int, tuple[int, int]] = {}
     for pipe in walk(chain):
         if getattr(type(pipe), "is_sharding_filter", False):
@@ -62,7 +62,7 @@ def part_read(chain: DataPipe) -> tuple[int, int]:
 
 
 def part_of(shares: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return into how many parts several levels divide a stream together, and which is read, from what each says."""
+    """Return the total number of parts over several levels, and the index of the part read."""
     parts, part = 1, 0
     for _, (number, place) in sorted(shares.items(), reverse=True):
         part += parts * place
@@ -72,7 +72,7 @@ def part_of(shares: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
 
 def _expect_one_on_each_path(pipe: DataPipe, points: list[DataPipe]) -> None:
     told = {id(point) for point in points}
-    nearest: dict[int, DataPipe] = {}  # of the points that a pipe reads through, itself included; by the pipe's id
+    nearest: dict[int, DataPipe] = {}  # by the id of a pipe: the last sharding point up to and including it
     for step in sources_first(pipe):
         above = next((nearest[id(source)] for source in sources_of(step) if id(source) in nearest), None)
         if id(step) in told and above is not None:

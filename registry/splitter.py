@@ -1,12 +1,12 @@
 """One stream read through several pipes, its branches.
 
-A `Splitter` reads the source, and deals each item to the branches that get it, where it waits until it is read. Items
-are numbered as they come from the source, and a branch stands at a number. Passes over the branches with one path are
-a generation, and read one pass over the source: the branch that is read first begins it. A pass with another path, or
-another one with the same, begins a new generation; then those who still read in the old one are told.
+A `Splitter` reads the source and deals each item to some branches. The item waits there until it is read. Items are
+numbered in source order, and a branch stands at a number. Branch passes with the same path form a generation and read
+one pass over the source. The first branch read begins that pass. A branch read with another path, or again with the
+same path, begins a new generation. Iterators of the old generation then raise RuntimeError.
 
-A state is a branch's own: the number at which it stands, and a state of the source from which all branches can go on.
-On resuming, the branch that is read first begins the source there. One that stands before that begins it once more.
+A state belongs to one branch: its number, and a state of the source from which all branches can go on. On resuming,
+the first branch read begins the source there. A branch that stands before that begins the source again.
 """
 
 from __future__ import annotations
@@ -33,59 +33,59 @@ __all__ = ["Branch", "Entry", "Queue", "Splitter"]
 T = TypeVar("T")
 
 Entry = tuple[int, Any]
-"""An item, after its number."""
+"""A number and its item."""
 
 _numbers = count()
 
 
 class Queue:
-    """What waits for one branch. Its branch alone holds it, so that nothing waits for one that is gone."""
+    """The items that wait for one branch. Only the branch holds its queue, so both are freed together."""
 
     __slots__ = ("__weakref__", "entries", "number", "since", "takes_from")
 
     def __init__(self, number: int, since: float) -> None:
         self.number = number
-        """The branch's."""
+        """The number of the branch."""
         self.since = since
-        """The number of the item from which on the branch has missed nothing."""
+        """The branch has missed no item from this number on."""
         self.takes_from = since
-        """The number of the first item that is to be added; those before it are here, or are not wanted."""
+        """The number of the first item to add; earlier items are already here or not wanted."""
         self.entries: deque[Entry] = deque()
 
     def place(self, dealt: int) -> int:
-        """Return the number of the first item that the branch has still to get, where all before `dealt` were dealt.
+        """Return the number of the next item of the branch, given that all items before `dealt` were dealt.
 
-        Right for the thread that reads the branch, while another deals; others may get a number too low.
+        Exact in the thread that reads the branch, even while another thread deals. Other threads may get a lower one.
         """
         try:
             return self.entries[0][0]
         except IndexError:
             takes_from = self.takes_from
-            return dealt if takes_from == inf else max(dealt, int(takes_from))  # given up, perhaps, a moment ago
+            return dealt if takes_from == inf else max(dealt, int(takes_from))  # inf: just given up
 
     def skip_to(self, place: int) -> None:
-        """Leave out what comes before a number."""
+        """Drop the items before number `place`."""
         while self.entries and self.entries[0][0] < place:
             self.entries.popleft()
         self.takes_from = max(self.takes_from, place)
         self.since = place
 
     def give_up(self) -> None:
-        """Take no more items. It may be there for long: the traceback of an error holds it."""
+        """Drop all items and take no more. An error's traceback may keep the queue alive."""
         self.since = self.takes_from = inf
         self.entries.clear()
 
 
 class _Generation:
-    """One pass over the source, and those over the branches that read it. It is held by the branches alone."""
+    """One pass over the source, and the branch passes that read it. Only the branches hold it."""
 
     def __init__(self, path: Path) -> None:
         self.number = next(_numbers)
         self.path = path
         self.joined: set[int] = set()
-        """The branches of which there have been iterators."""
+        """The branches that had an iterator in this generation."""
         self.gone: set[int] = set()
-        """Those whose passes have ended or were given up."""
+        """The branches whose passes ended or were given up."""
         self.queues: dict[int, weakref.ref[Queue]] = {}
         self.items: Iterator[Any] | None = None
         self.dealt = 0
@@ -94,29 +94,29 @@ class _Generation:
         self._error: BaseException | None = None
 
     def readers(self) -> list[Queue]:
-        """Return what waits for each branch that is there and may read on."""
+        """Return the queues of the branches that exist and may read on."""
         found = [reference() for reference in [*self.queues.values()]]
         return [queue for queue in found if queue is not None and queue.takes_from < inf]
 
     def queue_for(self, number: int) -> Queue:
-        """Return what is to wait for a branch."""
+        """Return a new queue for a branch."""
         queue = Queue(number, 0 if self.items is None else self.dealt)
         self.queues[number] = weakref.ref(queue)
         self._room = 0
         return queue
 
     def end(self) -> None:
-        """Be over. Who still reads asks for more, since nothing is there any more, and is told."""
+        """End the generation. Readers find their queues empty and pull, which raises RuntimeError."""
         self.over = True
         for queue in self.readers():
             queue.entries.clear()
 
     def pull(self, deal: Callable[[Any, dict[int, weakref.ref[Queue]]], int]) -> bool:
-        """Pull one item and deal it, or return False where there is none."""
+        """Pull and deal one item; return False at the end of the source."""
         if self._error is not None:
             raise (
                 self._error
-                if isinstance(self._error, (Exception, SystemExit))  # a process that is to end is, for all who read
+                if isinstance(self._error, (Exception, SystemExit))  # SystemExit is meant for all branches
                 else RuntimeError(f"the pass over the source of these branches ended in {self._error!r}")
             )
         if self.items is None or self.ended:
@@ -129,15 +129,15 @@ class _Generation:
         except BaseException as error:
             self._error = error
             raise
-        self.dealt = deal(dealt, self.queues) + 1  # after it waits: who finds nothing waiting stands here
+        self.dealt = deal(dealt, self.queues) + 1  # set after queueing: a branch with an empty queue stands here
         return True
 
     def find_room(
         self, reader: Queue, size: int, number_waiting: Callable[[Iterable[int]], int]
     ) -> tuple[int, int] | None:
-        """Take the room of one item in a buffer; if there is none, return the slowest branch and how much waits for it.
+        """Reserve room for one item in the buffer. If it is full, return the slowest branch and its queue's length.
 
-        How many items wait is found out only when there may be too many.
+        Waiting items are counted only when there may be too many.
         """
         self._room -= 1
         if self._room >= 0:
@@ -147,17 +147,17 @@ class _Generation:
         return None if self._room >= 0 else max(waiting.items(), key=lambda pair: pair[1])
 
     def oldest(self) -> int:
-        """Return the number of the first item that a branch has still to get."""
+        """Return the number of the oldest item that some branch still needs."""
         dealt = self.dealt
         return min((queue.place(dealt) for queue in self.readers()), default=dealt)
 
 
 class Splitter(IterDataPipe[Any]):
-    """The base of operators that give several pipes, each of which yields some or all of the source's items.
+    """The base of operators that return several pipes, each with some or all of the source's items.
 
-    Such an operator returns its `branches(number)` from `outcome`, and says in `deal` which of them get an item. Its
-    `__iter__` may make something else of the entries of `numbered()`, each a number and an item, for `deal` to get.
-    It keeps its argument `buffer_size`, which is -1 where any number of items may wait.
+    Such an operator returns `branches(number)` from `outcome`. Its `deal` chooses the branches that get an item. Its
+    `__iter__` may transform the entries of `numbered()`, pairs of a number and an item, before `deal` gets them.
+    It keeps its argument `buffer_size`; -1 is no limit.
     """
 
     holds_items = False
@@ -165,7 +165,7 @@ class Splitter(IterDataPipe[Any]):
     source: IterDataPipe[Any]
     buffer_size: int
     gone: set[int] = own(set, save=sorted)
-    """The branches whose passes have ended or were given up: nothing waits for them."""
+    """The branches whose passes ended or were given up; no items wait for them."""
     _is_asked_after_its_end = True
 
     def branches(self, number: int) -> list[Branch[Any]]:
@@ -175,7 +175,7 @@ class Splitter(IterDataPipe[Any]):
     # What a subclass defines
 
     def deal(self, dealt: Any, queues: dict[int, weakref.ref[Queue]]) -> int:
-        """Add one item of `__iter__` to what waits for the branches that get it, and return the item's number."""
+        """Add one item of `__iter__` to the queues of the branches that get it, and return the item's number."""
         number: int = dealt[0]
         for reference in queues.values():
             queue = reference()
@@ -184,11 +184,11 @@ class Splitter(IterDataPipe[Any]):
         return number
 
     def number_waiting(self, numbers: Iterable[int]) -> int:
-        """Return how full the buffer is, from the numbers of items that wait for each branch."""
+        """Return how full the buffer is, from the queue length of each branch."""
         return max(numbers, default=0)
 
     def conversion(self, number: int) -> Callable[[Any], Any] | None:
-        """Return what makes the item that a branch hands out of one that was dealt to it, if anything does."""
+        """Return the function that a branch applies to its items, or None."""
         return None
 
     def length(self, number: int) -> int:
@@ -201,9 +201,9 @@ class Splitter(IterDataPipe[Any]):
         return self.numbered()
 
     def numbered(self) -> Iterator[Entry]:
-        """Return the source's items, each after its number."""
+        """Return the source's items as pairs of a number and an item."""
         items = self.read(self.source)
-        itself = weakref.ref(self)  # which the pass must not keep
+        itself = weakref.ref(self)  # the pass must not keep the splitter alive
         items.keep_from(lambda: 0 if (splitter := itself()) is None else splitter._oldest())
         generation = self._live()
         if generation is not None:
@@ -215,7 +215,7 @@ class Splitter(IterDataPipe[Any]):
         current = self._pass
         if current is None or not current.begun:
             return super()._stands(waiting)
-        return current.now(self, waiting)  # even at its end, or after an error, since items may wait
+        return current.now(self, waiting)  # items may wait even after the end or an error
 
     def _oldest(self) -> int:
         generation = self._live()
@@ -224,12 +224,12 @@ class Splitter(IterDataPipe[Any]):
     # Which passes belong together
 
     def know(self, branch: Branch[Any]) -> None:
-        """Learn of a branch, without keeping it."""
+        """Record a branch, without keeping it alive."""
         if "_known" not in vars(self):
             self._known: weakref.WeakValueDictionary[int, Branch[Any]] = weakref.WeakValueDictionary()
             self._generation: weakref.ref[_Generation] | None = None
             self._places: dict[int, float] = {}
-            # Reentrant, since a source that reads from its own branch should find an error and not wait for itself.
+            # Reentrant: a source that reads its own branch should raise an error, not deadlock.
             self._lock = threading.RLock()
         self._known[branch.number] = branch
 
@@ -238,7 +238,7 @@ class Splitter(IterDataPipe[Any]):
         return None if generation is None or generation.over else generation
 
     def join(self, branch: Branch[Any], path: Path) -> None:
-        """Let a branch, of which an iterator was made, be one of those that read; in a new generation if need be."""
+        """Add a branch with a new iterator to the readers, in a new generation if needed."""
         with self._lock:
             generation = self._live()
             if generation is None or generation.path != path or branch.number in generation.joined:
@@ -250,15 +250,15 @@ class Splitter(IterDataPipe[Any]):
             branch.joined = generation.number
 
     def read_again(self, branch: Branch[Any]) -> None:
-        """Let a branch that has read in the generation under way be read once more in it."""
+        """Let a branch be read again in the current generation."""
         with self._lock:
-            generation = self._live()  # held here, since the iterator may be the last that holds it
+            generation = self._live()  # the iterator may hold the last other reference
             replace_live_iterator(branch)
             if generation is not None:
                 generation.joined.discard(branch.number)
 
     def end_generation(self) -> None:
-        """End the generation under way: all branches are to begin another pass."""
+        """End the current generation: all branches must begin another pass."""
         with self._lock:
             generation = self._live()
             if generation is not None:
@@ -274,27 +274,27 @@ class Splitter(IterDataPipe[Any]):
         return generation
 
     def _begin_part(self, link: Link, node: Node | None) -> None:
-        """Nothing: which pass over the source is wanted, a branch says that is read."""
+        """Do nothing: a branch begins the pass over the source when it is read."""
 
     def _forget_passes(self) -> None:
         self.end_generation()
         super()._forget_passes()
 
     def expect_at(self, branch: Branch[Any], place: float) -> None:
-        """Learn where a branch is to go on: nothing is to wait for it before that."""
+        """Record where a branch will go on: earlier items do not wait for it."""
         self._places[branch.number] = min(place, self._places.get(branch.number, place))
 
     # Reading
 
     def begin(self, branch: Branch[Any], node: Node | None) -> tuple[_Generation, Queue]:
-        """Let a branch read on from its place, with a node of this pipe from which it can be reached, or afresh."""
+        """Let a branch read on from its place: from a node of this pipe that precedes the place, or afresh."""
         goes_on = branch._pass is not None and branch._pass.goes_on
         with self._lock:
             generation, queue = branch.generation, branch.queue
             if generation is None or queue is None or generation.over or generation.number != branch.joined:
                 raise self._replaced(branch)
             if generation.items is None:
-                if goes_on:  # an earlier generation, of which nothing is left, may have read the source
+                if goes_on:  # an earlier generation, now gone, may have read the source
                     self._let_source_be_read_again()
                 self._begin_source(generation, node, goes_on)
                 start, places = generation.dealt, self._places if goes_on else {}
@@ -304,16 +304,15 @@ class Splitter(IterDataPipe[Any]):
                     else:
                         each.since = each.takes_from = max(start, places.get(each.number, start))
                 self._places.clear()
-            place = max(
-                branch.place, _first_of(node)
-            )  # what is before that was dealt to others when the state was taken
+            # Items before the node went to other branches when the state was taken.
+            place = max(branch.place, _first_of(node))
             if place < queue.since:
                 dealt = generation.dealt
-                if place < dealt:  # else the source is still to give what this branch misses, gone back for another
+                if place < dealt:  # else the source, restarted for another branch, will still give the missed items
                     for each in generation.readers():
                         each.takes_from = max(each.takes_from, dealt)
                     node = self._from_where_all_go_on(node)
-                    replace_live_iterator(self)  # which ends what reads ahead between here and other branches
+                    replace_live_iterator(self)  # ends read-ahead between here and branches upstream
                     self._let_source_be_read_again()
                     self._begin_source(generation, node, goes_on=True)
                 queue.entries.clear()
@@ -322,13 +321,13 @@ class Splitter(IterDataPipe[Any]):
             return generation, queue
 
     def _let_source_be_read_again(self) -> None:
-        """Let the branches of others that the source reads be read once more in the pass under way."""
+        """Let the source read other splitters' branches again in the current pass."""
         for part in walk(self.source, stop=lambda pipe: isinstance(pipe, Branch)):
             if isinstance(part, Branch):
                 part.source.read_again(part)
 
     def _from_where_all_go_on(self, node: Node | None) -> Node | None:
-        """Return the node that a branch goes back to, or where the source stands, if another branch waits for less."""
+        """Return `node`, or the current node of this pipe if another branch needs earlier items."""
         with suppress(NotPlain):
             now = capture(self)
             if _first_of(now) < _first_of(node):
@@ -336,7 +335,7 @@ class Splitter(IterDataPipe[Any]):
         return node
 
     def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
-        """Begin a pass over the source where a node of this pipe says."""
+        """Begin a pass over the source at a node of this pipe."""
         super()._begin_part(Link(0, generation.path, 0, 0, goes_on), node)
         let_steps_nest()
         generation.gone.update((node or {}).get("own", {}).get("gone", ()))
@@ -344,7 +343,7 @@ class Splitter(IterDataPipe[Any]):
         generation.dealt = _first_of(node)
 
     def pull(self, branch: Branch[Any], generation: _Generation, queue: Queue) -> bool:
-        """Pull from the source until something waits for a branch, and say whether it does; or there is no more."""
+        """Pull from the source until an item waits for a branch; return False at the end of the source."""
         with self._lock:
             while not queue.entries:
                 if generation.over:
@@ -375,20 +374,20 @@ class Splitter(IterDataPipe[Any]):
 
 
 def _first_of(node: Node | None) -> int:
-    """Return the number of the first item that a node of a splitter goes on with."""
+    """Return the number of the first item after a node of a splitter."""
     reads = (node or {}).get("read")
     return reads[0][1] if reads else 0
 
 
 class Branch(IterDataPipe[T]):
-    """Yield what a splitter deals to one of its branches."""
+    """Yield the items that a splitter deals to one of its branches."""
 
     holds_items = False
     is_one_of_several = True
     transient = ("queue", "generation", "joined", "_left", "_begins_from")
     source: Splitter
     place: int = own(0)
-    """The number of the first item to be handed out, when a pass goes on from a state."""
+    """The number of the first item to yield when a pass resumes from a state."""
 
     def __init__(self, source: Splitter, number: int) -> None:
         self.source = source
@@ -397,16 +396,16 @@ class Branch(IterDataPipe[T]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "number" in state:  # as in every copy, but not where torch only looks for the pipes
+        if "number" in state:  # missing where torch only traverses the graph
             self._prepare()
 
     def _prepare(self) -> None:
         self.queue: Queue | None = None
         self.generation: _Generation | None = None
         self.joined = -1
-        """The number of the generation that the last iterator has joined."""
+        """The number of the generation that the last iterator joined."""
         self._left: Node | None = None
-        """Where it stood when the pass was given up."""
+        """The node of the branch when its pass was given up."""
         self._begins_from: Node | None = None
         self.source.know(self)
 
@@ -419,15 +418,15 @@ class Branch(IterDataPipe[T]):
                 try:
                     _, item = entries.popleft()
                 except IndexError:
-                    continue  # a new generation took it back, which pull tells
+                    continue  # a new generation emptied the queue: pull raises
                 yield item if convert is None else self._converted(convert, item)
         except GeneratorExit:
-            # Where it stood stays known, though nothing waits for it any more.
+            # Keep the place for states, though the queue is given up.
             if not generation.over:
-                try:  # noqa: SIM105 - what it would take is lost, too
+                try:  # noqa: SIM105 - `suppress` may be gone during interpreter shutdown
                     self._left = self._now(generation, queue, [capture(source)])
                 except TypeError:
-                    pass  # it is not plain, or the interpreter is about to end
+                    pass  # not plain, or interpreter shutdown
             raise
         finally:
             self._give_up(generation, queue)
@@ -437,7 +436,7 @@ class Branch(IterDataPipe[T]):
             self._give_up(self.generation, self.queue)
 
     def _give_up(self, generation: _Generation, queue: Queue) -> None:
-        """Let nothing wait for the branch any more in a generation."""
+        """Stop queueing items for the branch in a generation."""
         queue.give_up()
         generation.gone.add(self.number)
         if self.queue is queue:
@@ -455,7 +454,7 @@ class Branch(IterDataPipe[T]):
 
     def _iterator_made(self) -> None:
         link: Link | None = vars(self).get("_link")
-        if link is None:  # read by itself, it reads what its siblings read, unless a state says otherwise
+        if link is None:  # read directly: join the pass of the other branches, unless a state was loaded
             self._epoch = self._next_epoch()
         self.source.join(self, Path(self._epoch) if link is None else link.next_path())
 

@@ -1,17 +1,17 @@
-"""The state of a chain, as plain data: taking it between two items, and going on from it.
+"""The state of a chain, as plain data: taken between two items, and loaded to resume.
 
-A state says in which epoch the chain is, what the seeds of its passes follow from, and where each step stands. The
-steps are listed, each after those that it reads from, and name these by their numbers: so a state is as flat for five
-thousand steps as for five, and what several steps read from stands in it once. What a step has in the list:
+A state holds the epoch of the chain, the base seeds of its passes, and where each step stands. The steps form a list,
+sources first, and refer to their sources by number. So a state stays flat however long the chain, and a source that
+several steps read appears once. The entries of a step:
 
-- `own`: what the operator remembers, as it is after the last item handed out, or at an earlier mark
-- `skip`: how many items were handed out since that mark, which are made again and left out
-- `sources`: for each source the step where it goes on; null where its pass has not begun
-- `read`: for each source that was read ahead of what was handed out, the number of its item at that step, of the oldest
-  one still needed, and of the next one to be pulled
-- `passes`: for each source, how many passes over it have begun, where that is not plain
-- `at`: "end" where the pass has ended
-- `skipped`: how many items were left out since they failed
+- `own`: the attributes that the operator declares with `own`, after its last item or at an earlier mark
+- `skip`: the number of items emitted since that mark, which are made again and discarded
+- `sources`: for each source, the number of its step; null if its pass has not begun
+- `read`: for each source that was read ahead, the number at which its step stands, and the numbers of the oldest item
+  still needed and of the next item to pull
+- `passes`: for each source, the number of passes begun over it, if other entries do not imply it
+- `at`: "end" if the pass has ended
+- `skipped`: the number of failed items left out
 """
 
 from __future__ import annotations
@@ -59,41 +59,42 @@ __all__ = [
 VERSION = 4
 
 Steps = list[Node]
-"""The nodes of a chain, each after those of its sources, which it names by their numbers."""
+"""The nodes of a chain, sources first; each refers to its sources by number."""
 
 _DEEPEST = 200
-"""Lists and dicts in each other: those of a shard's steps, and of a node's, are in those of a loader."""
+"""Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
 
 _short = Short().repr
-"""However deep it is."""
+"""Safe for values of any depth."""
 
 _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
-"""What a node may tell."""
+"""The keys that a node may have."""
 
 _MOST_PARTS = 1000
-"""Of a list or dict that is an argument, and told apart."""
+"""The longest list or dict that is compared as an argument."""
 
 _MOST_LINES = 40
-"""Lines of a difference that are shown."""
+"""The number of lines up to which a difference is shown in full."""
 
 
 def state_of(pipe: IterDataPipe[Any], after_the_end: bool | None = None) -> dict[str, Any]:
     """Return the state of a chain.
 
-    After the end of a pass comes a new one, but not in a worker of torch's loaders, which begin passes themselves.
+    After the end of a pass, the state is at a new pass, except in workers of torch's loaders, which begin passes
+    themselves.
     """
     after_the_end = get_worker_info() is None if after_the_end is None else after_the_end
     return {**header(pipe), "state": place_of(pipe, after_the_end)}
 
 
 def load(pipe: IterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
-    """Let the next pass over a chain go on from a state."""
+    """Let the next pass over a chain resume from a state."""
     check_state(pipe, state, strict)
     load_place(pipe, state["state"])
 
 
 def header(pipe: DataPipe) -> dict[str, Any]:
-    """Return what a state has to tell of the chain that it is of."""
+    """Return the entries of a state that describe its chain."""
     return {
         "version": VERSION,
         "chain": chain_shape(pipe),
@@ -102,7 +103,7 @@ def header(pipe: DataPipe) -> dict[str, Any]:
 
 
 def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
-    """Return where a chain stands, and what its passes to come follow from."""
+    """Return where a chain stands, and the seeds of its later passes."""
     current = vars(pipe).get("_pass")
     if current is not None and current.is_running():
         raise RuntimeError(
@@ -116,13 +117,13 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
         "random": [*map(_random_state, _random_parts(pipe))],
         "steps": [] if between else flatten(capture(pipe)),
     }
-    # The steps have their counts too, but tell them only where they are read again.
+    # Steps save their counts too, but restore them only when read again.
     counts = [guard.skipped for guard in _guards(pipe)]
     return {**place, "counts": counts if any(counts) and not between else []}
 
 
 def load_place(pipe: Any, place: Any) -> None:
-    """Let a chain go on from what `place_of` returned."""
+    """Let a chain resume from what `place_of` returned."""
     expect_plain(place)
     random = [*_random_parts(pipe)]
     guards = _guards(pipe)
@@ -146,7 +147,7 @@ def load_place(pipe: Any, place: Any) -> None:
 
 
 def flatten(node: Node | None) -> Steps:
-    """Return a node and all that it names as a list."""
+    """Return a node and all its sources as a list, sources first."""
     steps: Steps = []
     numbers: dict[int, int] = {}
     waiting = [] if node is None else [node]
@@ -187,7 +188,7 @@ def _unflatten(steps: Any) -> Node | None:
 
 
 def node_in(pipe: Any, steps: Any) -> Node | None:
-    """Return the node of a chain of which steps of a state tell; ValueError where the chain cannot stand there."""
+    """Return the node of a chain from the steps of a state; raise ValueError if the chain cannot stand there."""
     node = _unflatten(steps)
     for part, each in _with_their_nodes(pipe, node):
         _expect_node(part, each)
@@ -195,9 +196,9 @@ def node_in(pipe: Any, steps: Any) -> Node | None:
 
 
 def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
-    """Let the next pass over a chain begin where steps of a state say, or afresh where there are none.
+    """Let the next pass over a chain begin from the steps of a state, or afresh if there are none.
 
-    With a `path`, that and those after it are part of a pass elsewhere.
+    With a `path`, this pass and later ones are part of a pass elsewhere.
     """
     node = node_in(pipe, steps)
     replace_live_iterator(pipe)
@@ -216,7 +217,7 @@ def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
 
 
 def _with_their_nodes(pipe: Any, node: Node | None) -> Iterator[tuple[Any, Node]]:
-    """Yield each node with the pipe that it is of."""
+    """Yield each pipe with its node."""
     seen: set[tuple[int, int]] = set()
     waiting = [] if node is None else [(pipe, node)]
     while waiting:
@@ -232,7 +233,7 @@ def _with_their_nodes(pipe: Any, node: Node | None) -> Iterator[tuple[Any, Node]
 
 
 def _expect_node(pipe: Any, node: Node) -> None:
-    """Raise ValueError where a node cannot be that of a pipe."""
+    """Raise ValueError if a node does not fit a pipe."""
     own, reads, passes = node.get("own", {}), node.get("read", []), node.get("passes", [])
     number_of_sources = len(sources_of(pipe))
     if (
@@ -247,7 +248,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
         raise ValueError(f"{shown(pipe)} cannot stand where the state says: {_short(node)}")
     owned = getattr(type(pipe), "_own", {})
     saved = {name for name, attribute in owned.items() if attribute.saved}
-    if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # that alone is of a pass run again
+    if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # a rerun pass saves only its seed
         raise ValueError(f"{shown(pipe)} has in the state no {', '.join(sorted(missing))}")
     for name, value in own.items():
         if name not in owned or not owned[name].expect(value) or (name == "pass_seed" and type(value) is not int):
@@ -263,7 +264,7 @@ def _is_number(value: Any) -> bool:
 
 
 def expect_plain(state: Any) -> None:
-    """Raise ValueError for a state that holds something else than plain data, or integers that are too large."""
+    """Raise ValueError for a state with anything but plain data, or with integers that are too large."""
     seen: set[int] = set()
     waiting = [(state, 0)]
     while waiting:
@@ -293,7 +294,7 @@ def _guards(pipe: Any) -> list[Guard]:
 
 
 def _random_parts(pipe: Any) -> Iterator[Any]:
-    """Yield the steps that have seeds, or may read what has and no graph shows; other seeds follow from these."""
+    """Yield the steps that have seeds, or may read seeded chains outside the graph. Other seeds derive from these."""
     seeded = ("set_seed", "random_state")
     parts: Iterator[Any] = walk(pipe)
     return (
@@ -310,7 +311,7 @@ def _random_state(pipe: Any) -> dict[str, Any]:
     if not hasattr(type(pipe), "set_seed"):
         unseen = vars(pipe).get("_seeds_of_unseen")
         return {} if unseen is None else unseen.random_state()
-    # One of ours that seeds itself in a way of its own is left alone, unless a chain was seeded as a whole.
+    # A pipe of ours with its own `set_seed` is left alone, unless the complete chain was seeded.
     of_chain = vars(pipe).get("_seed_of_chain") if is_ours(pipe) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
 
@@ -327,19 +328,19 @@ def _set_random_state(pipe: Any, state: dict[str, Any]) -> None:
         if state["seed"] is not None:
             pipe.set_seed(state["seed"])
         else:
-            vars(pipe)["_seed_of_pass"] = vars(pipe).get("_seed")  # no user's, whoever seeded this chain
+            vars(pipe)["_seed_of_pass"] = vars(pipe).get("_seed")  # not set by the user, even if this chain was seeded
     except (KeyError, TypeError) as error:
         raise ValueError(f"{shown(pipe)} cannot have seeds like {_short(state)}") from error
     vars(pipe)["_seed_of_chain"] = state.get("of_chain")
 
 
-# What a state is of
+# The chain of a state
 
 
 def chain_shape(pipe: DataPipe) -> list[str]:
-    """Return the class names of a chain, one line for each pipe, what it reads below it; several sources are indented.
+    """Return the class names of a chain, one line per pipe, sources below; several sources are indented.
 
-    What several pipes read from is written out once.
+    A source that several pipes share is written out once.
     """
     lines: list[str] = []
     seen: set[int] = set()
@@ -353,15 +354,15 @@ def chain_shape(pipe: DataPipe) -> list[str]:
             continue
         seen.add(id(part))
         lines.append(name)
-        below = depth + (len(sources) > 1)  # a plain chain is a plain list, or its length would count twice
+        below = depth + (len(sources) > 1)  # else the indents of a long chain would take quadratic space
         waiting += [(source, below) for source in reversed(sources)]
     return lines
 
 
 def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *entries: str) -> None:
-    """Raise ValueError where a state is of another version, chain or arguments than this one, and show the difference.
+    """Raise ValueError if a state has another version, chain or arguments, and show the difference.
 
-    `entries` are what it has besides those that `state_of` returns.
+    `entries` are the keys of the state besides those that `state_of` returns.
     """
     of = "a loader" if entries else "a chain"
     if isinstance(state, dict) and "chain" in state and state.get("version", VERSION) != VERSION:
@@ -382,7 +383,7 @@ def _difference(one: Any, other: list[str]) -> str:
         return f"- {_short(one)}"
     if len(one) + len(other) <= _MOST_LINES:
         return "\n".join(difflib.ndiff(one, other))
-    # Compared whole, long chains would take minutes.
+    # A complete diff of long chains would take minutes.
     place = next((number for number, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), -1)
     start = min(len(one), len(other)) if place < 0 else place
     lines = [f"the same up to step {start}, of {len(one)} and {len(other)}"]
@@ -392,7 +393,7 @@ def _difference(one: Any, other: list[str]) -> str:
 
 
 def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
-    """Raise ValueError for the arguments that differ; they name the step, and what it had and has."""
+    """Raise ValueError if arguments differ, with the step and both values."""
     parts = [*walk(pipe)]
     are_dicts = isinstance(theirs, (list, tuple)) and all(isinstance(each, dict) for each in theirs)
     if not are_dicts or len(theirs) != len(parts):
@@ -415,11 +416,11 @@ def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
 
 
 def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
-    """Return the arguments of a step that are numbers, text or truth values, and how many items it was given.
+    """Return the arguments of a step that are numbers, strings or booleans, and the number of its items.
 
-    Of operators of ours, those that are lists or dicts of these, too; others may change theirs while they read.
+    For Penstock's own operators, also lists and dicts of these; other operators may mutate theirs while they read.
     """
-    if not hasattr(type(pipe), "functional_name"):  # of others' pipes it is not known how they keep them
+    if not hasattr(type(pipe), "functional_name"):  # how other libraries' pipes keep arguments is unknown
         return {}
     held, items = vars(pipe), getattr(type(pipe), "payload", ())
     found: dict[str, Any] = {}
@@ -445,7 +446,7 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
 
 
 def _parts_of(name: str, value: Any) -> dict[str, str]:
-    """Return what tells a list or dict of numbers and texts apart; of texts only a digest: any may be a secret."""
+    """Return a comparable form of a list or dict of numbers and strings; a digest if any is a string, maybe secret."""
     given = value if isinstance(value, dict) else dict(enumerate(value))
     parts = {key: each.item() if isinstance(each, np.generic) else each for key, each in given.items()}
     if not {*map(type, parts), *map(type, parts.values())} <= {str, int, bool, float}:
@@ -459,7 +460,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Keep what a state is to tell of arguments that a pipe keeps under no name of theirs."""
+    """Keep, for states, the arguments that a pipe does not keep as attributes of their names."""
     held, made_of = vars(pipe), cast("Any", type(pipe))
     missing = [name for name in parameters_of(made_of) if name not in held and f"_{name}" not in held]
     if missing:
@@ -471,13 +472,13 @@ def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str
                 told[name] = value
             elif type(value) in (float, str):
                 told |= _parts_of(name, [value])
-            elif type(value) in (tuple, list, dict):  # as of *args and **kwargs
+            elif type(value) in (tuple, list, dict):  # such as *args and **kwargs
                 told |= _parts_of(name, value)
 
 
 @functools.cache
 def parameters_of(cls: type) -> tuple[str, ...]:
-    """Return the names of the parameters of a class, and of its bases, whose constructors may take others."""
+    """Return the constructor parameters of a class and its bases, which may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
     names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])
     of_a_pass = {*getattr(cls, "_own", ()), *getattr(cls, "transient", ())}
@@ -485,7 +486,7 @@ def parameters_of(cls: type) -> tuple[str, ...]:
 
 
 def _told_apart(text: str) -> str:
-    """Return a text, but of one that is long, or has a password or the like in it, only what tells it apart."""
+    """Return a text, or its digest if it is long or has secrets such as passwords."""
     if len(text) <= 200 and text == without_secrets(text):
         return text
     return _digest(text)

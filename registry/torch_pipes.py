@@ -1,7 +1,7 @@
-"""The one seam to torch's own DataPipes: no other file imports `torch.utils.data.datapipes`.
+"""The only interface to torch's own DataPipes: no other file imports `torch.utils.data.datapipes`.
 
-torch's maintainers have said that the module may go. Where it is gone, the same names stand here on
-`torch.utils.data.IterableDataset` and `Dataset`, and all else in Penstock stays as it is.
+torch's maintainers have said that they may remove the module. Without it, this file defines the same names on
+`torch.utils.data.IterableDataset` and `Dataset`, and the rest of Penstock stays the same.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if not TYPE_CHECKING:
         from torch.utils.data.datapipes.datapipe import _IterDataPipeSerializationWrapper as _LoaderWrapper
         from torch.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 
-# Type checkers see these, too: torch's own are declared with the methods of torch's operators, which ours replace.
+# Also for type checkers: torch's declarations have the methods of torch's operators, which ours replace.
 if TYPE_CHECKING or _LoaderWrapper is None:
 
     class DataChunk(list[T]):
-        """A batch: a list that knows its items under the name torch gave them."""
+        """A batch: a list with its items also as `items`, as in torch."""
 
         def __init__(self, items: Iterable[T]) -> None:
             super().__init__(items)
@@ -61,14 +61,14 @@ if TYPE_CHECKING or _LoaderWrapper is None:
         MULTIPROCESSING = 3
 
     class TorchIterDataPipe(IterableDataset[T_co]):
-        """The base that torch's IterDataPipe was."""
+        """Replaces torch's IterDataPipe as a base."""
 
         if TYPE_CHECKING:
 
             def __getattr__(self, name: str) -> Any: ...
 
     class TorchMapDataPipe(Dataset[T_co]):
-        """The base that torch's MapDataPipe was."""
+        """Replaces torch's MapDataPipe as a base."""
 
         if TYPE_CHECKING:
 
@@ -90,20 +90,19 @@ def registered_with_torch(kind: type) -> dict[str, Callable[..., Any]]:
 
 
 def torch_is_traversing() -> bool:
-    """Say whether torch is walking a graph of pipes by pickling them, and wants only the pipes."""
+    """Say whether torch is traversing a graph by pickling pipes, and needs only the pipes."""
     return getattr(TorchIterDataPipe, "getstate_hook", None) is not None
 
 
 def torch_is_pickling() -> bool:
-    """Say whether torch takes note of the pipes in a pickle, as it does to walk a graph."""
+    """Say whether torch records the pipes in a pickle, as it does to traverse a graph."""
     return getattr(TorchIterDataPipe, "reduce_ex_hook", None) is not None
 
 
 def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:
-    """Let torch's own pipes ask `find(pipe, name)` for a method that they do not have.
+    """Let torch's own pipes call `find(pipe, name)` for a method that they do not have.
 
-    Writing our names into torch's registry instead would make every library that registers one of them
-    later fail on import, so ours are looked up after torch's and never stand in its registry.
+    Our names stay out of torch's registry: another library that registers the same name later would fail on import.
     """
     base: Any = TorchIterDataPipe if issubclass(kind, TorchIterDataPipe) else TorchMapDataPipe
     own: Any = getattr(base, "__getattr__", None)
@@ -112,7 +111,7 @@ def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         if name in theirs:
             return own(self, name)
-        if name[:1] == "_":  # torch's hook asks for a private name that is not there, once an item: answered at once
+        if name[:1] == "_":  # fast path: torch's hook looks up a missing private name per item
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return find(self, name)
 
@@ -122,8 +121,8 @@ def torch_looks_up(kind: type, find: Callable[[Any, str], Any]) -> None:
 def torch_loads_as_they_are(kind: type) -> None:
     """Let torch's DataLoader and torchdata's StatefulDataLoader read the pipes of a kind directly.
 
-    They put each pipe into a wrapper, which hides its `state_dict`: StatefulDataLoader would begin anew, in another
-    random order, and skip.
+    They wrap each pipe, which hides its `state_dict`: StatefulDataLoader would begin again, in another random order,
+    and skip.
     """
     if _LoaderWrapper is None:
         return
