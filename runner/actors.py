@@ -1,8 +1,8 @@
-"""Workers on the machines of Ray, which places actors, starts them and knows of their deaths.
+"""Workers on the machines of a Ray cluster; Ray places and starts actors, and reports their deaths.
 
-An actor listens, and starts a worker process for each loader that connects and has its key. The line to it is that to
-any worker process: through shared memory on the same machine, by TCP from others. So items take no way through Ray's
-object store, which costs a millisecond for each object.
+An actor listens, and starts a worker process for each loader that connects with its key. The line to it is like that
+to any worker process: shared memory on the same machine, TCP from others. Items thus avoid Ray's object store, which
+costs a millisecond per object.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from .worker import run, serve
 __all__ = ["RayFleet", "WorkerActors"]
 
 _WARN_AFTER = 30.0
-"""Seconds that an actor may take to start before a warning says that it does not."""
+"""Seconds for an actor to start before a warning."""
 _DEATHS_IN_A_ROW = 3
-"""How many actors may die at the same item, one after the other, before that is an error."""
+"""How many deaths in a row at the same item are an error."""
 _ANSWERS_WITHIN = 1.0
-"""Seconds that an actor is given to answer: what a dispatcher reads may keep the interpreter to itself."""
+"""Seconds for an actor to answer: what a dispatcher reads may hold the GIL."""
 _GLANCE = 0.02
-"""Seconds from one question to the next whether a process in an actor has ended."""
+"""Seconds between checks whether a process in an actor has ended."""
 _WELCOME = b"come in"
 _LOOK_EVERY = 0.2
-"""Seconds from one look to the next whether an actor that is being started is still wanted."""
+"""Seconds between checks whether a starting actor is still wanted."""
 _SPEAKS_WITHIN = 10.0
-"""Seconds that who connects has for the handshake."""
+"""Seconds for the handshake of a new connection."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,14 @@ class _Door:
     """Where an actor listens."""
 
     on_machine: str
-    """A socket in Linux's abstract namespace, which is no file that a killed actor would leave; "" elsewhere."""
+    """A socket in Linux's abstract namespace, so that a killed actor leaves no file; "" elsewhere."""
     address: tuple[str, int]
     key: bytes = field(repr=False)
 
     def enter(self, ticket: str, argument: object) -> tuple[Connection, bool]:
         """Connect to the actor; return the connection, and whether the actor is on this machine.
 
-        Asked with the ticket, the actor tells of the process that reads for this connection.
+        `_Host.told(ticket)` then reports on the process that reads for this connection.
         """
         connection, is_near = self._connected()
         with _in_time(connection):
@@ -105,7 +105,7 @@ class _Door:
 
 
 def _sending_at_once(connection: Any) -> Any:
-    """Let messages not wait for more to come, and let it be noticed when the other machine is gone."""
+    """Send messages without delay, and detect when the other machine is gone."""
     line = socket.socket(fileno=connection.fileno())
     try:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -117,17 +117,17 @@ def _sending_at_once(connection: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Told:
-    """What an actor tells of the one who reads for somebody who has entered."""
+    """An actor's report on the reader for a connection."""
 
     seen: str = ""
-    """What it was at, as `Child.seen` returns it."""
+    """What it was doing, as `Child.seen` returns it."""
     ended: str | None = None
-    """How it ended, and what it was at."""
+    """How it ended, and what it was doing."""
     is_stopped: bool = False
 
 
 class _Host(ABC):
-    """What runs in an actor: it listens, and serves all who connect and have its key."""
+    """What runs in an actor: it listens, and serves all who connect with its key."""
 
     def __init__(self) -> None:
         self._entered: set[str] = set()
@@ -146,7 +146,7 @@ class _Host(ABC):
         return self._door
 
     def told(self, ticket: str) -> _Told:
-        """Tell of the one who reads for whoever entered with a ticket."""
+        """Report on the reader for a ticket."""
         if ticket not in self._entered:
             return _Told(ended="has died with its actor, which was started again")
         return self._told(ticket)
@@ -156,16 +156,16 @@ class _Host(ABC):
 
     @abstractmethod
     def _serve(self, connection: Connection, ticket: str, argument: Any, is_near: bool) -> None:
-        """Serve who has entered, until they leave."""
+        """Serve a connection until its other end leaves."""
 
     def _let_in(self, listener: Any) -> None:
         while True:
-            with suppress(OSError):  # who connected has gone already
+            with suppress(OSError):  # the other end has gone already
                 connection = listener.accept()
                 threading.Thread(target=self._meet, args=(connection,), name="penstock-line", daemon=True).start()
 
     def _meet(self, connection: Connection) -> None:
-        """Serve who has the key; what would end a process ends the actor, which is more than the thread."""
+        """Serve a connection with the key; what would end a process ends the actor, not just the thread."""
         with connection:
             if not self._knows_key(connection):
                 return
@@ -185,7 +185,7 @@ class _Host(ABC):
                 os._exit(1)
 
     def _knows_key(self, connection: Connection) -> bool:
-        """Say whether who connected knows the key, and lets no time pass before showing it."""
+        """Say whether the other end knows the key, and shows it in time."""
         try:
             with _in_time(connection):
                 mp_connection.deliver_challenge(connection, self._door.key)
@@ -196,21 +196,21 @@ class _Host(ABC):
 
 
 class _WorkerHost(_Host):
-    """An actor that starts a process for each who enters, which reads for that one alone."""
+    """An actor that starts a reading process for each connection."""
 
     def __init__(self) -> None:
         self._processes: dict[str, ChildProcess] = {}
         self._ended: dict[str, str] = {}
         self._telling = threading.Lock()
         cluster = require("ray", "ray").get_runtime_context().gcs_address
-        os.environ.setdefault("RAY_ADDRESS", cluster)  # of the chains that use Ray themselves
+        os.environ.setdefault("RAY_ADDRESS", cluster)  # for chains that use Ray themselves
         start_server(run.__module__)
         super().__init__()
 
     def _told(self, ticket: str) -> _Told:
         with self._telling:
             if ticket not in self._processes:
-                return _Told(ended=self._ended.get(ticket))  # or it is being started
+                return _Told(ended=self._ended.get(ticket))  # None while it starts
             child = self._processes[ticket]
             return _Told(child.seen(), child.end(patience=0), child.is_stopped())
 
@@ -249,7 +249,7 @@ class _DispatcherHost(_Host):
             sighting.close()
 
     def _serve(self, connection: Connection, ticket: str, argument: tuple[int, int] | None, is_near: bool) -> None:
-        """Serve the loader, or a worker of it, which says of which stream it wants a shard, among how many."""
+        """Serve the loader, or a worker, whose `argument` is a stream's number and its number of lines."""
         if argument is None:
             prepare(connection)
             self._dispatch = received_dispatch(connection)
@@ -262,7 +262,7 @@ class _DispatcherHost(_Host):
 
 
 def _read(to_actor: Connection, given: tuple[Connection, dict[tuple[int, int], _Door]]) -> None:
-    """Read for one who has entered an actor, in a process of its own."""
+    """Read for one connection to an actor, in a process of its own."""
     connection, dispatched = given
     try:
         watch = begin(to_actor)
@@ -279,10 +279,10 @@ def _read(to_actor: Connection, given: tuple[Connection, dict[tuple[int, int], _
 
 
 def _wait_until_left(connection: Connection, child: ChildProcess) -> None:
-    """Wait until a process has ended, or who is at the other end of its connection is gone."""
+    """Wait until a process has ended, or the other end of its connection is gone."""
     poll, told = select.poll(), child.connection.fileno()
     poll.register(child.process.sentinel, select.POLLIN)
-    poll.register(connection, getattr(select, "POLLRDHUP", 0))  # other systems tell it unasked
+    poll.register(connection, getattr(select, "POLLRDHUP", 0))  # other systems report it anyway
     poll.register(told, select.POLLIN)
     while [descriptor for descriptor, _ in poll.poll()] == [told]:
         poll.unregister(told)
@@ -292,7 +292,7 @@ def _wait_until_left(connection: Connection, child: ChildProcess) -> None:
 
 @contextmanager
 def _in_time(connection: Connection) -> Iterator[None]:
-    """Let what goes along a connection end within seconds, as if the other end were gone."""
+    """Shut a connection down if the block takes more than `_SPEAKS_WITHIN` seconds."""
     silence = threading.Timer(_SPEAKS_WITHIN, _shut, [connection])
     silence.start()
     try:
@@ -309,17 +309,17 @@ def _shut(connection: Connection) -> None:
 
 
 def _find_modules_in(folders: list[str]) -> None:
-    """Find modules in the folders of the main process, too, where this machine has them."""
+    """Search the main process's module folders too, where this machine has them."""
     sys.path += [folder for folder in folders if folder not in sys.path]
 
 
 class RayFleet:
-    """Actors of Ray that read for several loaders, such as those of all ranks: give it to `RayReadingService`.
+    """Ray actors that read for several loaders, such as those of all ranks: give it to `RayReadingService`.
 
-    There are `num_workers` of them, each with `resources_per_worker`, by default `{"CPU": 1}`: "CPU", "GPU", or what a
-    cluster's nodes have by other names. They start at once, live until `shutdown()`, the end of a `with`, or the end of
-    the program that made the fleet, and have a process for each loader that reads by them. A fleet travels by pickle,
-    to functions that run on Ray, too. Ray starts an actor again that has died.
+    There are `num_workers` of them, each with `resources_per_worker`, by default `{"CPU": 1}`: "CPU", "GPU", or custom
+    resources of the cluster. They start at once, and live until `shutdown()`, the end of a `with`, or the end of the
+    program that made the fleet. Each has a process for every loader that it serves. A fleet can be pickled, also for
+    functions that run on Ray. Ray restarts actors that die.
     """
 
     def __init__(self, num_workers: int, resources_per_worker: Mapping[str, float] | None = None) -> None:
@@ -343,11 +343,11 @@ class RayFleet:
             raise RuntimeError("the fleet was of a Ray that was shut down: make another")
 
     def is_of_this_ray(self) -> bool:
-        """Say whether its handles are of use: to call by those of another Ray ends the process."""
+        """Say whether its handles are usable: a call through those of another Ray ends the process."""
         return not self._nodes.isdisjoint(nodes_now())
 
     def start_again(self, number: int) -> Any:
-        """Start an actor in the place of one that Ray does not start again."""
+        """Start an actor in place of one that Ray does not restart."""
         self._actors[number] = _started(_WorkerHost, self.resources_per_worker)
         return self._actors[number]
 
@@ -376,7 +376,7 @@ class RayFleet:
 
 
 class WorkerActors(Children):
-    """The actors of a fleet, each of which starts a worker, and those that read streams once for all shards."""
+    """A fleet's actors, which start workers, and the actors that read streams once for all shards."""
 
     def __init__(self, fleet: RayFleet, is_own: bool, timeout: float | None) -> None:
         self._fleet = fleet
@@ -386,7 +386,7 @@ class WorkerActors(Children):
         self._dispatchers: list[Any] = []
 
     def preparations(self) -> list[Callable[[], object]]:
-        return [partial(_find_modules_in, [*sys.path]), *PREPARATIONS]  # their environment is what Ray makes it
+        return [partial(_find_modules_in, [*sys.path]), *PREPARATIONS]  # Ray sets their environment
 
     def name(self, worker_id: int, num_workers: int) -> str:
         return f"actor {worker_id} of {num_workers}"
@@ -398,14 +398,14 @@ class WorkerActors(Children):
             actor = self._fleet.actor(worker_id)
             try:
                 return _ChildActor(actor, self._door_of(actor, who), dispatched, self._fleet.num_workers)
-            except TimeoutError:  # who is late is not gone
+            except TimeoutError:  # a late actor is not gone
                 raise
             except _gone() as error:
                 deaths += 1
                 if deaths == _DEATHS_IN_A_ROW or not _is_connected():
                     raise RuntimeError(f"{who} {_said_by_ray(error)}") from error
                 if isinstance(error, require("ray.exceptions", "ray").ActorDiedError) and self._is_own:
-                    self._fleet.start_again(worker_id)  # others would have the handle, too
+                    self._fleet.start_again(worker_id)  # others hold the handles of a shared fleet
 
     def interrupt(self, is_given_up: bool) -> None:
         if is_given_up:
@@ -420,7 +420,7 @@ class WorkerActors(Children):
         return _ChildActor(actor, door, None, 1), dict.fromkeys(lines, door)
 
     def end(self, children: Iterable[Child]) -> None:
-        if not self._fleet.is_of_this_ray():  # which it ended with
+        if not self._fleet.is_of_this_ray():  # the actors ended with it
             return
         for actor in self._dispatchers:
             require("ray", "ray").kill(actor)
@@ -433,9 +433,9 @@ class WorkerActors(Children):
 
     def _door_of(self, actor: Any, who: str) -> _Door:
         ray = Cluster().connect()
-        if not ray.is_initialized():  # or the call would start another
+        if not ray.is_initialized():  # else the call would start another Ray
             raise RuntimeError(f"{who} was of a Ray that was shut down: make a new loader, and a new fleet")
-        answer = actor.door.options(max_task_retries=-1).remote()  # waits for one that Ray starts again
+        answer = actor.door.options(max_task_retries=-1).remote()  # waits for an actor that Ray restarts
         patience = _WARN_AFTER if self._timeout is None else self._timeout
         began, has_warned = time.monotonic(), False
         while not ray.wait([answer], timeout=_LOOK_EVERY)[0]:
@@ -454,7 +454,7 @@ class WorkerActors(Children):
 
 
 class _ChildActor(Child):
-    """What reads in an actor for this process, and the connection to it."""
+    """A reader in an actor for this process, and the connection to it."""
 
     deaths_in_a_row = _DEATHS_IN_A_ROW
 
@@ -479,7 +479,7 @@ class _ChildActor(Child):
         return self._told().is_stopped
 
     def _told(self) -> _Told:
-        """Return what the actor tells, or that it is gone; nothing where it does not answer."""
+        """Return the actor's report, or that it is gone; an empty report if it does not answer."""
         if self._made_with != connection_now():
             return _Told(ended="has ended: Ray was shut down")
         ray = require("ray", "ray")
@@ -496,7 +496,7 @@ class _ChildActor(Child):
         self.connection.close()
 
     def kill(self) -> None:
-        self.connection.close()  # which the actor sees, and ends what reads for it
+        self.connection.close()  # the actor notices, and ends the reader
 
     def __str__(self) -> str:
         return f"(on {self._host})"
@@ -509,7 +509,7 @@ def _started(kind: type[_Host], resources: Mapping[str, float]) -> Any:
         ray.remote(kind)
         .options(
             **actor_options(resources),
-            scheduling_strategy="SPREAD",  # and not within what a trainer that asks for it has reserved for itself
+            scheduling_strategy="SPREAD",  # not inside a trainer's own placement group
             max_concurrency=4,
             max_restarts=-1,
         )
@@ -518,7 +518,7 @@ def _started(kind: type[_Host], resources: Mapping[str, float]) -> Any:
 
 
 def _gone() -> tuple[type[Exception], ...]:
-    """What Ray raises, and what connecting does, where an actor is not there."""
+    """Return what Ray and connecting raise when an actor is not there."""
     return (require("ray.exceptions", "ray").RayError, OSError, EOFError, multiprocessing.AuthenticationError)
 
 
@@ -527,7 +527,7 @@ def _is_connected() -> bool:
 
 
 def _said_by_ray(error: Exception) -> str:
-    """Return in one line what has become of an actor."""
+    """Return in one line what happened to an actor."""
     why = re.search("^The actor is dead because (.*)", str(error), re.MULTILINE)
     if why:
         return f"has died: {why[1][:500]}"

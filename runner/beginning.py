@@ -1,4 +1,4 @@
-"""How a process begins that reads for another."""
+"""How a process that reads for another begins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["begin", "prepare", "received_ends"]
 
 
 def begin(to_parent: Connection) -> Watch:
-    """Let this process live no longer than its parent, and return what it is watched with, told to the parent."""
+    """Let this process end with its parent, and return its `Watch`, whose descriptor the parent gets."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
     end_with_parent()
     torch.set_num_threads(1)
@@ -27,12 +27,12 @@ def begin(to_parent: Connection) -> Watch:
 
 
 def received_ends(connection: Connection, number: int) -> list[Connection]:
-    """Return the ends of so many other connections, which the parent sends along one."""
+    """Return the ends of `number` other connections, which the parent sends along this one."""
     return [Connection(receive_parcel_descriptor(connection)) for _ in range(number)]
 
 
 def prepare(connection: Connection) -> None:
-    """Do what is to be done first, as the process says for which this one reads."""
+    """Call the preparations that the other end sends."""
     preparations: list[Callable[[], object]] = cloudpickle.loads(connection.recv_bytes())
     for preparation in preparations:
         preparation()

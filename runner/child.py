@@ -1,4 +1,4 @@
-"""What reads elsewhere, the connection to it, and what can be told of it; processes that this one has started."""
+"""Readers elsewhere, the connections to them, and their status; readers in child processes."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from .worker import run
 __all__ = ["Child", "ChildProcess", "ChildProcesses", "Children", "insist_on_end"]
 
 PATIENCE = 2.0
-"""Seconds that a process has to end by itself, and again when it is terminated, before it is killed."""
+"""Seconds for a process to end by itself, and again after it is terminated, before it is killed."""
 
 
 class Child(ABC):
-    """What this process has started elsewhere, and the connection to it."""
+    """A reader that this process started elsewhere, and the connection to it."""
 
     connection: Connection
     max_blocks = 0
-    """How many blocks of shared memory may lead from there to here."""
+    """How many blocks of shared memory the reader may send in."""
     deaths_in_a_row = 1
-    """How many may die, one in the place of the other, with nothing given between, until that is an error."""
+    """How many deaths in a row, with nothing given between, are an error."""
 
     def take_sighting(self) -> bool:
-        """Receive what tells of its doings, where that is sent, as the first thing; False where it has come."""
+        """Receive its `Sighting`, which comes first if it is sent; False once it has come."""
         return False
 
     @abstractmethod
     def seen(self) -> str:
-        """Return what it was at, as the rest of a sentence, where that is known."""
+        """Return what it was doing, as the rest of a sentence, if known."""
 
     @abstractmethod
     def end(self, patience: float = PATIENCE) -> str | None:
-        """Return how it ended, and what it was at; None where it does not end within so many seconds."""
+        """Return how it ended, and what it was doing; None if it does not end within `patience` seconds."""
 
     def is_stopped(self) -> bool:
         """Say whether it is stopped, as by SIGSTOP."""
@@ -54,44 +54,44 @@ class Child(ABC):
 
     @abstractmethod
     def let_go(self) -> None:
-        """Close what leads there."""
+        """Close the connection to it."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it, whatever it is at."""
+        """End it, whatever it is doing."""
 
 
 class Children(ABC):
-    """What is started elsewhere for one chain."""
+    """The readers started elsewhere for one chain."""
 
     @abstractmethod
     def preparations(self) -> list[Callable[[], object]]:
-        """Return what each of them is to call first."""
+        """Return what each of them calls first."""
 
     @abstractmethod
     def name(self, worker_id: int, num_workers: int) -> str:
-        """Return how errors call a worker."""
+        """Return a worker's name in errors."""
 
     @abstractmethod
     def worker(self, worker_id: int, dispatched: dict[tuple[int, int], Any]) -> Child:
-        """Start a worker, which gets the ends of lines along which shards of dispatched streams come."""
+        """Start a worker, with its ends of the lines for shards of dispatched streams."""
 
     @abstractmethod
     def dispatcher(self, lines: list[tuple[int, int]]) -> tuple[Child, dict[tuple[int, int], Any]]:
-        """Start what reads dispatched streams; return it, and the workers' end of each line, of a stream and shard."""
+        """Start the reader of dispatched streams; return it, and the workers' end of each (stream, shard) line."""
 
     def interrupt(self, is_given_up: bool) -> None:
-        """Let a thread that waits for a worker to start raise Interrupted, for as long as the pass is given up."""
+        """Make a thread that waits for a worker to start raise Interrupted, while the pass is abandoned."""
 
     @abstractmethod
     def end(self, children: Iterable[Child]) -> None:
-        """Wait for those that were told to end; those that do not end by themselves are killed."""
+        """Wait for those that were told to end; kill those that do not end by themselves."""
 
 
 class ChildProcess(Child):
-    """A process, its end of a connection being the first argument of what it runs.
+    """A process that gets its end of a connection as the first argument.
 
-    `ends` of other connections are sent along it: a fork server takes over 256 descriptors at most.
+    `ends` of other connections are sent along it: a fork server passes on 256 descriptors at most.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class ChildProcess(Child):
         self.connection, theirs = context.Pipe(duplex=True)
         self.process: BaseProcess = context.Process(target=target, args=(theirs, argument), name=name, daemon=True)
         start(self.process)
-        theirs.close()  # so that the process's end is the only one, and its death is seen at once
+        theirs.close()  # else this copy would hide the process's death
         self._sighting: Sighting | None = None
         try:
-            with suppress(*HUNG_UP):  # what has died is met when it is to tell something
+            with suppress(*HUNG_UP):  # a death shows at the next receive
                 for end in ends:
                     send_parcel_descriptor(self.connection, os.dup(end.fileno()))
-        except BaseException:  # as where no descriptor is left
+        except BaseException:  # such as no descriptor left
             self.kill()
             self.connection.close()
             raise
@@ -189,7 +189,7 @@ class ChildProcesses(Children):
 
 
 def insist_on_end(processes: list[BaseProcess]) -> None:
-    """Wait until processes that were told to end have ended; those that do not end by themselves are killed."""
+    """Wait for processes that were told to end; terminate, then kill those that do not."""
     for insist in (None, BaseProcess.terminate, BaseProcess.kill):
         deadline = time.monotonic() + PATIENCE
         for process in processes:
@@ -201,7 +201,7 @@ def insist_on_end(processes: list[BaseProcess]) -> None:
 
 
 def _wait_for(process: BaseProcess, patience: float) -> None:
-    """Wait until a process has ended, and not with the lock held, as `join` would have to be called."""
+    """Wait until a process has ended, without the lock that `join` needs."""
     if mp_connection.wait([process.sentinel], patience):
         with lock:
-            process.join(PATIENCE)  # it has let go of all it had, and is gone in a moment
+            process.join(PATIENCE)  # its descriptors are closed, so it ends in a moment

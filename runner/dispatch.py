@@ -1,8 +1,7 @@
-"""Streams that are read once for all shards: what stands before a `sharding_round_robin_dispatch`.
+"""Streams that are read once for all shards: the part of a chain before `sharding_round_robin_dispatch`.
 
-Each is read through as many branches as there are shards, here or in a process of its own: the branches know how to be
-read at different paces, and how to go on each from its own state. Any number of items may wait for a shard that is
-behind.
+Each is read through one branch per shard, here or in a process of its own. The branches can be read at different
+paces, and each resumes from its own state. Any number of items may wait for a shard that is behind.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ STREAM_READER = "the process that reads the dispatched stream"
 
 
 def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
-    """Return a chain in which `Dispatched` stand for the streams that are read once, and these; or just the chain.
+    """Return a chain with `Dispatched` in place of its dispatched streams, and these streams.
 
-    Raises RuntimeError where one such stream reads from another, or two of them from the same.
+    Raises RuntimeError if one such stream reads from another, or two from the same pipe.
     """
     points = [pipe for pipe in walk(chain) if getattr(type(pipe), "dispatches", False)]
     if not points:
@@ -71,7 +70,7 @@ def divided(chain: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
 
 
 def _expect_apart(streams: list[Any]) -> None:
-    """Raise RuntimeError where two streams read from the same: shards of each go on from another place in it."""
+    """Raise RuntimeError if two streams read from the same pipe: their shards resume from different places in it."""
     first: dict[int, Any] = {}
     for stream in streams:
         for part in walk(stream):
@@ -91,14 +90,14 @@ class Dispatch:
         self._branches = [self._branches_of(stream) for stream in streams]
         self._epochs: dict[int, int] = {}
         self._first_epoch = 0
-        """Those before it were given up."""
+        """Epochs before it were abandoned."""
         self._begun: set[tuple[int, int]] = set()
-        # Held here as well, for shards that go back in it when all have come to their ends.
+        # Kept alive for shards that go back in it after all have ended.
         self._generations: dict[int, Any] = {}
         self._beginning = threading.Lock()
 
     def _branches_of(self, stream: Any) -> dict[int, Any]:
-        """Return, for each shard that is read here, its branch of a stream; nothing waits for those that are not."""
+        """Return a stream's branch for each shard read here; items of other shards do not wait."""
         divide: Any = RoundRobinDemultiplexer
         parts = {shard: self._division.part(shard) for shard in self._division.shards}
         branches = divide(stream, *{number for number, _ in parts.values()}, sys.maxsize)
@@ -108,14 +107,14 @@ class Dispatch:
         return next(iter(self._branches[point].values())).source
 
     def give_up(self, epoch: int) -> None:
-        """Give up the epochs before one, and return when no item of theirs is under way."""
+        """Abandon the epochs before `epoch`, and return when none of their items is under way."""
         with self._beginning:
             self._first_epoch = epoch
             for point in range(len(self._streams)):
                 self._splitter(point).end_generation()
 
     def begin(self, point: int, epoch: Epoch, place: Place) -> ShardPass:
-        """Begin a pass over a branch of a stream, and the stream's epoch with the first of them."""
+        """Begin a pass over a branch of a stream; the first pass begins the stream's epoch."""
         with self._beginning:
             if epoch.number > self._epochs.get(point, -1):
                 self._epochs[point] = epoch.number
@@ -126,10 +125,10 @@ class Dispatch:
             if epoch.number < max(self._epochs[point], self._first_epoch):
                 raise RuntimeError("another epoch has begun")
             branch = self._branches[point][place.shard]
-            if (point, place.shard) in self._begun:  # as where a fork goes back to what one of its branches is to read
+            if (point, place.shard) in self._begun:  # such as a fork that goes back for a branch
                 branch.source.read_again(branch)
             self._begun.add((point, place.shard))
-            # And not hand_down: other shards may be reading what is behind it.
+            # Not `hand_down`: other shards may be reading the source.
             give(branch, Link(0, epoch.path, 0, 0), node_in(branch, place.steps))
             begun = ShardPass(branch, place)
             self._generations[point] = branch.generation
@@ -137,7 +136,7 @@ class Dispatch:
 
 
 class LocalFeed:
-    """A shard of a stream that is read in this process."""
+    """A shard of a stream read in this process."""
 
     def __init__(self, dispatch: Dispatch, point: int, shard: int) -> None:
         self._dispatch = dispatch
@@ -157,20 +156,20 @@ class LocalFeed:
         return Received(ended=True)
 
     def place_now(self, _: Place) -> Place:
-        """Return where the shard stands, in lists of its own: the shards share the stream that they are cut from."""
+        """Return the shard's position, copied because the shards share the stream."""
         assert self._pass is not None
         place = self._pass.place_now()
         return replace(place, told=deepcopy(place.steps))
 
     def interrupt(self) -> None:
-        """Let the stream end soon if it waits for something outside."""
+        """Interrupt the stream if it waits for something outside."""
         for pipe in walk(self._pass.chain) if self._pass is not None else ():
             if isinstance(pipe, IterDataPipe):
                 pipe.interrupt()
 
 
 class RemoteFeed:
-    """A shard of a stream that is read in the process at the other end of a connection."""
+    """A shard of a stream read at the other end of a connection."""
 
     def __init__(self, connection: Connection, shard: int, room: int) -> None:
         self._receiver = Receiver(connection, room)
@@ -208,18 +207,18 @@ class RemoteFeed:
             return Received(item, arrival.report, ended=arrival.parcel is None)
 
     def place_now(self, place: Place) -> Place:
-        """Return where the shard stands, as far as its items were taken."""
+        """Return the shard's position after the items taken."""
         return place
 
     def interrupt(self) -> None:
-        """Let a `receive` that waits in another thread raise an error."""
+        """Make a `receive` that waits in another thread raise an error."""
         self._interrupt.send_bytes(b"!")
 
 
 def run_dispatch(connection: Connection, points: list[int]) -> None:
-    """Read streams for workers, each shard of each along a connection, until the main process wants no more.
+    """Read streams for workers, with a connection per shard of each, until the main process wants no more.
 
-    `points` are the numbers of the connections' streams.
+    `points` are the connections' stream numbers.
     """
     try:
         watch = begin(connection)
@@ -235,7 +234,7 @@ def run_dispatch(connection: Connection, points: list[int]) -> None:
 
 
 def received_dispatch(connection: Connection) -> Dispatch:
-    """Return the streams that the main process sends, with how they are divided."""
+    """Return the streams that the main process sends, with their division."""
     division: Division = pickle.loads(connection.recv_bytes())
     pickled = connection.recv_bytes()
     try:
@@ -246,7 +245,7 @@ def received_dispatch(connection: Connection) -> Dispatch:
 
 
 class _NotLoaded(Dispatch):
-    """What stands for streams that could not be loaded, and says so to all who ask for one."""
+    """Stands for streams that could not be loaded, and raises the error whenever one is requested."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -259,14 +258,14 @@ class _NotLoaded(Dispatch):
 
 
 def give_up_when_told(connection: Connection, dispatch: Dispatch) -> None:
-    """Give up epochs as the main process says, until it closes its end, which raises what a connection does."""
+    """Abandon epochs on request, until the main process closes its end, which raises what a connection raises."""
     while True:
         dispatch.give_up(int.from_bytes(connection.recv_bytes()))
         connection.send_bytes(b"given up")
 
 
 def serve_shard(line: Connection, blocks: int, dispatch: Dispatch, point: int, watch: Watch) -> None:
-    """Serve one worker; what would end a process ends this one, which is more than the thread."""
+    """Serve one worker; what would end a process ends this one, not just the thread."""
 
     def begin(epoch: Epoch, place: Place) -> ShardPass:
         return dispatch.begin(point, epoch, place)

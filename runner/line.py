@@ -1,7 +1,7 @@
-"""Shards sent from one process to another: what goes along the connection, and its two ends.
+"""Shards sent from one process to another: the messages on the connection, and its two ends.
 
-The receiving end says which shards it wants from where, and how many items it has room for; the sending end reads the
-shards in turn, and never further ahead than that.
+The receiving end requests shards from given positions, and says how many items it has room for. The sending end reads
+the shards in turn, and never further ahead.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = ["BEGUN", "FAILED", "HUNG_UP", "NONE", "Arrival", "Receiver", "Sender"
 
 
 HUNG_UP = (EOFError, ConnectionError)
-"""What using a connection raises whose other end is gone."""
+"""What using a connection raises when its other end is gone."""
 
 
 @dataclass(frozen=True)
 class Credit:
-    """Read so many items more, and use these blocks again."""
+    """Read so many more items, and reuse these blocks."""
 
     items: int
     blocks: list[int]
 
 
 BEGUN = -1
-"""In the place of a shard, with the first arrival of each reading but the first: earlier ones are let go of."""
+"""In place of a shard, in the first arrival of each reading but the first: earlier readings have ended."""
 
 FAILED = -2
-"""In the place of a shard: the sending end cannot read at all."""
+"""In place of a shard: the sending end cannot read at all."""
 
 NONE = (-1, 0)
 """The reading before the first."""
@@ -51,23 +51,23 @@ STOP = None
 
 
 def report_on(chain: Any) -> bytes:
-    """Return the `Report` on the chain of a shard, pickled: most are replaced by a later one and never read."""
+    """Return the `Report` on a shard's chain, pickled, since most reports are never read."""
     return pickle.dumps(Report(flatten(capture(chain)), chain.stats()), protocol=5)
 
 
 class Arrival(NamedTuple):
-    """What comes from the sending end: an item, or the end, or an error of a shard."""
+    """A message from the sending end: an item, the end, or an error of a shard."""
 
     reading: tuple[int, int]
-    """The `Epoch.reading` to which it belongs."""
+    """Its `Epoch.reading`."""
     shard: int
     parcel: Parcel | None = None
     report: bytes | None = None
-    """What `report_on` told after this item, on some of them, and at the end."""
+    """What `report_on` returned after this item, for some items, and at the end."""
     error: bytes | None = None
 
     def to_bytes(self) -> bytes:
-        """Return what travels: plain tuples, which are pickled and read in a tenth of the time of classes."""
+        """Return the message: plain tuples, which pickle and unpickle ten times as fast as classes."""
         parcel = None if self.parcel is None else tuple(self.parcel)
         return pickle.dumps((self.reading, self.shard, parcel, self.report, self.error), protocol=5)
 
@@ -79,7 +79,7 @@ class Arrival(NamedTuple):
 
 
 class Receiver:
-    """The receiving end, which has room for so many items."""
+    """The receiving end, with room for `room` items."""
 
     def __init__(self, connection: Connection, room: int) -> None:
         self.connection = connection
@@ -88,13 +88,13 @@ class Receiver:
         self._inbox = Inbox()
 
     def begin(self, epoch: Epoch, places: list[Place]) -> None:
-        """Ask for an epoch. Raises what sending along a connection does."""
+        """Request an epoch. Raises what sending along a connection raises."""
         self._taken = 0
         self._send(Credit(0, self._inbox.unused_blocks()))
         self._send(replace(epoch, credit=self._room, places=places))
 
     def receive(self) -> tuple[Arrival, Any]:
-        """Return the next arrival, of whichever reading, and its item. Raises what a connection does."""
+        """Return the next arrival, of any reading, and its item. Raises what a connection raises."""
         arrival = Arrival.from_bytes(self.connection.recv_bytes())
         if arrival.parcel is None:
             return arrival, None
@@ -102,11 +102,11 @@ class Receiver:
         descriptor = receive_parcel_descriptor(self.connection) if is_new else None
         try:
             return arrival, self._inbox.unpack(arrival.parcel, descriptor)
-        except (*HUNG_UP, StopIteration) as error:  # which would pass for the end of the other side, or of the items
+        except (*HUNG_UP, StopIteration) as error:  # would pass for the end of the sender or the items
             raise RuntimeError(f"an item of shard {arrival.shard} cannot be unpickled: {error!r}") from error
 
     def take_one(self) -> None:
-        """Let one item more be read; told only when half of the room is free, as telling costs time."""
+        """Allow one more item to be read; sent only when half of the room is free, to save messages."""
         self._taken += 1
         if self._taken >= (self._room + 1) // 2:
             self._send(Credit(self._taken, self._inbox.unused_blocks()))
@@ -123,7 +123,7 @@ class Receiver:
 
 
 class Sender:
-    """The sending end. `begin` gives the passes of an epoch's shards, and `whose` says in errors whose they are."""
+    """The sending end. `begin` returns a shard's pass in an epoch; `whose` names the shard's reader in errors."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Sender:
         threading.Thread(target=self._listen, name="penstock-commands", daemon=True).start()
 
     def _listen(self) -> None:
-        """Take commands off the connection as they come, or both sides could wait for the other to read."""
+        """Take commands off the connection as they come; otherwise each side could wait for the other to read."""
         command: Any = self
         while command is not STOP:
             try:
@@ -156,7 +156,7 @@ class Sender:
             self._commands.put(command)
 
     def serve(self) -> None:
-        """Send what is asked for, until no more is wanted."""
+        """Send what is requested, until no more is wanted."""
         while True:
             if not (self._turns and self._credit) or not self._commands.empty():
                 command = self._commands.get()
@@ -177,7 +177,7 @@ class Sender:
         for shard, reading in self._passes.items():
             try:
                 reading.close()
-            except Exception as error:  # it has no place in the new epoch but at its beginning
+            except Exception as error:  # reported at the beginning of the new epoch
                 errors.append((shard, error))
         self._passes.clear()
         self._turns = Turns()

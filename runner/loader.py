@@ -57,15 +57,15 @@ _ARGUMENTS_OF_TORCH = {
     "shuffle": ".shuffle() in the chain",
     "pin_memory": ".pin_memory() in the chain",
 }
-"""What torch's DataLoader takes, and where it belongs here."""
+"""Arguments of torch's DataLoader, and their equivalents here."""
 
 
 class PauseIteration(StopIteration):
-    """Raised by a loader's iterator that is paused, as by its limit; a `for` loop takes it for the end."""
+    """Raised by a paused loader iterator, such as at its limit; a `for` loop ends on it."""
 
 
 class DataLoader2Iterator(Iterator[T]):
-    """One epoch of a loader: what `iter()` of it returns.
+    """One epoch of a loader, as `iter()` returns it.
 
     >>> import penstock as ps
     >>> iterator = iter(DataLoader2(ps.iter.IterableWrapper(range(5))))
@@ -90,39 +90,39 @@ class DataLoader2Iterator(Iterator[T]):
         return next(self._items)
 
     def limit(self, num_batches: int | None) -> None:
-        """Pause after so many items from here on, until `resume()`, and so on; with None, end at the epoch's end only.
+        """Pause after `num_batches` items, and again as many after each `resume()`; None sets no limit.
 
-        Paused, the iterator looks as if it were at its end: a `for` loop over it ends.
+        A `for` loop over a paused iterator ends.
         """
         if num_batches is not None:
             expect_whole("num_batches", num_batches, least=0)
         self._limit = self._left = num_batches
 
     def pause(self) -> None:
-        """Hand out nothing until `resume()`. What is read ahead is kept; no more than that is read meanwhile."""
+        """Hand out nothing until `resume()`. Prefetched items are kept; prefetching stays within its limits."""
         self._left = 0
 
     def resume(self) -> None:
-        """Go on, for as many items as the limit says."""
+        """Continue, for as many items as the limit allows."""
         self._left = self._limit
 
     def close(self) -> None:
-        """Give the epoch up."""
+        """Abandon the epoch."""
         self._items.close()
 
 
 class DataLoader2(Generic[T]):
     """Yield the items of a chain, epoch after epoch: each `iter()` of the loader begins an epoch.
 
-    `datapipe_adapter_fn` is a function, or several, that return a changed chain: applied once. The loader reads copies
-    of the chain and of the reading service, so both can be given to other loaders too. A map-style chain is read in the
-    order of its indices, and divided by them.
+    `datapipe_adapter_fn` is a function, or several, that return a changed chain; each is applied once. The loader
+    copies the chain and the reading service, so other loaders can use both too. A map-style chain is read in index
+    order, and sharded by index.
 
-    The seed of each epoch follows from the loader's seed, which `seed()` sets and torch's generator draws otherwise; it
-    takes the place of what `set_seed` gave to single pipes. In worker processes, the global generators of torch, NumPy
-    and random get a seed before each item that the chain is asked for: what functions draw from them, as augmentations
-    do, is the same on any number of workers, and after resuming. That is not so in this process, whose generators are
-    the program's own, nor for functions that do not run once for the item asked for: in threads, before a shuffle's
+    Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
+    `set_seed` of single pipes. In worker processes, the global generators of torch, NumPy and random are seeded before
+    each item requested from the chain. What functions draw from them, such as augmentations, is then the same on any
+    number of workers, and after resuming. This does not hold in the main process, whose generators belong to the
+    program. Nor does it hold for functions that do not run once per requested item: in threads, before a shuffle's
     buffer, or before a step that makes several items of one.
 
     >>> import penstock as ps
@@ -157,26 +157,26 @@ class DataLoader2(Generic[T]):
         self.datapipe: IterDataPipe[T] = chain
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         self._read: Any = None
-        """The chain that is read: what the reading service made of the user's."""
+        """The chain as the reading service prepared it."""
         self._seed: int | None = None
         self._drawn: int | None = None
-        """The seed where none was given; of several ranks, each draws one, and the first's is that of all."""
+        """The seed if none was given. Each rank draws one; all use rank 0's."""
         self._epoch = 0
         self._reseeded: int | None = None
-        """The seed that was set in the middle of an epoch, for those after it."""
+        """The seed set during an epoch, for later epochs."""
         self._under_way = False
         self._place: dict[str, Any] | None = None
         self._place_is_own = False
-        """Whether that is this rank's own."""
+        """Whether `_place` is this rank's own."""
         self._tally = Tally()
         """How many items of this epoch were handed out."""
         self._marks: deque[tuple[int, dict[str, Any]]] = deque(maxlen=2)
-        """Where the loader stood after so many, now and then."""
+        """States taken now and then, each with the number of items handed out by then."""
         self._began_at: Any = []
-        """The steps of the state from which the epoch went on."""
+        """The steps of the state that the epoch resumed from."""
         self._shut_down = False
         self._is_cut_short = False
-        """Whether it was shut down in the middle of an epoch."""
+        """Whether `shutdown()` came during an epoch."""
 
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
@@ -195,10 +195,10 @@ class DataLoader2(Generic[T]):
         return DataLoader2Iterator(self._one_epoch(iter(self._read)))
 
     def __len__(self) -> int:
-        """Return the number of items of an epoch, over all shards; TypeError where it is not known before.
+        """Return the number of items of an epoch, over all shards; TypeError where it is unknown.
 
-        On several ranks it is what each of them gives. An epoch that goes on from a state has what was given before,
-        and what is left for so many ranks.
+        On several ranks it is the number that each gives. A resumed epoch counts the items given before, plus those
+        left for the present number of ranks.
         """
         read = self._initialized()
         reader = reader_below(read)
@@ -208,7 +208,7 @@ class DataLoader2(Generic[T]):
         return reader.length_from(steps[-1] if steps else {})
 
     def seed(self, seed: int) -> None:
-        """Set the seed from which those of all epochs follow; the next epoch is the first again."""
+        """Set the seed that all epochs' seeds derive from; the next epoch is the first again."""
         if not 0 <= seed < 2**64:
             raise ValueError(f"a seed is an integer in 0 … 2**64 - 1, and this is {seed}")
         if self._under_way or (self._place is not None and self._place["steps"]):
@@ -217,12 +217,12 @@ class DataLoader2(Generic[T]):
             self._seed, self._epoch = seed, 0
 
     def state_dict(self, *, local: bool = False, before_last: bool = False) -> dict[str, Any]:
-        """Return, as plain data, where the loader stands: just after the last item that it handed out.
+        """Return, as plain data, the loader's position: just after the last item that it handed out.
 
-        Of several ranks it is where all of them stand, the same on each: all must ask for it after the same item. With
-        `local=True` a rank tells of itself only, and `merge_state_dicts` makes one state of those of all ranks.
+        On several ranks, the state covers all of them and is the same on each: all must call this after the same item.
+        With `local=True` it covers this rank only, and `merge_state_dicts` merges the states of all ranks.
 
-        With `before_last=True` it is where the loader stood before that item, for a loop that throws a step away.
+        With `before_last=True` it is the position before that item, for a loop that discards a step.
         """
         if self._is_cut_short:
             raise RuntimeError(
@@ -232,7 +232,7 @@ class DataLoader2(Generic[T]):
         here = self._place_before_last if before_last else self._place_now
         self._initialized()
         together = self.reading_service.together
-        if together is not None and not local and not self._under_way:  # as it is on all ranks, or on none
+        if together is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
             self._agree()
         own = {
             **header(self.datapipe),
@@ -249,13 +249,13 @@ class DataLoader2(Generic[T]):
         return merge_state_dicts(together.all_ranks().exchange("take a state", own))
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Let the next `iter()` go on from a state of a loader over an equal chain.
+        """Let the next `iter()` resume from a state of a loader over an equal chain.
 
-        The number of worker processes, and of ranks, may be another; the number of shards is that of the state. Each
-        rank loads the state, which is the same for all.
+        The numbers of worker processes and ranks may differ; the number of shards comes from the state. All ranks load
+        the same state.
 
-        Raises ValueError when the state is of another chain or version, of other arguments, or of another way to read
-        it. Other arguments are accepted with `strict=False`.
+        Raises ValueError when the chain, the version, the arguments or the way of reading differ. `strict=False`
+        accepts other arguments.
         """
         entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
         if isinstance(state_dict, dict) and isinstance(state_dict.get("arguments"), tuple):
@@ -274,8 +274,8 @@ class DataLoader2(Generic[T]):
         place = self._place_in(state_dict)
         if state_dict["num_shards"] is not None:
             expect_shards(state_dict["num_shards"])
-        self._load(place)  # raises where it cannot stand there
-        hand_down(self._initialized(), [])  # the next epoch loads it once more
+        self._load(place)  # raises if the chain cannot resume there
+        hand_down(self._initialized(), [])  # the next epoch loads it again
         if self._under_way:
             self._under_way = False
             self.reading_service.finalize_iteration()
@@ -286,10 +286,10 @@ class DataLoader2(Generic[T]):
             reader.shutdown()
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Return what the steps of the chain that have an `on_error` counted in this epoch, in all shards together.
+        """Return what the chain's steps with an `on_error` counted in this epoch, summed over all shards.
 
-        It is what `stats()` of a chain is. Of worker processes it has what they told last, which they do at the end of
-        a shard and now and then before; that includes items that were read ahead.
+        It has the form of a chain's `stats()`. Worker processes report at the end of a shard, and now and then before;
+        their last reports count, including items read ahead.
 
         >>> import penstock as ps
         >>> loader = DataLoader2(ps.iter.IterableWrapper(["1", "x", "3"]).map(int, on_error="skip"))
@@ -303,7 +303,7 @@ class DataLoader2(Generic[T]):
 
     @property
     def dataset(self) -> NoReturn:
-        """Not there. What skips batches, as transformers' Trainer does, would read it past the reading service."""
+        """Not available: code that skips batches, such as transformers' Trainer, would bypass the reading service."""
         raise AttributeError(
             "a DataLoader2 has no dataset that could be read from the middle: load the loader's own state in place of "
             "skipping batches, and give transformers' TrainingArguments ignore_data_skip=True"
@@ -311,14 +311,14 @@ class DataLoader2(Generic[T]):
 
     @classmethod
     def from_state(cls, state: dict[str, Any], reading_service: ReadingServiceInterface) -> DataLoader2[T]:
-        """Not possible: a state says where a chain stands, and does not contain the chain. Use `load_state_dict`."""
+        """Not possible: a state holds a chain's position, not the chain. Use `load_state_dict`."""
         raise NotImplementedError(
             "a state says where a chain stands, and does not contain the chain: build the chain as before, make the "
             "loader with it, and call its load_state_dict(state)"
         )
 
     def shutdown(self) -> None:
-        """End the worker processes and threads. The loader cannot be read after that."""
+        """End the worker processes and threads. The loader cannot be read afterwards."""
         if self._shut_down:
             return
         if self._read is None:
@@ -326,7 +326,7 @@ class DataLoader2(Generic[T]):
             return
         was_under_way = self._under_way
         try:
-            self._end_epoch_under_way()  # raises where another thread is reading, whose epoch it leaves alone
+            self._end_epoch_under_way()  # raises if another thread is reading, and leaves its epoch alone
         finally:
             self._is_cut_short |= was_under_way and not self._under_way
         self._shut_down = True
@@ -341,8 +341,8 @@ class DataLoader2(Generic[T]):
         self.shutdown()
 
     def __del__(self) -> None:
-        # An __init__ that raised has left nothing to end, and nor has an interpreter that is being torn down: its
-        # workers ended before that, and what ending them needs may be gone.
+        # An `__init__` that raised leaves nothing to end. At interpreter shutdown the workers have already ended, and
+        # what `shutdown` needs may be gone.
         if not getattr(self, "_shut_down", True) and not sys.is_finalizing():
             self.shutdown()
 
@@ -368,13 +368,13 @@ class DataLoader2(Generic[T]):
         self._finish_epoch()
 
     def _agree(self) -> None:
-        """Make sure that all ranks read the same, and adopt the seed that they have in common."""
+        """Check that all ranks read the same, and adopt their common seed."""
         if (together := self.reading_service.together) is None:
             return
         told = {
             "chain": chain_shape(self.datapipe),
             "arguments": [
-                # Texts may be paths, of each rank's own disk.
+                # Strings may be paths on each rank's own disk.
                 {name: value for name, value in arguments.items() if not isinstance(value, str)}
                 for arguments in header(self.datapipe)["arguments"]
             ],
@@ -412,7 +412,7 @@ class DataLoader2(Generic[T]):
         return {**place, "steps": [reader.node_after(place["steps"][-1] if place["steps"] else {}, before - items)]}
 
     def _place_in(self, state: dict[str, Any]) -> Any:
-        """Return this rank's place of a state."""
+        """Return this rank's place from a state."""
         theirs, place = state["rank"], state["state"]
         if theirs is None:
             return place
@@ -434,12 +434,12 @@ class DataLoader2(Generic[T]):
         return place
 
     def _rank(self) -> list[Any] | None:
-        """Which part of how many is read here, and whether its state goes on on so many ranks only."""
+        """Return this rank's part, the number of parts, and whether states resume on that many ranks only."""
         together = self.reading_service.together
         if together is None:
             return None
         reader = reader_below(self._initialized())
-        assert reader is not None  # as ranks need, to end together
+        assert reader is not None  # `ShardingReadingService` requires one for ranks
         return [together.part.rank if together.reads else None, together.part.ranks, reader.options.by_ranks]
 
     def _read_through(self) -> list[str]:
@@ -448,7 +448,7 @@ class DataLoader2(Generic[T]):
         return chain_shape(read if reader is None else reader)
 
     def _initialized(self) -> IterDataPipe[T]:
-        """The chain that is read; no process is started and nothing read before its first item is asked for."""
+        """Return the chain that is read; no process starts and nothing is read before its first item is requested."""
         if self._read is None:
             self._read = readable(self.reading_service.initialize(self.datapipe))
         read: IterDataPipe[T] = self._read
@@ -476,14 +476,14 @@ class DataLoader2(Generic[T]):
 
 
 def readable(chain: Any) -> IterDataPipe[Any]:
-    """Return a chain as one of our own iterable pipes; TypeError where it is none."""
+    """Return a chain as one of our own iterable pipes; TypeError for anything else."""
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
     ours: Any = chain
     if isinstance(chain, TorchMapDataPipe):
         ours = ShardingFilter(MapToIterConverter(ours))
     elif not isinstance(chain, IterDataPipe):
-        ours = StreamMapper(ours, iter)  # which resumes, by reading again what was read
+        ours = StreamMapper(ours, iter)  # resumes by reading the earlier items again
     chain_of_ours: IterDataPipe[Any] = ours
     return chain_of_ours
 

@@ -31,7 +31,7 @@ class LocalShards:
         """Do nothing: there is no process to start."""
 
     def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
-        """Begin an epoch with the shards that are to be read."""
+        """Begin an epoch with the shards to read."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1
@@ -46,7 +46,7 @@ class LocalShards:
         return chain
 
     def items_in_turn(self, turns: Turns, ended: dict[int, int]) -> Iterator[Any]:
-        """Yield the items of all shards in turn; those that have come to their ends are noted with their items."""
+        """Yield the items of all shards in turn; `ended` gets the numbers of items of finished shards."""
         while len(turns) > 1:
             for place in turns.round():
                 for item in self._passes[place.shard].items:
@@ -70,7 +70,7 @@ class LocalShards:
         return Received(ended=True)
 
     def place_now(self, place: Place) -> Place:
-        """Return where a shard stands that is not read ahead."""
+        """Return the position of a shard that is not read ahead."""
         return self._passes[place.shard].place_now()
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
@@ -78,14 +78,14 @@ class LocalShards:
         return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
 
     def interrupt(self) -> None:
-        """Let a step that waits for something outside end soon."""
+        """Interrupt steps that wait for something outside."""
         for reading in [*self._passes.values()]:
             for pipe in walk(reading.chain):
                 if hasattr(type(pipe), "interrupt"):
                     pipe.interrupt()
 
     def shutdown(self) -> None:
-        """Give up what is being read."""
+        """Abandon what is being read."""
         passes, self._passes = self._passes, {}
         for reading in passes.values():
             reading.close()

@@ -1,4 +1,4 @@
-"""States of ranks: each rank's own, and the one that they make together, which goes on on any number of them."""
+"""States of ranks: each rank's own, and the merged one, which resumes on any number of ranks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _IN_THREAD = (DeviceMover, FullSync, OneToOne, PinMemory)
 
 
 def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the state of a loader on several ranks, from the states of each, `state_dict(local=True)`.
+    """Return the state of a loader on several ranks, merged from each rank's `state_dict(local=True)`.
 
-    Raises ValueError where they are not those of all ranks, taken after the same item.
+    Raises ValueError unless they are the states of all ranks, taken after the same item.
 
     >>> import penstock as ps
     >>> loader = ps.DataLoader2(ps.iter.IterableWrapper(range(4)))
@@ -31,7 +31,7 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     by_part = _by_part(states)
     first = by_part[0]
     for state in by_part[1:]:
-        for name in first.keys() - {"state", "rank", "arguments"}:  # which are paths of each, perhaps
+        for name in first.keys() - {"state", "rank", "arguments"}:  # arguments may be a rank's paths
             if state[name] != first[name]:
                 raise ValueError(
                     f"these are not states of one loader at one moment: {name} is {first[name]!r:.200} on one, "
@@ -49,9 +49,9 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def in_one_piece(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state in which lists of dicts are tuples: torch.distributed.checkpoint takes those as they are.
+    """Return a state with tuples for lists of dicts: torch.distributed.checkpoint stores tuples unchanged.
 
-    In a list it would look for each entry of each dict under its name, of which there are others when it is loaded.
+    It would flatten lists into named entries, and the names differ when a state is loaded.
     """
     place = state["state"]
     whole = {**place, "random": (*place["random"],), "steps": (*place["steps"],)}
@@ -59,7 +59,7 @@ def in_one_piece(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the state of each part of the data, in their order."""
+    """Return the state of each part of the data, in order."""
     ranks = [state["rank"] for state in states]
     if len(states) == 1 and ranks[0] is None:
         return [*states]
@@ -80,7 +80,7 @@ def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _items_of(state: Mapping[str, Any]) -> Any:
-    """Return how many items each shard has given; ranks that read the same may tell in other ways where they stand."""
+    """Return how many items each shard has given; ranks that read the same may record positions differently."""
     steps = state["state"]["steps"]
     own = steps[-1].get("own") if steps else None
     return own and (own["given"], {place[0]: place[3] for place in own["standing"]})
@@ -102,7 +102,7 @@ def _merged(nodes: list[Node]) -> Node:
 
 
 def reader_below(read: IterDataPipe[Any]) -> ShardReader | None:
-    """Return the reader of a chain, where all steps after it give one item for each, and remember nothing."""
+    """Return a chain's reader if all steps after it are one-to-one and stateless; else None."""
     pipe: Any = read
     while _gives_one_for_each(pipe):
         (pipe,) = sources_of(pipe)
@@ -116,12 +116,12 @@ def _gives_one_for_each(pipe: Any) -> bool:
 
 
 def stays_in_thread(pipe: Any) -> bool:
-    """Say whether a step is known to read its source where it is read itself."""
+    """Say whether a step is known to read its source in the thread that reads the step."""
     return isinstance(pipe, _IN_THREAD)
 
 
 def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
-    """Return steps of a state without those after the reader, which stands where their last item was handed out."""
+    """Return a state's steps up to the reader, which stands where the chain's last item was handed out."""
     reader = reader_below(read)
     if reader is None or read is reader or not steps:
         return steps
@@ -132,14 +132,14 @@ def steps_alone(read: IterDataPipe[Any], steps: Steps) -> Steps:
             return [node]
         at, oldest, _ = (node.get("read") or [None])[0] or [0, 0, 0]
         ahead += oldest - at + node.get("skip", 0)
-        source = node["sources"][0] if "sources" in node else None  # where it has not begun, nor has what is before it
+        source = node["sources"][0] if "sources" in node else None  # an unstarted step's source is unstarted too
         node = {} if source is None else steps[source]
         (pipe,) = sources_of(pipe)
     return [reader.node_after(node, ahead)]
 
 
 def steps_around(read: IterDataPipe[Any], steps: Steps) -> Steps:
-    """Return, of steps without those after the reader, the steps of all."""
+    """Return a state's steps with fresh ones appended for the steps after the reader."""
     reader = reader_below(read)
     if reader is None or read is reader or not steps or "own" not in steps[-1]:
         return steps

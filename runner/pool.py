@@ -1,4 +1,4 @@
-"""The main process's side of the workers: starting them, taking what arrives, ending them."""
+"""The main process's side of the workers: starts them, receives their items, ends them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from .worker import Setup
 __all__ = ["WorkerPool"]
 
 _LOOK_EVERY = 2.0
-"""Seconds after which it is looked what has become of a worker that gives nothing."""
+"""Seconds between checks on a worker that gives nothing."""
 
 _OF_NO_SHARD = -1
-"""In the place of a shard: what the workers themselves count."""
+"""Takes the place of a shard for counts of the workers themselves."""
 
 _PATIENCE_WITH_EARLIER = 3.0
-"""Seconds that a worker has for the item it is at in an epoch that was given up, before new workers take over."""
+"""Seconds for a worker to finish its item of an abandoned epoch, before new workers take over."""
 
 
 class _Line:
@@ -50,9 +50,9 @@ class _Line:
         self._timeout: float | None = timeout
         self._epoch = Epoch(0, 0, Path(0))
         self._places: dict[int, Place] = {}
-        """Where the shards stand of which not everything has come."""
+        """Positions of unfinished shards."""
         self._deaths = 0
-        """How many workers in a row have died before they gave anything."""
+        """How many workers in a row died before they gave anything."""
         self.replaced = 0
         self._start()
 
@@ -61,7 +61,7 @@ class _Line:
             self.child = self._children.worker(self._setup.worker.worker_id, self._dispatched)
             self._receiver = Receiver(self.child.connection, self._setup.prefetch)
             self._epochs = 0
-            """How many this worker was told to begin."""
+            """How many epochs this worker was sent."""
             setup = replace(self._setup, max_blocks=self.child.max_blocks)
             try:
                 self.child.connection.send_bytes(cloudpickle.dumps(self._children.preparations()))
@@ -82,7 +82,7 @@ class _Line:
             self._replace_child()
 
     def has_begun(self, deadline: float) -> bool:
-        """Say whether the worker lets go, in time, of what it was at, and begins; what it sent before is dropped."""
+        """Say whether the worker abandons its earlier work and begins in time; what it sent before is dropped."""
         try:
             while self._epochs > 1 and self.child.connection.poll(max(deadline - time.monotonic(), 0)):
                 if not self.child.take_sighting() and self._receiver.receive()[0].reading == self._epoch.reading:
@@ -92,9 +92,9 @@ class _Line:
         return self._epochs == 1
 
     def receive(self, interruption: Connection, needed: list[_Dispatcher]) -> tuple[Arrival, Any]:
-        """Return the next arrival of the epoch and its item; what is left of earlier epochs is dropped.
+        """Return the epoch's next arrival and its item; arrivals of earlier epochs are dropped.
 
-        `needed` are others without which there is none.
+        `needed` are the dispatchers that the worker depends on.
         """
         while True:
             try:
@@ -115,7 +115,7 @@ class _Line:
                 return arrival, item
 
     def _note(self, arrival: Arrival) -> None:
-        """Note how far the items of a shard have come, for a worker that is to take the place of this."""
+        """Record how far a shard's items have come, for a replacement worker."""
         self._deaths = 0
         if arrival.parcel is None:
             del self._places[arrival.shard]
@@ -123,7 +123,7 @@ class _Line:
             self._places[arrival.shard].advance(arrival.report)
 
     def _replace_child(self) -> None:
-        """Let another worker go on from what has come, in the place of one that has died; or raise its death."""
+        """Replace a dead worker by one that resumes after its last arrivals, or raise its death."""
         self._let_go_of_dead()
         self._start()
         self.replaced += 1
@@ -131,7 +131,7 @@ class _Line:
         self._begin()
 
     def _let_go_of_dead(self) -> None:
-        """Let go of a worker that has died, with a warning, or raise its death."""
+        """Let go of a dead worker, with a warning, or raise its death."""
         death = self._death()
         self._deaths += 1
         if self._deaths >= self.child.deaths_in_a_row or self._dispatched:
@@ -140,7 +140,7 @@ class _Line:
         self.child.let_go()
 
     def _death(self) -> RuntimeError:
-        """Return the error of a worker that has died; raise that of one that could not read at all."""
+        """Return the error of a dead worker; raise the worker's own error if it could not read at all."""
         with suppress(*HUNG_UP):
             while self.child.connection.poll():
                 if not self.child.take_sighting() and (arrival := self._receiver.receive()[0]).shard == FAILED:
@@ -158,7 +158,7 @@ class _Line:
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
                 raise TimeoutError(f"{self} gave no item for timeout={self._timeout} s{self.child.seen()}")
             if self.child.end(patience=0) is not None and not connection.poll():
-                raise EOFError  # and what the worker had started keeps the connection open
+                raise EOFError  # processes that the worker started keep the connection open
             everyone: list[_Line | _Dispatcher] = [self, *needed]
             before, stopped = stopped, [each for each in everyone if each.child.is_stopped()]
             for each in stopped:
@@ -168,7 +168,7 @@ class _Line:
             raise Interrupted
 
     def seen(self) -> str:
-        """Return what the worker was at, as the rest of a sentence, where that is known."""
+        """Return what the worker was doing, as the rest of a sentence, if known."""
         return self.child.seen()
 
     def hang_up(self) -> Child:
@@ -182,7 +182,7 @@ class _Line:
 
 
 class _Dispatcher:
-    """What reads streams once for all shards, and a line from there to the workers for each shard of each."""
+    """Reads streams once for all shards, with a line to the workers for each shard of each stream."""
 
     def __init__(self, streams: list[Any], children: Children, division: Division) -> None:
         pickled = _pickled(streams)
@@ -194,24 +194,24 @@ class _Dispatcher:
         connection.send_bytes(pickled)
 
     def let_workers_have_their_ends(self) -> None:
-        """Close them here, or no worker would see that the process is gone."""
+        """Close the workers' ends here; otherwise no worker would notice the process's death."""
         for end in self.to_workers.values():
             end.close()
 
     def seen(self) -> str:
-        """Return what the process was at, as the rest of a sentence, where that is known."""
+        """Return what the process was doing, as the rest of a sentence, if known."""
         with suppress(*HUNG_UP):
             if self.child.connection.poll():
                 self.child.take_sighting()
         return self.child.seen()
 
     def end(self, patience: float) -> str | None:
-        """Return how the process ended, and what it was at; None where it does not end within so many seconds."""
+        """Return how the process ended, and what it was doing; None if it does not end within `patience` seconds."""
         self.seen()
         return self.child.end(patience)
 
     def gives_up(self, epoch: int, deadline: float) -> bool:
-        """Say whether the process gives up, in time, what it was at for the epochs before one."""
+        """Say whether the process abandons the epochs before `epoch` in time."""
         connection = self.child.connection
         with suppress(*HUNG_UP):
             connection.send_bytes(epoch.to_bytes(8))
@@ -257,9 +257,9 @@ class WorkerPool:
         self._lines: list[_Line] = []
         self._dispatcher: _Dispatcher | None = None
         self._under_way: set[int] = set()
-        """The shards of this epoch that have not come to their ends."""
+        """The unfinished shards of this epoch."""
         self._reports: dict[int, bytes] = {}
-        """The last of each shard in this epoch, pickled."""
+        """The last report of each shard in this epoch, pickled."""
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         _pools.add(self)
 
@@ -292,9 +292,9 @@ class WorkerPool:
             raise
 
     def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
-        """Let every worker begin an epoch with its shards; those left out are not read.
+        """Let every worker begin an epoch with its shards; shards left out are not read.
 
-        Afterwards the pool is `broken` where a process is stuck in an epoch that was given up.
+        Afterwards the pool is `broken` if a process is stuck in an abandoned epoch.
         """
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
@@ -317,12 +317,12 @@ class WorkerPool:
                 self.broken = True
 
     def receive(self, shard: int) -> Received:
-        """Return what the worker of a shard sends next, which is of that shard; its end, or an item, or its error."""
+        """Return the shard's next item or its end, as its worker sends it; raise the worker's error."""
         line = self._line_of(shard)
         try:
             arrival, item = line.receive(self._interruption, self._needed())
         except Interrupted:
-            self.broken = line.child.connection.closed  # another was to take the place of a worker that died
+            self.broken = line.child.connection.closed  # interrupted while replacing a dead worker
             raise
         except BaseException as error:  # a worker is gone, or half a message was read
             self.broken = True
@@ -334,7 +334,7 @@ class WorkerPool:
             self._under_way.discard(shard)
         if arrival.error is not None:
             theirs = _error_of(arrival)
-            # It may be a moment until it is known that a process is gone.
+            # A process's death may take a moment to show.
             if self._dispatcher is not None and (how := self._dispatcher.end(patience=0.2)) is not None:
                 self.broken = True
                 add_note(theirs, f"penstock: {self._dispatcher} {how}")
@@ -344,7 +344,7 @@ class WorkerPool:
         return Received(item, arrival.report, ended=arrival.parcel is None)
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
-        """Return, for each shard, what its steps had counted when its worker last told."""
+        """Return, for each shard, what its steps had counted at its worker's last report."""
         reports: Iterator[tuple[int, Report]] = (
             (shard, pickle.loads(report)) for shard, report in [*self._reports.items()]
         )
@@ -354,13 +354,13 @@ class WorkerPool:
         return stats
 
     def interrupt(self) -> None:
-        """Let a `receive` that waits in another thread raise Interrupted."""
+        """Make a `receive` that waits in another thread raise Interrupted."""
         self._children.interrupt(True)
         if not self._interrupt.closed:
             self._interrupt.send_bytes(b"!")
 
     def leave_to_parent(self) -> None:
-        """Let go of the workers without a word to them, in a process that was forked off the one whose they are."""
+        """Let go of the workers without a message, in a process forked from their owner."""
         self.broken = True
         children = [line.child for line in self._lines] + [each.child for each in self._needed()]
         self._lines, self._dispatcher = [], None
@@ -370,7 +370,7 @@ class WorkerPool:
         self._interrupt.close()
 
     def shutdown(self) -> None:
-        """End all workers; those that do not end by themselves are killed."""
+        """End all workers; kill those that do not end by themselves."""
         children = [each.hang_up() for each in (*self._lines, self._dispatcher) if each is not None]
         self._lines, self._dispatcher = [], None
         self._children.end(children)
@@ -387,7 +387,7 @@ class WorkerPool:
 
 
 def _error_of(arrival: Arrival) -> Exception:
-    """Return an error that arrived, with the cause that shows where it was raised."""
+    """Return an error that arrived, with a cause that shows where it was raised."""
     assert arrival.error is not None
     error: Exception
     error, error.__cause__ = cloudpickle.loads(arrival.error)

@@ -1,4 +1,4 @@
-"""Reading services for the ranks of distributed training, and for one service after another."""
+"""Reading services for the ranks of distributed training, and for services in sequence."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ __all__ = ["DistributedReadingService", "SequentialReadingService"]
 class DistributedReadingService(InProcessReadingService):
     """Read, on each rank of `torch.distributed`, the rank's own part of the chain; all ranks end an epoch together.
 
-    The chain is read in `num_shards` shards, over all ranks: shard s belongs to rank s modulo their number. There are
-    as many as ranks and workers, if it is not given. A chain without a sharding point is an error, unless
-    `require_sharding=False` says that every rank is to read all of it. The seed of each epoch is the one that a rank
-    was given, or else rank 0's. States are of all ranks, and go on on any number of them.
+    The chain is read in `num_shards` shards over all ranks: rank s modulo their number reads shard s. By default, each
+    worker of each rank has one shard. A chain without a sharding point is an error, unless `require_sharding=False`
+    lets every rank read all of it. The seed of each epoch is the one that a rank was given, or else rank 0's. States
+    cover all ranks, and resume on any number of them.
 
-    `ends` says how parts end that differ in length, agreed before each item, after filters and skipped items:
+    `ends` says how parts of different lengths end, agreed before each item, after filters and skipped items:
 
     - "pad": shorter parts repeat items from their beginnings until the longest ends, as torch's DistributedSampler does
     - "stop": all end with the shortest, and a warning says once how many items are dropped
-    - "drop": the same, without a word
+    - "drop": the same, without a warning
 
-    `loader.stats()["ranks"]` has what this rank repeated and dropped. With `steps_per_epoch`, each rank gives so many
-    items: what is left begins no other epoch, and parts that are too short repeat items.
+    `loader.stats()["ranks"]` counts what this rank repeated and dropped. With `steps_per_epoch`, each rank gives that
+    many items: items left over are not used for the next epoch, and parts that are too short repeat items.
 
-    Each rank reads a part of its own, unless `data_rank` and `data_ranks` say which part of how many; with
+    Each rank reads a part of its own, unless `data_rank` and `data_ranks` give its part and the number of parts. With
     `data_rank=None` a rank gets None in place of each item. With a `mesh`, a DeviceMesh of all ranks, the parts are
-    numbered along its `data_dims`, such as "dp". `others` says what those get that are not first along its other
-    dimensions, for all of them, or in a dict by dimension: "same": they read the same items themselves; "broadcast":
+    numbered along its `data_dims`, such as "dp". `others` says what ranks get that are not first along the other
+    dimensions, for all dimensions, or in a dict by dimension. "same": they read the same items themselves; "broadcast":
     the first sends them its items; "none": those between the first and the last get None, as the middle stages of a
     pipeline.
 
-    `timeout` is how many seconds a rank waits for the others. One that is waited for is named after five.
+    `timeout` is how many seconds a rank waits for the others. A late rank is named after five.
 
     With worker processes on each rank, use
     `SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(num_workers))`.
 
-    Raises RuntimeError, when reading begins, where `torch.distributed` is not initialized, and on every rank where one
-    does not answer, has another chain, seed or state, or nothing to read.
+    Raises RuntimeError, when reading begins, if `torch.distributed` is not initialized, and on every rank if one does
+    not answer or has nothing to read; ValueError if one has another chain, seed or state.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class DistributedReadingService(InProcessReadingService):
         return super().initialize(datapipe)
 
     def ranks_together(self) -> Together:
-        """Return how the ranks read together."""
+        """Return the `Together` of the ranks."""
         rank, ranks = expect_ranks("DistributedReadingService")
         return Together(self._part or Part(rank, ranks), self.ends, self.steps_per_epoch, self.timeout)
 
@@ -126,7 +126,7 @@ def _part_in_mesh(mesh: Any, data_dims: Any, others: Any) -> Part:
 
 
 class SequentialReadingService(ReadingServiceInterface):
-    """Read the chain through several services, each of which gets what the one before it made of the chain.
+    """Read the chain through several services; each gets the chain that the one before it returned.
 
     >>> from penstock import MultiProcessingReadingService
     >>> service = SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(num_workers=2))
@@ -163,7 +163,7 @@ class SequentialReadingService(ReadingServiceInterface):
         return next((each.together for each in self._readers() if each.together is not None), None)
 
     def _readers(self) -> tuple[ReadingServiceInterface, ...]:
-        """Return the services that read: the ranks' own is not among them where a later one reads for them."""
+        """Return the services that read, without the ranks' own if a later one reads for them."""
         first, *others = self.reading_services or (None,)
         if isinstance(first, DistributedReadingService) and any(
             isinstance(each, ShardingReadingService) for each in others

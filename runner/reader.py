@@ -1,4 +1,4 @@
-"""Reading a chain shard by shard, here or in workers: always the same items in the same order."""
+"""Reads a chain shard by shard, here or in workers, with the same items in the same order."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["ShardReader", "expect_shards"]
 
 
 MOST_SHARDS = 2**16
-"""More than anybody has: a state that says so is none."""
+"""A state with more shards is invalid."""
 
 
 def expect_shards(number: Any) -> int:
-    """Return a number of shards that a state has; ValueError where there cannot be so many."""
+    """Return a state's number of shards; ValueError if it is out of range."""
     if type(number) is not int or not 0 < number <= MOST_SHARDS:
         raise ValueError(f"the state is of {number!r:.60} shards, and there are 1 to {MOST_SHARDS}")
     return number
 
 
 class ShardReader(IterDataPipe[Any]):
-    """Yield the items of all shards of a chain in turn; of this rank's shards, where there are ranks.
+    """Yield the items of all shards of a chain in turn; with ranks, those of this rank's shards.
 
-    Which process reads a shard makes no difference to what comes out, nor to the state: that is where each shard stands
-    after the items that were handed out.
+    Items and state do not depend on which process reads a shard. The state is each shard's position after the items
+    handed out.
     """
 
     holds_items = False
@@ -43,16 +43,16 @@ class ShardReader(IterDataPipe[Any]):
     transient = ("_shards",)
     _shards: WorkerPool | LocalShards | None = None
     divided: int = own(0)
-    """The number of shards in which the pass reads the chain."""
+    """The number of shards in this pass."""
     standing: list[Any] = own(list)
-    """Where each shard stands that has not come to its end, as plain data, when the pass goes on from a state."""
+    """Positions of unfinished shards, as plain data, when the pass resumes from a state."""
     given: int = own(0)
     repeated: list[int] = own(list)
     dropped: int = own(0, saved=False)
     goes_on: bool = own(False, saved=False)
     places: Turns = own(Turns, saved=False)
     ended: dict[int, int] = own(dict, saved=False)
-    """How many items those shards had that have come to their ends."""
+    """The numbers of items of finished shards."""
     given_up: bool = own(False, saved=False)
 
     def __init__(self, options: ReadOptions, num_shards: int) -> None:
@@ -83,7 +83,7 @@ class ShardReader(IterDataPipe[Any]):
         return together.read(self, self._items(places), lambda: self._items([*map(Place, shards)], is_repeated=True))
 
     def _items(self, places: list[Place], is_repeated: bool = False) -> Iterator[Any]:
-        """Yield the items of shards from where they stand; what is repeated is not part of the state."""
+        """Yield the items of shards from their positions; repeated items do not change the state."""
         assert self._pass is not None
         turns = Turns(places)
         if not is_repeated:
@@ -93,14 +93,14 @@ class ShardReader(IterDataPipe[Any]):
         path, shards = self._pass.path, self._opened()
         try:
             shards.begin(places, self.seed_elsewhere, path)
-            if shards.broken:  # by a function that hangs in an epoch that was given up
+            if shards.broken:  # a function hangs in an abandoned epoch
                 self.shutdown()
                 shards = self._opened()
                 shards.begin(places, self.seed_elsewhere, path)
-        except BaseException:  # a worker has died since: the next epoch begins anew
+        except BaseException:  # a worker has died since: the next epoch starts new ones
             self.shutdown()
             raise
-        if self.given_up:  # while the workers were starting
+        if self.given_up:  # interrupted while the workers started
             raise Interrupted
         ended = {} if is_repeated else self.ended
         if isinstance(shards, LocalShards) and not self.options.main_prefetch:
@@ -128,7 +128,7 @@ class ShardReader(IterDataPipe[Any]):
             try:
                 received = shards.receive(place.shard)
             except BaseException:
-                if shards.broken:  # the next epoch begins anew
+                if shards.broken:  # the next epoch starts new workers
                     self.shutdown()
                 raise
             if received.ended:
@@ -145,7 +145,7 @@ class ShardReader(IterDataPipe[Any]):
         return self.length_from({})
 
     def length_from(self, node: Node) -> int:
-        """Return the length of an epoch that goes on from a node: of what ranks were given before, and what is left."""
+        """Return the length of an epoch resumed from a node: what ranks were given before, plus what is left."""
         together, division = self.options.together, self.division
         if together is None:
             return sum(map(partial(self._length_of, division), division.shards))
@@ -169,7 +169,7 @@ class ShardReader(IterDataPipe[Any]):
         return len(chain) if parts == 1 else len(sharded(copy_of(chain), parts, part))
 
     def read_in_shards(self, number: int) -> None:
-        """Divide the chain into so many shards from the next epoch on."""
+        """Divide the chain into `number` shards from the next epoch on."""
         if number != self.num_shards:
             self.shutdown()
             self.num_shards = number
@@ -182,7 +182,7 @@ class ShardReader(IterDataPipe[Any]):
         return {**node, "own": {**node["own"], "standing": places}}
 
     def node_after(self, node: Node, items: int) -> Node:
-        """Return where the reader stands so many items after an earlier place in this pass."""
+        """Return the reader's node `items` items after an earlier node of this pass."""
         if "at" in node or (node and not items):
             return node
         fresh = [Place(shard).as_plain() for shard in self.division.shards]
@@ -206,7 +206,7 @@ class ShardReader(IterDataPipe[Any]):
         return {**node, "own": own}
 
     def _repeated_by_rank(self, repeated: list[int]) -> list[int]:
-        """Return how many items each rank has repeated; nothing is known of that where there were others before."""
+        """Return how many items each rank has repeated; zeros if the number of ranks has changed."""
         ranks = self.division.ranks
         return [*repeated] if len(repeated) == ranks else [0] * ranks
 
@@ -242,11 +242,11 @@ class ShardReader(IterDataPipe[Any]):
             shards.shutdown()
 
     def _opened(self) -> WorkerPool | LocalShards:
-        if self._shards is not None and self._shards.broken:  # as in a process that was forked off its own
+        if self._shards is not None and self._shards.broken:  # such as after a fork
             self.shutdown()
         if self._shards is None:
             make = WorkerPool if self.options.num_workers else LocalShards
-            self._shards = make(self.options, self.division)  # which can be interrupted while it opens
+            self._shards = make(self.options, self.division)  # set first, so that `interrupt` reaches it while it opens
             try:
                 self._shards.open()
             except BaseException:
@@ -256,7 +256,7 @@ class ShardReader(IterDataPipe[Any]):
 
 
 def add_up(stats: dict[int, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return what the steps of a chain counted in all shards together."""
+    """Return the counts of a chain's steps, summed over all shards."""
     total: dict[str, dict[str, Any]] = {}
     for of_shard in stats.values():
         for step, counts in of_shard.items():

@@ -18,9 +18,9 @@ __all__ = ["SeedGenerator", "dist_share_seed", "seed_globals", "set_datapipes_se
 
 
 class SeedGenerator:
-    """Gives the seeds of an epoch, which follow from one seed; without one, torch's generator draws it.
+    """Generates an epoch's seeds from one seed; without one, torch's generator draws it.
 
-    Generators of one seed and different `worker_id`s, which `spawn` makes, have their shared seeds in common.
+    Generators of one seed with different `worker_id`s, as `spawn` makes, give the same shared seeds.
 
     >>> first, second = SeedGenerator(7), SeedGenerator(7).spawn(1)
     >>> first.generate_shared_seed() == second.generate_shared_seed()
@@ -35,20 +35,20 @@ class SeedGenerator:
         self.seed(seed)
 
     def seed(self, seed: int | None = None) -> None:
-        """Begin anew from a seed."""
+        """Restart from a seed."""
         self.base_seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
         self._given = {"own": 0, "shared": 0}
 
     def generate_seed(self) -> int:
-        """Return the next seed of this process's own."""
+        """Return this process's next own seed."""
         return self._next("own", self.worker_id)
 
     def generate_shared_seed(self) -> int:
-        """Return the next seed that all processes have in common."""
+        """Return the next seed common to all processes."""
         return self._next("shared")
 
     def spawn(self, worker_id: int, inplace: bool = False) -> SeedGenerator:
-        """Return a generator for a worker or rank, or let this one be it."""
+        """Return a generator for a worker or rank; with `inplace`, it is this one."""
         expect_whole("worker_id", worker_id, least=0)
         spawned = self if inplace else copy.copy(self)
         spawned.worker_id, spawned._given = worker_id, {**self._given, "own": 0}
@@ -63,8 +63,7 @@ class SeedGenerator:
 def set_graph_random_seed(datapipe: DataPipe, seed_generator: SeedGenerator) -> DataPipe:
     """Seed all random pipes of a chain, and return it.
 
-    Above a sharding point the seeds are the same for all generators of one seed; below it, they depend on the
-    generator's `worker_id`.
+    Above a sharding point, all generators of one seed give the same seeds; below it, the seeds depend on `worker_id`.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(9)).shuffle()
@@ -76,7 +75,7 @@ def set_graph_random_seed(datapipe: DataPipe, seed_generator: SeedGenerator) -> 
 
 
 def set_datapipes_seed(datapipes: Iterable[Any], seed_generator: SeedGenerator, distributed_shared: bool) -> None:
-    """Give each of some pipes that is random the generator's next seed, of its own or shared."""
+    """Give each random pipe the generator's next seed, own or shared."""
     for pipe in datapipes:
         if hasattr(type(pipe), "set_seed"):
             pipe.set_seed(
@@ -85,7 +84,7 @@ def set_datapipes_seed(datapipes: Iterable[Any], seed_generator: SeedGenerator, 
 
 
 def dist_share_seed(seed: int, process_group: dist.ProcessGroup | None = None) -> int:
-    """Return the seed of rank 0 of a process group, which all its ranks ask for together."""
+    """Return the seed of rank 0 of a process group; all its ranks must call this."""
     shared = torch.tensor(seed % 2**63, dtype=torch.int64)
     dist.broadcast(shared, 0, group=process_group)
     return int(shared.item())
@@ -95,4 +94,4 @@ def seed_globals(seed: int) -> None:
     """Seed the global generators of random, NumPy and torch, on the CPU."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 100 µs, to ask for devices
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 100 µs to query devices

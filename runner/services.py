@@ -1,4 +1,4 @@
-"""Reading services: how a chain is read, in this process or by several others."""
+"""Reading services: how a chain is read, in this process or in several others."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ __all__ = [
 
 
 class ReadingServiceInterface(ABC):
-    """What `DataLoader2` asks of a reading service."""
+    """What `DataLoader2` requires of a reading service."""
 
     @property
     def num_shards(self) -> int | None:
-        """The number of parts in which the chain is read; a state contains it, and loading one adopts it."""
+        """The number of shards of the chain; a state contains it, and loading one adopts it."""
         return None
 
     @num_shards.setter
@@ -56,12 +56,12 @@ class ReadingServiceInterface(ABC):
 
     @property
     def together(self) -> Together | None:
-        """How several ranks read the chain together, where they do."""
+        """How several ranks share the chain, if they do."""
         return None
 
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
-        """Return the chain that the loader is to read in place of the user's. Called once, before the first epoch."""
+        """Return the chain to read in place of the user's. Called once, before the first epoch."""
 
     def finalize(self) -> None:
         """Release everything. Called once, when the loader is shut down."""
@@ -69,15 +69,15 @@ class ReadingServiceInterface(ABC):
     def initialize_iteration(
         self, seed_generator: SeedGenerator, iter_reset_fn: Callable[[Any], Any] | None = None
     ) -> Callable[[Any], Any] | None:
-        """Begin an epoch. What is returned, if anything, is applied to the chain before it is read."""
+        """Begin an epoch. A returned function is applied to the chain before it is read."""
         return iter_reset_fn
 
     def finalize_iteration(self) -> None:
-        """End an epoch. Called when its last item was handed out, or when it was given up."""
+        """End an epoch. Called after its last item, or when it is abandoned."""
 
 
 class ShardingReadingService(ReadingServiceInterface):
-    """Read the chain in shards: the base of the services that do, wherever they read."""
+    """Base of the services that read the chain in shards."""
 
     require_sharding = True
     _reader: ShardReader
@@ -107,7 +107,7 @@ class ShardingReadingService(ReadingServiceInterface):
             self._reader.read_in_shards(number)
 
     def _read(self, options: ReadOptions) -> IterDataPipe[Any]:
-        """Return the chain's last steps, which belong in this process, over a reader of all that is before them."""
+        """Return the chain's steps for this process, over a reader of all steps before them."""
         above, own_steps = _split_before_main_process(options.chain)
         if options.num_workers and (
             misplaced := [pipe for pipe in walk(above) if getattr(pipe, "in_main_process", False)]
@@ -181,11 +181,11 @@ class ShardingReadingService(ReadingServiceInterface):
 class InProcessReadingService(ShardingReadingService):
     """Read the chain in this process.
 
-    `prefetch_cnt` items are read ahead by a thread; 0 is none. Where `torch.distributed` has several ranks, it is an
-    error, unless `require_sharding=False` says that each of them is to read all of the data.
+    A thread reads `prefetch_cnt` items ahead; 0 disables it. Several ranks of `torch.distributed` are an error, unless
+    `require_sharding=False` lets each of them read all of the data.
 
     `init_fn(datapipe, worker_info)` returns the chain to use, once; `reset_fn(datapipe, worker_info, seed_generator)`
-    does at the beginning of each epoch.
+    does so at the beginning of each epoch.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(3))
@@ -212,7 +212,7 @@ class InProcessReadingService(ShardingReadingService):
 
 
 class _WorkersReadingService(ShardingReadingService):
-    """Read the chain by workers elsewhere, or with none of them in this process: the base of the services that do."""
+    """Base of the services that read the chain by workers, or in this process with none."""
 
     def __init__(
         self,
@@ -247,7 +247,7 @@ class _WorkersReadingService(ShardingReadingService):
 
     @abstractmethod
     def start(self) -> Children:
-        """Return what starts the workers."""
+        """Return the `Children` that start the workers."""
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         options = ReadOptions(
@@ -266,25 +266,25 @@ class _WorkersReadingService(ShardingReadingService):
 class MultiProcessingReadingService(_WorkersReadingService):
     """Read the chain in `num_workers` processes, each of which reads a part of it, and take their items in turn.
 
-    The parts, or shards, are made at the chain's sharding points; a chain without any, read in several, is an error,
-    unless `require_sharding=False` says that each is to be all of it. There are `num_shards` of them: as many as
-    workers, if it is not given. Their number alone decides on the order of the items, not that of the workers: shard s
-    is read by worker s modulo `num_workers`, and the shards give an item each in turn. So one chain, with the same seed
-    and number of shards, gives the same on any number of workers, none included, and a state of one is a state of all.
-    Take more shards than workers, such as 12, which 1, 2, 3, 4 and 6 workers share evenly.
+    The chain's sharding points divide it into `num_shards` shards, by default as many as workers. A chain without
+    sharding points is an error with several shards, unless `require_sharding=False` lets each read all of it. The
+    number of shards alone decides the order of items, not that of workers: worker s modulo `num_workers` reads shard s,
+    and the shards give an item each in turn. With the same seed and number of shards, a chain gives the same items on
+    any number of workers, none included, and their states are interchangeable. Take more shards than workers, such as
+    12, which 1, 2, 3, 4 and 6 workers share evenly.
 
     Each worker reads up to `worker_prefetch_cnt` items ahead, and this process up to `main_prefetch_cnt`. With
     `num_workers=0` everything happens in this process, and nothing is read ahead.
 
-    The processes are started by forkserver (where `multiprocessing_context` names no other start method), and get the
-    chain by cloudpickle: lambdas and functions of a notebook travel, and the main script is not run again.
+    The processes start by forkserver, unless `multiprocessing_context` names another start method. They get the chain
+    by cloudpickle: lambdas and notebook functions work, and the main script does not run again.
 
-    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once for each shard, in the worker that reads it;
-    `worker_reset_fn(datapipe, worker_info, seed_generator)` returns, at the beginning of each epoch, the one for that:
-    the seeds that it sets hold where it returns the chain that it got.
+    `worker_init_fn(datapipe, worker_info)` returns the chain to use, once for each shard, in the worker that reads it.
+    `worker_reset_fn(datapipe, worker_info, seed_generator)` returns the chain for each epoch, at its beginning. Seeds
+    that it sets hold if it returns the chain that it got.
 
-    A worker that dies, or is stopped, is an error that names it within seconds. One that is busy is waited for, for
-    ever, or with `timeout` for so many seconds, after which TimeoutError says which operator it is at, on which item.
+    A worker that dies, or is stopped, raises an error that names it within seconds. The wait for a busy worker has no
+    limit; with `timeout`, TimeoutError names its operator and item after that many seconds.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(6)).sharding_filter().map(lambda x: x * x)
@@ -318,7 +318,7 @@ class MultiProcessingReadingService(_WorkersReadingService):
         )
         context = context_for(multiprocessing_context, run.__module__)
         if num_workers and context.get_start_method() == "forkserver":
-            start_server(run.__module__)  # it imports torch while the program goes on
+            start_server(run.__module__)  # imports torch meanwhile
         self.multiprocessing_context = multiprocessing_context
 
     def start(self) -> Children:
@@ -326,20 +326,18 @@ class MultiProcessingReadingService(_WorkersReadingService):
 
 
 class RayReadingService(_WorkersReadingService):
-    """Read the chain in `num_workers` actors of Ray, on whatever machines it places them, and take their items in turn.
+    """Read the chain in `num_workers` Ray actors, on any machines of the cluster, and take their items in turn.
 
-    The chain travels to them as to the processes of `MultiProcessingReadingService`, and is read in the same shards, in
-    the same order: a state of processes goes on on actors, and back. Each actor has `resources_per_worker`, by default
-    `{"CPU": 1}`; "GPU", and what nodes of the cluster have by other names, may be asked for as well. Ray is started on
-    this machine where `ray.init` has connected to no cluster. With `num_workers=0` everything happens in this process.
+    Actors get the chain as the processes of `MultiProcessingReadingService` do, and read the same shards in the same
+    order: a state of processes resumes on actors, and vice versa. Each actor has `resources_per_worker`, by default
+    `{"CPU": 1}`; "GPU" and custom resources of the cluster may be requested too. Ray starts on this machine if
+    `ray.init` has connected to no cluster. With `num_workers=0` everything happens in this process.
 
-    An actor reads in a process of its own. One that dies is replaced, and so is its actor, where Ray finds room: the
-    next goes on from the last items that came, with a warning, and nothing is lost or comes twice. It is an error where
-    three in a row die at the same item, and for a stream that is dispatched (`sharding_round_robin_dispatch`), which is
-    read by an actor of its own.
+    An actor reads in a process of its own. Processes and actors that die are replaced, where Ray finds room: the next
+    resumes after the last items received, with a warning, and no item is lost or repeated. It is an error if three in a
+    row die at the same item, and for a dispatched stream (`sharding_round_robin_dispatch`), which has its own actor.
 
-    The actors of a `fleet` read for several loaders, each with a process for each of them: those of all ranks of a
-    training run, which give
+    The actors of a `fleet` read for several loaders, with a process for each. On all ranks of a training run, use
     `SequentialReadingService(DistributedReadingService(), RayReadingService(fleet=fleet))`.
 
     The other arguments are those of `MultiProcessingReadingService`.
@@ -381,7 +379,7 @@ class RayReadingService(_WorkersReadingService):
 
 
 def _split_before_main_process(datapipe: IterDataPipe[Any]) -> tuple[IterDataPipe[Any], list[Any]]:
-    """The part of a chain that workers can run, and copies of the steps after it, from the first that they cannot."""
+    """Return the part of a chain for workers, and copies of the steps from the first `in_main_process` on."""
     spine: list[Any] = [datapipe]
     while len(sources := sources_of(spine[-1])) == 1:
         spine += sources
@@ -397,12 +395,12 @@ def _replace_source(step: Any, by: IterDataPipe[Any]) -> None:
 
 
 def _divides_by_ranks(chain: IterDataPipe[Any]) -> bool:
-    """Say whether a chain has points at which it is divided among the ranks only."""
+    """Say whether a chain has sharding points for ranks only."""
     return any(vars(pipe).get("sharding_group_filter") == SHARDING_PRIORITIES.DISTRIBUTED for pipe in walk(chain))
 
 
 def missing_sharding_point(datapipe: IterDataPipe[Any], readers: str, number: int) -> str:
-    """Return what is to be said where several workers or ranks would read the same items."""
+    """Return the error message for several workers or ranks that would read the same items."""
     first = [step for step in walk(datapipe) if isinstance(step, IterDataPipe)][-1]
     return (
         f"the chain has no sharding point for {readers}, so each of the {number} {readers} would read all of it and "

@@ -1,4 +1,4 @@
-"""The shards of a chain: the parts in which it is read, each through a chain of its own, wherever that is."""
+"""The shards of a chain: its parts, each read through a chain of its own, in any process."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ __all__ = [
 T = TypeVar("T")
 
 _BETWEEN_SEEDS = 0x9E3779B97F4A7C15
-"""From the seed of one item to that of the next: odd, and far, as in SplitMix64 (Steele, Lea, Flood, 2014)."""
+"""Step from one item's seed to the next: odd and large, as in SplitMix64 (Steele, Lea, Flood, 2014)."""
 
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """Which of how many workers a process is."""
+    """The number of workers, and which of them a process is."""
 
     num_workers: int
     worker_id: int
@@ -81,7 +81,7 @@ class ReadOptions:
     main_prefetch: int = 0
     num_workers: int = 0
     start: Callable[[], Any] | None = None
-    """What makes the `Children` that the workers are among."""
+    """Makes the `Children` that start the workers."""
     worker_prefetch: int = 1
     timeout: float | None = None
     together: Together | None = None
@@ -94,12 +94,12 @@ class Division:
     """How a stream is divided into shards, and which of them are read here."""
 
     num_shards: int
-    """Of all ranks."""
+    """The number over all ranks."""
     rank: int = 0
     ranks: int = 1
-    """How many ranks read different shards: shard s belongs to rank s modulo `ranks`."""
+    """How many ranks read different shards: rank s modulo `ranks` reads shard s."""
     by_ranks: bool = False
-    """Whether steps of the chain divide it among the ranks, before the shards of each divide what it has got."""
+    """Whether the chain's steps divide it among ranks, before shards divide each rank's part."""
 
     @property
     def shards(self) -> range:
@@ -107,7 +107,7 @@ class Division:
         return range(self.rank, self.num_shards, self.ranks)
 
     def part(self, shard: int) -> tuple[int, int]:
-        """Return into how many parts the stream is divided that is read here, and which of them a shard is."""
+        """Return the number of parts of the stream that is read here, and which of them a shard is."""
         return (len(self.shards), self.shards.index(shard)) if self.by_ranks else (self.num_shards, shard)
 
     def worker(self, shard: int, num_workers: int) -> int:
@@ -117,21 +117,21 @@ class Division:
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to tell of a shard."""
+    """A shard's position and counts."""
 
     steps: Steps
-    """Where it stands."""
+    """Its position."""
     stats: dict[str, dict[str, Any]]
     """What its steps have counted."""
 
 
 @dataclass
 class Place:
-    """Where a shard stands, as far as its items were handed out: so many items after a state, or after the start."""
+    """A shard's position, after the items handed out: `skip` items after a state, or after the start."""
 
     shard: int
     told: Steps | bytes | None = None
-    """The steps of the state, or a pickled `Report` with them, which has come from a process of ours."""
+    """The steps of the state, or a pickled `Report` with them from a process of ours."""
     skip: int = 0
     items: int = 0
     """How many items of this epoch were handed out in all."""
@@ -144,7 +144,7 @@ class Place:
         return self.told or []
 
     def advance(self, told: Steps | bytes | None) -> None:
-        """Count one item more, after which the shard stands where is told, if anything is."""
+        """Count one more item; `told`, if given, is the shard's position after it."""
         self.items += 1
         if told is None:
             self.skip += 1
@@ -157,7 +157,7 @@ class Place:
 
     @classmethod
     def from_plain(cls, value: Any, num_shards: int) -> Self:
-        """Return the place of which `as_plain` made plain data; ValueError for what cannot be that."""
+        """Return the place that `as_plain` converted; ValueError for anything else."""
         if (
             not isinstance(value, list)
             or [*map(type, value)] != [int, list, int, int]
@@ -168,10 +168,10 @@ class Place:
 
 
 class Turns:
-    """The places of shards that have not come to their ends, and whose turn it is.
+    """The places of unfinished shards, and whose turn it is.
 
-    That is the shard with the fewest items, and the first of several. So the order in which shards give their items
-    follows from where they stand, whoever reads which of them.
+    The shard with the fewest items is next, and the first of several. The order of items thus follows from the shards'
+    positions, whoever reads them.
     """
 
     def __init__(self, places: Iterable[Place] = ()) -> None:
@@ -186,44 +186,44 @@ class Turns:
         return iter([*self._places.values()])
 
     def round(self) -> list[Place]:
-        """Return the places of the shards that have the fewest items; each then gives one more, or ends."""
+        """Return the places of the shards with the fewest items; each then gives one more, or ends."""
         places = [*self._places.values()]
         if self._are_even:
             return places
         fewest = min(place.items for place in places)
         behind = [place for place in places if place.items == fewest]
-        self._are_even = len(behind) == len(places)  # and stay so
+        self._are_even = len(behind) == len(places)  # and stay even
         return behind
 
     def next(self) -> Place:
-        """Return the place of the shard whose turn it is, which then gives an item, or ends."""
+        """Return the place of the next shard, which then gives an item, or ends."""
         if not self._round:
             self._round.extend(self.round())
         return self._round.popleft()
 
     def end(self, place: Place) -> None:
-        """Take off a shard that has come to its end."""
+        """Remove a finished shard."""
         del self._places[place.shard]
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Begin to read; what was under way is dropped."""
+    """The command to begin reading; it drops what was under way."""
 
     number: int
-    """Which time it is that the reader begins an epoch."""
+    """Counts the epochs that the reader begins."""
     seed: int
-    """That of the loader."""
+    """The loader's seed."""
     path: Path
     again: int = 0
-    """How many times the reader has begun in this epoch before: a fork's branch may make it go back."""
+    """How often the reader has restarted in this epoch: a fork's branch may make it go back."""
     credit: int = 0
     places: list[Place] = field(default_factory=list)
-    """Where each shard stands that is to be read."""
+    """The positions of the shards to read."""
 
     @property
     def reading(self) -> tuple[int, int]:
-        """What tells this from all other times that the reader has begun."""
+        """Identifies this start of the reader among all others."""
         return self.number, self.again
 
 
@@ -233,15 +233,14 @@ class Received:
 
     item: Any = None
     told: Steps | bytes | None = None
-    """Where the shard stands after the item, on some of them, as in `Place`."""
+    """The shard's position after the item, as in `Place`, for some items."""
     ended: bool = False
 
 
 class ShardPass:
-    """A pass over a shard from where it stands.
+    """A pass over a shard from its position.
 
-    `seeded` is called with the number of each item before it is made, those that are made again only to be left out
-    among them.
+    `seeded` is called with each item's number before the item is made, including items made again only to be skipped.
     """
 
     def __init__(self, chain: Any, place: Place, seeded: Callable[[int], object] | None = None) -> None:
@@ -256,13 +255,13 @@ class ShardPass:
         self._pace = Pace() if can_capture(chain) else None
 
     def place_now(self) -> Place:
-        """Return where the shard stands now."""
+        """Return the shard's present position."""
         if not self._tally.items:
-            return self._place  # the pass may not have come as far yet
+            return self._place  # the pass may not have reached it yet
         return Place(self._place.shard, flatten(capture(self.chain)), items=self._place.items + self._tally.items)
 
     def if_due(self, tell: Callable[[Any], T]) -> T | None:
-        """Return what is to be told of the chain, such as where it stands, as often as costs little."""
+        """Return `tell(chain)`, such as its position, as often as is cheap; None otherwise."""
         if self._pace is None or not self._pace.due():
             return None
         started = time.perf_counter()
@@ -273,7 +272,7 @@ class ShardPass:
         return told
 
     def close(self) -> None:
-        """Give the pass up."""
+        """Abandon the pass."""
         close(self._iterator)
 
 
@@ -305,12 +304,12 @@ class Shards:
         self._init_fn = init_fn
         self._reset_fn = reset_fn
         self._made: dict[int, Any] = {}
-        """Chains by the numbers of their shards, each made once."""
+        """Chains by shard number, each made once."""
         self.chains: dict[int, Any] = {}
-        """Those that are read: as the reset function returned them, where there is one."""
+        """The chains being read, as the reset function returned them, if there is one."""
 
     def begin(self, epoch: Epoch, place: Place, seed_globals: Callable[[int], object] | None = None) -> ShardPass:
-        """Begin a pass over a shard where it stands; `seed_globals` is called with another seed before each item."""
+        """Begin a pass over a shard at its position; `seed_globals` is called with another seed before each item."""
         chain = self._made.get(place.shard)
         if chain is None:
             chain = sharded(self._make_chain(place.shard), *self._division.part(place.shard))
@@ -321,7 +320,7 @@ class Shards:
         if self._reset_fn is not None:
             seeds = SeedGenerator(epoch.seed, epoch.path.epoch).spawn(place.shard)
             given, chain = chain, _chain_by(self._reset_fn, "worker_reset_fn", chain, self._worker, seeds)
-            if chain is not given:  # else it has the seeds that the function may have set
+            if chain is not given:  # else keep the seeds that the function may have set
                 seed_graph(chain, epoch.seed, place.shard, first_epoch=0)
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
@@ -335,7 +334,7 @@ class Shards:
 
 
 class Feed(Protocol):
-    """What gives one shard of a stream that is read once for all shards."""
+    """A source of one shard of a stream that is read once for all shards."""
 
     def begin(self, epoch: Epoch, place: Place) -> None: ...
 
@@ -347,10 +346,10 @@ class Feed(Protocol):
 
 
 class Dispatched(IterDataPipe[Any]):
-    """Yield one shard of a stream that is read once for all shards: it stands in a shard's chain for the stream.
+    """Yield one shard of a stream that is read once for all shards; it replaces the stream in a shard's chain.
 
-    The order is that of the stream in this epoch, or in an earlier one that a cache behind it gives again. Where it is
-    read several times in an epoch, it is the same each time.
+    The order is the stream's in this epoch, or in an earlier one that a cache behind it repeats. Several passes in an
+    epoch have the same order.
     """
 
     holds_items = False
@@ -358,7 +357,7 @@ class Dispatched(IterDataPipe[Any]):
     feed: Feed
     epoch: Epoch
     standing: list[Any] = own(list)
-    """The steps where the pass goes on, and how many items to skip from there."""
+    """The steps where the pass resumes, and how many items to skip from there."""
 
     def __init__(self, point: int) -> None:
         self.point = point
@@ -388,10 +387,10 @@ class Dispatched(IterDataPipe[Any]):
 
 
 def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """Return the chain that a user's function makes of one."""
+    """Return the chain that a user's function returns."""
     try:
         returned = fn(*arguments)
-    except StopIteration as error:  # which would pass for the end of the items
+    except StopIteration as error:  # would pass for the end of the items
         raise RuntimeError(f"{name} raised StopIteration, which says nothing here") from error
     if not isinstance(returned, TorchIterDataPipe):
         raise TypeError(f"{name} must return the chain to read, and returned {returned!r:.100}")
@@ -399,7 +398,7 @@ def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:
 
 
 def sharded(chain: IterDataPipe[Any], parts: int, part: int) -> IterDataPipe[Any]:
-    """Return a chain that was made to read one of several parts."""
+    """Make a chain read one of several parts, and return it."""
     if parts > 1:
         apply_sharding(chain, parts, part, SHARDING_PRIORITIES.MULTIPROCESSING)
     return chain

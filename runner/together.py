@@ -1,4 +1,4 @@
-"""What the ranks of a distributed program read, and how they end an epoch together."""
+"""What each rank of a distributed program reads, and how all ranks end an epoch together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ends = Literal["stop", "pad", "drop"]
 _FAILED, _ENDED, _REPEATING, _READY = range(4)
 _NO_MORE = object()
 _COUNTING = 5.0
-"""Seconds for finding out how many items are dropped."""
+"""Seconds for counting dropped items."""
 
 Others = Literal["same", "broadcast", "none"]
 
@@ -33,24 +33,24 @@ class Part:
     """Which part of the data a rank reads."""
 
     rank: int | None = 0
-    """The part's number; several ranks may have one. None where a rank gets no items."""
+    """The part's number, which several ranks may share; None if the rank gets no items."""
     ranks: int = 1
     """How many parts there are."""
     is_sent: bool = False
-    """Whether the first of the ranks of a part reads it, and sends the others its items."""
+    """Whether the first rank of a part reads it, and sends its items to the others."""
 
 
 class Counts(Protocol):
-    """What is counted in an epoch: the reader's attributes."""
+    """The counts of an epoch: attributes of the reader."""
 
     given: int
     """How many items each rank has handed out."""
     repeated: list[int]
-    """For each part, how many of these were repeated, since it is shorter than others."""
+    """For each part, how many of these were repeated because the part is shorter than others."""
     dropped: int
-    """How many items of this rank's part were left out at the end, since another part is shorter."""
+    """How many items of this rank's part were dropped at the end because another part is shorter."""
     goes_on: bool
-    """Whether the epoch goes on from a state."""
+    """Whether the epoch resumes from a state."""
 
 
 class Together:
@@ -64,16 +64,16 @@ class Together:
         self._all: AllRanks | None = None
         self._has_warned = False
         self._first: int | None = None
-        """The first rank of this one's part, if that sends the others its items."""
+        """The first rank of this rank's part, if it sends the others its items."""
         self._group = 0
         self.reads_elsewhere = False
-        """Whether the items may be read in another thread than the one that takes states."""
+        """Whether a thread other than the one that takes states may read the items."""
         self._reading: AllRanks | None = None
         self._parts: list[Part] = []
-        """Those of all ranks."""
+        """The parts of all ranks."""
 
     def all_ranks(self) -> AllRanks:
-        """Return the ranks; they are called together when the first of them asks."""
+        """Return the ranks, which meet at the first call."""
         if self._all is None or not self._all.is_of_this_world():
             self._all = AllRanks(self.timeout)
             told = self._all.exchange("say which parts they read", (self.part, self.reads_elsewhere))
@@ -88,8 +88,8 @@ class Together:
         return self._all
 
     def _make_groups(self) -> None:
-        """Make the groups for reading, on all ranks together."""
-        # Two threads cannot share one group: their messages would come in another order on each rank.
+        """Make the process groups for reading, on all ranks together."""
+        # Two threads cannot share a group: the order of their messages would differ between ranks.
         self._reading = AllRanks(self.timeout) if self.reads_elsewhere else self._all
         assert self._reading is not None
         for number in range(self.part.ranks) if self.part.is_sent else ():
@@ -109,10 +109,9 @@ class Together:
         return self.part.rank is not None and (self._first is None or self._first == self.all_ranks().rank)
 
     def begin(self, told: dict[str, Any], seed: int | None, drawn: int) -> int:
-        """Make sure that what is told is the same on all ranks, and return their seed.
+        """Check that `told` is the same on all ranks, and return their seed.
 
-        That is the one that ranks were given, or else what the first has drawn. Raises ValueError on all of them where
-        something differs.
+        It is the seed that ranks were given, or else rank 0's draw. Raises ValueError on all ranks if anything differs.
         """
         told = {**told, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
         digests = {name: _digest(value) for name, value in told.items()}
@@ -136,7 +135,7 @@ class Together:
         return seeds.pop()
 
     def interrupt(self) -> None:
-        """Let a thread that waits for the other ranks end."""
+        """Make a thread stop waiting for the other ranks."""
         if self._reading is not None and self._reading is not self._all:
             self._reading.interrupted.set()
 
@@ -148,14 +147,14 @@ class Together:
         self._all = self._reading = None
 
     def length(self, of_part: Callable[[int], int], given: int) -> int:
-        """Return how many items each rank gives in an epoch: those given before, and those left of the parts."""
+        """Return how many items each rank gives in an epoch: those given before, plus those left in the parts."""
         if self.steps_per_epoch is not None:
             return self.steps_per_epoch
         lengths = map(of_part, range(self.part.ranks))
         return given + (max(lengths) if self._ends == "pad" else min(lengths))
 
     def read(self, counts: Counts, items: Iterator[Any], again: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """Yield items until all ranks end; `again` returns an iterator that begins anew, for those to be repeated."""
+        """Yield items until all ranks end; `again` returns an iterator from the beginning, for repeated items."""
         expect_no_second_division()
         self._readers().interrupted.clear()
         if not self.reads:
@@ -186,10 +185,10 @@ class Together:
                 counts.given += 1
                 yield item
         finally:
-            close(items)  # an error that is kept would keep it, too, and the threads that read ahead for it
+            close(items)  # a kept error would keep the iterator and its prefetching threads
 
     def _without_reading(self, counts: Counts) -> Iterator[Any]:
-        """Yield what the first rank of this one's part sends, or None where this one gets no items."""
+        """Yield what the part's first rank sends, or None if this rank gets no items."""
         while True:
             goes_on, some_begin_to_repeat = self._goes_on(counts, None)
             if not goes_on:
@@ -209,11 +208,11 @@ class Together:
             raise
 
     def _let_others_fail(self, counts: Counts) -> None:
-        with suppress(RuntimeError):  # that others do not answer is not what is to be told
+        with suppress(RuntimeError):  # the original error matters, not that others are silent
             self._agree(counts, _FAILED)
 
     def _goes_on(self, counts: Counts, says: int | None) -> tuple[bool, bool]:
-        """Return whether all ranks give one more item, and whether some begin to repeat theirs for that."""
+        """Return whether all ranks give one more item, and whether some begin to repeat items."""
         least, greatest = self._agree(counts, says)
         if least == _FAILED:
             raise RuntimeError("another rank failed at this item, and so all ranks stop here: see its error")
@@ -226,7 +225,7 @@ class Together:
         return goes_on, goes_on and least == _ENDED
 
     def _expect_items(self, has_one: bool) -> None:
-        """Raise RuntimeError, on all ranks, where one of them has nothing to read."""
+        """Raise RuntimeError, on all ranks, if one has nothing to read."""
         told = self._readers().exchange("say whose part is empty", (self.part.rank, has_one))
         if empty := sorted({part for part, has_any in told if not has_any}):
             raise RuntimeError(
@@ -240,7 +239,7 @@ class Together:
         return self._readers().agree(f"ask for item {counts.given} of the epoch", number)
 
     def _count_dropped(self, counts: Counts, item: Any, items: Iterator[Any]) -> None:
-        """Count what this rank has left, and say once how much that is on all of them."""
+        """Count what this rank has left, and warn once of the total over all ranks."""
         if self.steps_per_epoch is not None or self._ends == "pad":
             return
         until = time.monotonic() + _COUNTING
@@ -250,7 +249,7 @@ class Together:
                 break
             try:
                 item = next(items, _NO_MORE)
-            except Exception:  # nobody was to see that item
+            except Exception:  # the item is dropped anyway
                 break
         own = (self.part.rank, counts.dropped, item is _NO_MORE)
         told = self._readers().exchange("count what is dropped", own if self.reads else (None, 0, True))
@@ -267,7 +266,7 @@ class Together:
 
 
 def _expect_all_parts(parts: list[Part]) -> None:
-    """Raise ValueError where the ranks do not read all parts of the same data."""
+    """Raise ValueError unless the ranks read all parts of the same data."""
     wanted = {(part.ranks, part.is_sent) for part in parts}
     missing = {*range(max(part.ranks for part in parts))} - {part.rank for part in parts}
     if len(wanted) > 1 or missing:
@@ -284,7 +283,7 @@ def _digest(value: Any) -> str:
 
 
 def _difference(name: str, values: list[Any]) -> str:
-    """Say what ranks have that differs, of all that is in it."""
+    """Describe the innermost value that differs between ranks."""
     first: Any = values[0]
     keys: Iterable[Any] = ()
     if all(isinstance(value, dict) and value.keys() == first.keys() for value in values):
@@ -298,10 +297,10 @@ def _difference(name: str, values: list[Any]) -> str:
 
 
 def cycle_of(again: Callable[[], Iterator[Any]], skip: int = 0) -> Iterator[Any]:
-    """Yield the items of one iterator after another, up to one that has none, but for so many at the beginning."""
+    """Yield the items of successive iterators, but the first `skip`, until one is empty."""
     items = again()
     skipped = sum(1 for _ in islice(items, skip))
-    if skipped < skip and skipped:  # so many are all: however often they were repeated, they are read once more only
+    if skipped < skip and skipped:  # shorter than `skip`: skip the remainder, not every repetition
         items = again()
         deque(islice(items, skip % skipped), maxlen=0)
     yield from items

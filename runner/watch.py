@@ -1,8 +1,8 @@
-"""What a worker is at, told to the main process: an error about a worker that hangs or died can say it.
+"""Reports what a worker is doing, for the main process's errors about workers that hang or die.
 
-A worker that has been at one item for a while writes down, in a file in memory that it shares with the main process,
-which operator that is and on which item. So it is known after it was killed, too. Quick items cost no more than that
-their beginning is noted. Where C code crashes, faulthandler adds the line of Python that called it.
+A worker that takes a while over an item writes the operator and the item to a file in memory, which it shares with
+the main process. The file outlives the worker. For quick items, only the start is recorded. If C code crashes,
+faulthandler adds the line of Python that called it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from ..workers.transport import anonymous_file
 __all__ = ["Sighting", "Watch"]
 
 _ROOM = 4096
-"""Bytes for what the worker is at; what faulthandler writes comes behind."""
+"""Bytes for what the worker is doing; faulthandler writes after them."""
 _EVERY = 0.25
-"""Seconds between looks; an item that takes less may not be seen."""
+"""Seconds between checks; shorter items may go unseen."""
 _CALLER = re.compile(r'Current thread.*\n  File "(.*)", line (\d+) in (.*)')
 
 
 class Watch:
-    """The worker's side: a context in which one item is made, and a thread that looks how long that takes.
+    """The worker's side: a context in which one item is made, and a thread that checks how long it takes.
 
     Several threads may make items.
     """
 
     def __init__(self, takes_crashes: bool = True) -> None:
         self._since: dict[int, float] = {}
-        """When each thread began with the item that it is at."""
+        """When each thread began its present item."""
         self._written = False
         self._file = anonymous_file(_ROOM)
         os.lseek(self._file, _ROOM, os.SEEK_SET)
@@ -47,16 +47,16 @@ class Watch:
         threading.Thread(target=self._look, name="penstock-watch", daemon=True).start()
 
     def descriptor(self) -> int:
-        """Return a descriptor of the file, which is the caller's to close."""
+        """Return a descriptor of the file, for the caller to close."""
         return os.dup(self._file)
 
     @contextmanager
     def during(self, what: str) -> Iterator[None]:
-        """Be at something else than an item; an error tells of it."""
+        """Record work other than an item; errors name it."""
         self._write(what)
         try:
             yield
-        except BaseException as error:  # SystemExit, which ends the worker, leaves it written
+        except BaseException as error:  # SystemExit ends the worker, so the record stays
             add_note(error, f"penstock: raised in {what}")
             if isinstance(error, Exception):
                 self._write("")
@@ -68,13 +68,13 @@ class Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._since.pop(threading.get_ident(), None)
-        if isinstance(error, SystemExit):  # which ends the worker
+        if isinstance(error, SystemExit):  # it ends the worker
             self._write(" ".join(notes_of(error)).removeprefix("penstock: raised in "))
         elif self._written:
             self._write("")
 
     def _write(self, at: str) -> None:
-        with suppress(OSError):  # no disk may be left, nor files be allowed to be so long
+        with suppress(OSError):  # the disk may be full, or file sizes limited
             os.pwrite(self._file, at.encode()[:_ROOM].ljust(_ROOM, b"\0"), 0)
         self._written = bool(at)
 
@@ -83,7 +83,7 @@ class Watch:
             time.sleep(_EVERY)
             now, frames = time.monotonic(), sys._current_frames()
             slow = {thread: since for thread, since in [*self._since.items()] if now - since >= _EVERY}
-            # Others wait for the thread that is deepest in the chain.
+            # The other threads wait for the one deepest in the chain.
             for thread in sorted(slow, key=lambda each: _depth(frames.get(each)), reverse=True)[:1]:
                 at = running_step(thread)
                 if at is not None and self._since.get(thread) == slow[thread]:
@@ -105,12 +105,12 @@ class Sighting:
         self._file = descriptor
 
     def __str__(self) -> str:
-        """What the worker was at when it was seen at one item for a while, and what it called when it crashed."""
+        """Return what the worker was doing when last seen, and the line that crashed, if any."""
         at = os.pread(self._file, _ROOM, 0).rstrip(b"\0").decode(errors="replace")
         crash = _CALLER.search(os.pread(self._file, 2**16, _ROOM).decode(errors="replace"))
         called = f"the line that crashed was {crash[1]}:{crash[2]}, in {crash[3]}" if crash else ""
         return "".join(f"; {told}" for told in (at and f"it was at {at}", called) if told)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)

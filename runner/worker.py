@@ -1,4 +1,4 @@
-"""What runs in a worker process: the shards that live there, read in turn, a bounded number of items ahead."""
+"""What runs in a worker process: it reads its shards in turn, a bounded number of items ahead."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["Setup", "run", "serve"]
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a worker needs to know once."""
+    """What a worker receives once, at its start."""
 
     worker: WorkerInfo
     name: str
-    """How errors call the worker."""
+    """The worker's name in errors."""
     chain: bytes
-    """The chain, by cloudpickle; each shard gets a copy of its own."""
+    """The chain, by cloudpickle; each shard gets its own copy."""
     division: Division
     init_fn: InitFn | None
     reset_fn: ResetFn | None
@@ -38,9 +38,9 @@ class Setup:
 
 
 def run(connection: Connection, lines: list[tuple[int, int]]) -> None:
-    """Serve the main process until it says that nothing more is wanted, or is gone.
+    """Serve the main process until it wants no more, or is gone.
 
-    `lines` are those along which shards come of streams that are read once for all: the stream's number, the shard's.
+    `lines` are the (stream, shard) numbers of the connections for shards of dispatched streams.
     """
     try:
         watch = begin(connection)
@@ -52,11 +52,11 @@ def run(connection: Connection, lines: list[tuple[int, int]]) -> None:
 
 
 def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection], watch: Watch) -> None:
-    """Serve whoever is at the other end of a connection."""
+    """Serve the other end of a connection."""
     setup = connection.recv_bytes()
     try:
         worker = _Worker(cloudpickle.loads(setup), dispatched, watch)
-    except Exception as error:  # as where a module is not installed here
+    except Exception as error:  # such as a module not installed here
         connection.send_bytes(Arrival(NONE, FAILED, error=pickled_error(error)).to_bytes())
         return
     Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch).serve()
@@ -83,11 +83,11 @@ class _Worker:
         return self._shards.begin(epoch, place, seed_globals)
 
     def name(self, shard: int) -> str:
-        """Return how errors call the reader of a shard."""
+        """Return the name of a shard's reader in errors."""
         return f"{self.setup.name}, shard {shard} of {self.setup.division.num_shards}"
 
     def _watched(self, name: str, fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """Let errors say that it was in this function, where there is one."""
+        """Return a function, if there is one, with errors that name it."""
         if fn is None:
             return None
 

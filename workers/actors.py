@@ -1,6 +1,6 @@
-"""Functions called in actors of Ray.
+"""Functions called in Ray actors.
 
-What they are called with, and what they return, goes through Ray as `transport` pickles it.
+Their arguments and results go through Ray as `transport` pickles them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .transport import Inbox, Parcel, pickled_apart
 __all__ = ["ActorCaller", "Actors", "Server"]
 
 _PATIENCE = 5.0
-"""Seconds that an actor may go on with an item that nobody waits for any more, before it is killed."""
+"""Seconds for an actor to finish an item that is no longer wanted, before it is killed."""
 _PATIENCE_WITH_RAY = 10.0
-"""Seconds that Ray may take to start an actor, before a warning says what it was asked for."""
+"""Seconds for Ray to start an actor, before a warning names the requested resources."""
 _LOOK = 1.0
-"""Seconds from one look to the next whether Ray is still there."""
+"""Seconds between checks whether Ray is still there."""
 _GLANCE = 0.2
-"""Seconds from one look to the next whether an actor that is being started is still wanted."""
+"""Seconds between checks whether a starting actor is still wanted."""
 
 
 class Actors:
-    """Actors that are kept from one pass to the next, each with a copy of what a function makes."""
+    """Actors kept from one pass to the next, each with a copy of what a function makes."""
 
     def __init__(
         self, fn: Callable[[], Callable[..., Any]], resources: Mapping[str, float], cluster: Cluster, who: str
@@ -45,7 +45,7 @@ class Actors:
         self._resources = {"CPU": 1, **resources}
         self._who = who
         self._new = self.ray.remote(_actor_class()).options(**actor_options(resources)).remote
-        # Put once, it goes once to each machine, and not once with each actor.
+        # `put` sends it once to each machine, not once with each actor.
         self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed(fn, "the model"))
         self._connection = connection_now()
         self._callers: list[ActorCaller] = []
@@ -57,7 +57,7 @@ class Actors:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Let it be said where Ray is shut down meanwhile: Ray would end the program, or start another Ray."""
+        """Raise RuntimeError if Ray is shut down meanwhile: Ray would end the program, or start another Ray."""
         error: BaseException | None = None
         if self.are_ours():
             try:
@@ -70,10 +70,10 @@ class Actors:
         raise RuntimeError("the Ray in which the model is called was shut down in the middle of a pass") from error
 
     def begin(self) -> None:
-        """Begin a pass: nobody has an actor of an earlier one any more."""
-        self._free = sorted(self._callers, key=ActorCaller.is_ready)  # the last is taken first
+        """Begin a pass: all actors are free."""
+        self._free = sorted(self._callers, key=ActorCaller.is_ready)  # ready actors are last, and taken first
         self.over = threading.Event()
-        """Set when the pass ends: who waits for an actor to start need not any longer."""
+        """Set when the pass ends: threads then stop waiting for actors to start."""
 
     def threads(
         self,
@@ -81,11 +81,11 @@ class Actors:
         arrivals: Arrivals[Outcome],
         most: int,
     ) -> Threads:
-        """Return up to so many threads, each of which calls an actor by a function that `wrap` makes of the call."""
+        """Return up to `most` threads, each of which calls an actor through the function that `wrap` returns."""
         return _ThreadsOfActors(self, lambda: self._expecting_ray(wrap(self._take().call)), arrivals, most)
 
     def _expecting_ray(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Let no item be skipped where it is all of Ray that is gone."""
+        """Skip no item if Ray itself is gone."""
 
         def checked(item: Any) -> Any:
             result = call(item)
@@ -96,7 +96,7 @@ class Actors:
         return checked
 
     def _take(self) -> ActorCaller:
-        """Return an actor that is free, ready to be called. Raises what making its model raises."""
+        """Return a free actor, ready to be called. Raises what making its model raises."""
         try:
             caller = self._free.pop()
         except IndexError:
@@ -112,7 +112,7 @@ class Actors:
         return self._new(*self._arguments)
 
     def warn(self) -> None:
-        """Tell that Ray has not started an actor so far."""
+        """Warn that Ray has not started an actor so far."""
         nodes = sum(node["Alive"] for node in self.ray.nodes())
         there, free = map(_amounts, (self.ray.cluster_resources(), self.ray.available_resources()))
         warnings.warn(
@@ -123,7 +123,7 @@ class Actors:
         )
 
     def kill_busy(self) -> None:
-        """Kill the actors that are at work; others are started when they are needed."""
+        """Kill the busy actors; others start when needed."""
         for caller in self._callers:
             if caller.busy:
                 caller.end()
@@ -135,13 +135,13 @@ class Actors:
 
 
 def _amounts(resources: Mapping[str, float]) -> dict[str, float]:
-    """Return what there is of resources, but for memory and what names nodes."""
+    """Return resource amounts without memory and node names."""
     left_out = ("node:", "memory", "object_store_memory")
     return {name: amount for name, amount in sorted(resources.items()) if not name.startswith(left_out)}
 
 
 class _ThreadsOfActors(Threads):
-    """Threads that call actors; the end of a pass does not wait for those actors that Ray has not started."""
+    """Threads that call actors; the end of a pass does not wait for actors that Ray has not started."""
 
     def __init__(
         self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], arrivals: Arrivals[Outcome], most: int
@@ -161,15 +161,15 @@ class ActorCaller:
         self._actors = actors
         self._actor: Any = None
         self._starts: tuple[Any, Any] | None = None
-        """What comes when the actor is there, and when it has made its model."""
+        """References that are ready when the actor is there, and when it has made its model."""
         self.busy = False
 
     def is_ready(self) -> bool:
-        """Say whether the actor was there, with its model made, when it was last asked."""
+        """Say whether the actor was there, with its model made, at the last check."""
         return self._actor is not None and self._starts is None
 
     def make_ready(self) -> None:
-        """Have the actor started if it is not there, and wait until it has made its model, or the pass is over."""
+        """Start the actor if there is none, and wait until it has made its model, or the pass is over."""
         if self._actor is None:
             self._actor = self._actors.start()
             self._starts = self._actor.is_there.remote(), self._actor.make.remote()
@@ -179,7 +179,7 @@ class ActorCaller:
         warn_at = time.monotonic() + _PATIENCE_WITH_RAY
         while not self._has_come(made, _GLANCE):
             if self._actors.over.is_set():
-                raise Interrupted  # it is being started for the next pass
+                raise Interrupted  # it keeps starting, for the next pass
             if time.monotonic() > warn_at:
                 warn_at = float("inf")
                 if not self._has_come(is_there, 0):
@@ -192,7 +192,7 @@ class ActorCaller:
         self._starts = None
 
     def call(self, *args: Any) -> Any:
-        """Call the model there. Raises what it raises, and RuntimeError where its actor dies."""
+        """Call the model there. Raises what it raises, and RuntimeError if its actor dies."""
         packed = _packed(args, "what the model is to be called with")
         self.busy = True
         try:
@@ -203,7 +203,7 @@ class ActorCaller:
             self.busy = False
 
     def end_if_gone(self) -> None:
-        """Let another take the place of an actor that has died since it was last called."""
+        """Let another actor replace one that has died since its last call."""
         if not self.is_ready():
             return
         answer = self._actor.is_there.remote()
@@ -216,10 +216,10 @@ class ActorCaller:
             self.end()
 
     def end(self) -> None:
-        """End the actor, whatever it does; who waits for it will be told."""
+        """End the actor, whatever it is doing; its caller gets an error."""
         actor, self._actor, self._starts = self._actor, None, None
         if actor is not None and self._actors.are_ours():  # else it is gone, or another process's
-            with suppress(Exception):  # of what is gone already
+            with suppress(Exception):  # it may be gone already
                 self._actors.ray.kill(actor)
 
     def _has_come(self, reference: Any, patience: float) -> bool:
@@ -240,7 +240,7 @@ class ActorCaller:
         return result
 
     def _got(self, reference: Any) -> Any:
-        """Return what comes; looked at now and then, as nothing comes any more where Ray was shut down."""
+        """Return the result; it polls, since nothing comes after Ray was shut down."""
         while True:
             try:
                 return self._actors.ray.get(reference, timeout=_LOOK)
@@ -251,7 +251,7 @@ class ActorCaller:
 
 def _actor_class() -> type:
     class ModelActor:
-        """What Ray starts. It travels by value, so that it is there before this library and torch are imported."""
+        """What Ray starts. Pickled by value, it is there before this library and torch are imported."""
 
         def __init__(self, *arguments: Any) -> None:
             self._arguments = arguments
@@ -267,7 +267,7 @@ def _actor_class() -> type:
             return self._served().call(packed)
 
         def _served(self) -> Any:
-            if self._server is None:  # also where Ray has restarted the actor by itself, if it was asked to
+            if self._server is None:  # also after Ray has restarted the actor, if configured
                 from penstock.workers.actors import Server
 
                 self._server, self._arguments = Server(*self._arguments), ()
@@ -277,21 +277,21 @@ def _actor_class() -> type:
 
 
 class Server:
-    """What works in an actor: makes what is called, once, and calls it."""
+    """What runs in an actor: it makes the model once, and calls it."""
 
     def __init__(self, preparations: bytes, fn: list[Any]) -> None:
-        torch.seed()  # in each process torch begins with the same random numbers
+        torch.seed()  # torch starts every process with the same random state
         for prepare in cloudpickle.loads(preparations):
             prepare()
         self._fn = fn
         self._model: Callable[..., Any] | None = None
 
     def make(self) -> list[Any]:
-        """Make what is called. Returns None, or the error, as it travels."""
+        """Make the model. Returns None or the error, packed."""
         return _outcome(self._make)
 
     def call(self, packed: list[Any]) -> list[Any]:
-        """Call it. Returns what it returns, or the error, as it travels."""
+        """Call the model. Returns its result or the error, packed."""
         return _outcome(lambda: self._made()(*_unpacked(packed)))
 
     def _make(self) -> None:
@@ -300,7 +300,7 @@ class Server:
     def _made(self) -> Callable[..., Any]:
         if self._model is None:
             self._model = _unpacked(self._fn)()
-            self._fn = []  # which holds a place in Ray's memory
+            self._fn = []  # it holds memory of Ray's object store
         return self._model
 
 
@@ -322,5 +322,5 @@ def _packed(value: object, what: str) -> list[Any]:
 
 
 def _unpacked(packed: list[Any]) -> Any:
-    """Return the value, in memory of its own: what Ray hands out cannot be written to."""
+    """Return the value, in memory of its own: Ray's buffers are read-only."""
     return Inbox().unpack(Parcel(packed, []), None)

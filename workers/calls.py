@@ -1,6 +1,6 @@
 """Functions called in processes of their own.
 
-What they are called with, and what they return, goes from one process to the other as `transport` has it.
+`transport` carries their arguments and results from one process to the other.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_de
 __all__ = ["Caller", "Processes", "is_made_once"]
 
 _PATIENCE = 2.0
-"""Seconds that the system may take to say how a process ended."""
+"""Seconds for the system to report how a process ended."""
 
 _CANNOT_TRAVEL = "{} cannot be pickled, and so not go from one process to another"
 
 _Packed = tuple[Parcel, int | None]
-"""A value as it travels, and the descriptor of its block where that is new."""
+"""A value in transit, and the descriptor of its block if that is new."""
 
 
 def is_made_once(fn: object) -> bool:
-    """Say whether a function is to be made in each process: a class whose instances can be called, or a partial of one.
+    """Say whether each process makes the function itself: a class with callable instances, or a partial of one.
 
     >>> is_made_once(str), is_made_once(torch.nn.Identity), is_made_once(functools.partial(torch.nn.Linear, 2, 1))
     (False, True, True)
@@ -46,7 +46,7 @@ def is_made_once(fn: object) -> bool:
 
 
 class Processes:
-    """Up to `most` processes, each with a copy of a function. They are kept from one pass to the next."""
+    """Up to `most` processes, each with a copy of a function, kept from one pass to the next."""
 
     def __init__(self, fn: Callable[..., Any], most: int) -> None:
         self._fn = _pickled(fn, "fn")
@@ -56,15 +56,15 @@ class Processes:
         self._free: list[Caller] = []
 
     def are_ours(self) -> bool:
-        """Say whether they were started by this process: a copy made by fork must leave them alone."""
+        """Say whether this process started them: a copy made by fork must leave them alone."""
         return self._owner == os.getpid()
 
     def begin(self) -> None:
-        """Begin a pass: nobody has a process of an earlier one any more."""
+        """Begin a pass: all processes are free."""
         self._free = [*self._callers]
 
     def take(self) -> Caller:
-        """Return a process that is free, ready to be called. Raises what making its function raises."""
+        """Return a free process, ready to be called. Raises what making its function raises."""
         try:
             caller = self._free.pop()
         except IndexError:
@@ -74,7 +74,7 @@ class Processes:
         return caller
 
     def kill_busy(self) -> None:
-        """Kill the processes that are at work; they are started again when they are needed."""
+        """Kill the busy processes; they restart when needed."""
         for caller in self._callers:
             if caller.busy:
                 caller.kill()
@@ -90,10 +90,10 @@ class Processes:
 
 
 class _CallLine:
-    """One end of the line between two processes: values come and go along a connection, and in memory of both.
+    """One end of the line between two processes: values travel along a connection, and in shared memory.
 
-    The memory belongs to the end that sends. It is used again when the other end has told that nothing there uses the
-    arrays of what it got: a function may keep what it is called with, and what it returned is the consumer's.
+    The memory belongs to the sending end. It is reused once the other end reports that no array there refers to it: a
+    function may keep its arguments, and a consumer its results.
     """
 
     def __init__(self, connection: Connection, max_blocks: int) -> None:
@@ -102,7 +102,7 @@ class _CallLine:
         self._inbox = Inbox()
 
     def packed(self, value: object, what: str) -> _Packed:
-        """Return a value that is to be sent. Raises what pickle raises."""
+        """Return a value packed for sending. Raises what pickle raises."""
         try:
             return self._outbox.pack(value)
         except Exception as error:
@@ -110,13 +110,13 @@ class _CallLine:
             raise
 
     def send(self, packed: _Packed) -> None:
-        """Send a value, and tell which blocks are not used here any more. Raises what a connection does."""
+        """Send a value, and report the blocks no longer used here. Raises what a connection raises."""
         parcel, descriptor = packed
         message = pickle.dumps((tuple(parcel), self._inbox.unused_blocks()), protocol=5)
         send_parcel(self._connection, message, descriptor)
 
     def receive(self, wait: Callable[[], None]) -> _Packed:
-        """Return what has been sent. Raises what a connection does, and what `wait` for the next part raises."""
+        """Return what was sent; `wait` is called before each part. Raises what `wait` or a connection raises."""
         wait()
         fields, blocks = pickle.loads(self._connection.recv_bytes())
         self._outbox.take_back(blocks)
@@ -127,7 +127,7 @@ class _CallLine:
         return parcel, receive_parcel_descriptor(self._connection)
 
     def unpacked(self, packed: _Packed) -> Any:
-        """Return the value that was received. Raises what pickle raises."""
+        """Return a received value. Raises what pickle raises."""
         return self._inbox.unpack(*packed)
 
 
@@ -144,10 +144,10 @@ class Caller:
         self.busy = False
 
     def make_ready(self) -> None:
-        """Start the process if it is not there, and wait until it has made its function."""
+        """Start the process if there is none, and wait until it has made its function."""
         if self._process is not None:
             return
-        with lock:  # which also keeps a fork server from being told twice what to preload
+        with lock:  # also guards the fork server's preload list
             context: Any = context_for(None, __name__)
             self._connection, theirs = context.Pipe()
             arguments = (theirs, self._max_blocks)
@@ -173,18 +173,18 @@ class Caller:
             raise
 
     def call(self, *args: Any) -> Any:
-        """Call the function there. Raises what it raises, and RuntimeError where its process ends."""
+        """Call the function there. Raises what it raises, and RuntimeError if its process ends."""
         self.make_ready()
         return self._exchange(self._line.packed(args, "what fn is to be called with"))
 
     def kill(self) -> None:
-        """Kill the process, whatever it does; its caller will be told."""
+        """Kill the process, whatever it is doing; its caller gets an error."""
         with lock:
             if self._process is not None:
                 self._process.kill()
 
     def end(self) -> None:
-        """End the process, and let go of all that belongs to it."""
+        """End the process, and release all that belongs to it."""
         with lock:
             process, self._process = self._process, None
             self._line = None
@@ -216,8 +216,8 @@ class Caller:
         return result
 
     def _wait(self) -> None:
-        """Wait until something has come; raise EOFError where the process has ended, and nothing has."""
-        # The other end may live on in processes that ours has started, so that there is no end of file.
+        """Wait for an arrival; raise EOFError if the process has ended without one."""
+        # Children of the process may keep its end open, so there may be no end of file.
         ready = {descriptor for descriptor, _ in self._events.poll()}
         if self._connection.fileno() not in ready and not self._connection.poll():
             raise EOFError
@@ -231,11 +231,11 @@ class Caller:
 
 
 def _serve(connection: Connection, max_blocks: int) -> None:
-    """Take what prepares this process, a function, and then its arguments call by call, until nobody is there."""
+    """Receive preparations, a function, and then its arguments call by call, until the caller is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
     end_with_parent()
     torch.set_num_threads(1)
-    random.seed()  # the processes of one fork server begin with the same random numbers
+    random.seed()  # processes of one fork server start with the same random state
     np.random.seed()
     torch.seed()
     line = _CallLine(connection, max_blocks)
@@ -252,7 +252,7 @@ def _answer(line: _CallLine, act: Callable[[Any], Any]) -> None:
 
 
 def _outcome(line: _CallLine, act: Callable[[Any], Any], packed: _Packed) -> _Packed:
-    """Return the answer, ready to be sent; from then on nobody but the function uses what it was called with."""
+    """Return the packed answer; afterwards only the function can hold its arguments."""
     try:
         result = act(line.unpacked(packed))
         return line.packed((result, None), "what fn returned")
@@ -266,7 +266,7 @@ def _prepare(preparations: list[Callable[[], object]]) -> None:
 
 
 def _as_it_is(pickled: bytes) -> _Packed:
-    """Something pickled, to be sent along the connection."""
+    """Return pickled bytes, packed for the connection."""
     return Parcel([pickled], []), None
 
 

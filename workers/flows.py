@@ -1,4 +1,4 @@
-"""Outputs of many items, made by threads before they are wanted: of each item some, of so many items at once."""
+"""Makes the outputs of items in threads, before they are wanted, for several items at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _END = object()
 
 
 class _Flow(Generic[K]):
-    """The outputs of one item, of which one is made before it is wanted."""
+    """The outputs of one item; one is made before it is wanted."""
 
     def __init__(self, number: int, item: K) -> None:
         self.number = number
@@ -40,9 +40,8 @@ class _Flow(Generic[K]):
 class Flows(Generic[K, T]):
     """Call a function that gives many outputs for an item, on up to `at_once` items at a time, each in a thread.
 
-    Of an item that is not yet, or no more, the one that is read, one output is made and kept; while an output of the
-    one that is read is in use, the next is made. `give_up` is called when no more are wanted, and is to end what waits
-    for something outside.
+    For items not being read, one output is buffered. While an output of the item being read is in use, the next is
+    made. `give_up` is called when no more are wanted; it should end what waits for something outside.
     """
 
     def __init__(
@@ -57,12 +56,12 @@ class Flows(Generic[K, T]):
         self._flows: dict[int, _Flow[K]] = {}
 
     def read(self, items: Iterable[K]) -> Iterator[tuple[K, Iterator[T]]]:
-        """Yield each item with its outputs, in order; what was not taken of an item's is dropped with the next step."""
+        """Yield each item with its outputs, in order; the next step drops outputs that were not taken."""
         for number, item in enumerate(items):
             flow = self._flows[number] = _Flow(number, item)
             self._under_way.append(flow)
             self._threads.submit(number, flow)
-            if number == 0:  # after theirs, so that at the end of the interpreter it is called before
+            if number == 0:  # after theirs, so it runs first at interpreter exit
                 atexit.register(self.stop)
             if len(self._under_way) == self._at_once:
                 yield from self._oldest()
@@ -70,11 +69,11 @@ class Flows(Generic[K, T]):
             yield from self._oldest()
 
     def interrupt(self) -> None:
-        """Let whoever waits for an output get an error instead; called by another thread."""
+        """Make a wait for an output raise an error; called by another thread."""
         self._arrivals.put((None, None, Interrupted()))
 
     def stop(self) -> None:
-        """Drop what was not read, and wait for what is being made; RuntimeError where that does not end."""
+        """Drop what was not read, and wait for what is being made; RuntimeError if that does not end."""
         atexit.unregister(self.stop)
         for flow in self._under_way:
             flow.drop()
@@ -107,7 +106,7 @@ class Flows(Generic[K, T]):
             yield output
 
     def _make(self, flow: _Flow[K]) -> object:
-        """Put the outputs of an item into the queue, one after the other, each when there is room for it."""
+        """Put an item's outputs into the queue one by one, each when there is room."""
         outputs = self._outputs_of(flow.item)
         try:
             flow.room.acquire()

@@ -1,4 +1,4 @@
-"""Starts processes that need nothing of the main program; says how they ended, and passes on their errors."""
+"""Starts processes that do not import the main program; reports how they ended, and passes on their errors."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ __all__ = [
 ]
 
 START_METHOD = "forkserver"
-"""Not fork: it breaks the Rust and C++ clients that the parent may have used. Spawn costs an import for each."""
+"""Not fork: it breaks Rust and C++ clients that the parent may have used. Spawn costs an import per process."""
 
 PREPARATIONS: list[Callable[[], object]] = []
-"""What every process calls before it loads anything of the program's."""
+"""What every process calls before it loads anything from the program."""
 
 
 def preparations() -> list[Callable[[], object]]:
-    """Return what a process that is started now is to call first, the environment of this one taken over."""
+    """Return what a process started now calls first: it adopts this environment, then runs `PREPARATIONS`."""
     return [functools.partial(_take_environment, dict(os.environ)), *PREPARATIONS]
 
 
 def _take_environment(environment: dict[str, str]) -> None:
-    """Let the environment be that of the program now: a fork server has that of the time when it was started."""
+    """Adopt the program's present environment: a fork server keeps the one from its start."""
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
 
 
 lock = threading.RLock()
-"""Held while a process is started, ended or asked how it ended: multiprocessing does so from one thread at a time."""
+"""Held to start, end or poll a process: multiprocessing supports one thread at a time there."""
 
 _starting = threading.local()
 _preparation_data = spawn.get_preparation_data
 
 
 def _preparation_data_without_main(name: str) -> dict[str, Any]:
-    """Leave out the main module where one of our processes is being started.
+    """Leave out the main module when one of our processes starts.
 
-    It gets all it runs by cloudpickle. Importing the main module would run a script once more that has no
+    The process gets all it runs by cloudpickle. Importing the main module would rerun a script without
     `if __name__ == "__main__"`.
     """
     data = _preparation_data(name)
@@ -76,7 +76,7 @@ spawn.get_preparation_data = _preparation_data_without_main
 
 
 def context_for(start_method: str | None, preload: str) -> BaseContext:
-    """Return the multiprocessing context of a start method; ValueError where the platform does not have it.
+    """Return the multiprocessing context of a start method; ValueError if the platform lacks it.
 
     `preload` is the module that processes run; a fork server imports it once for all.
     """
@@ -85,7 +85,7 @@ def context_for(start_method: str | None, preload: str) -> BaseContext:
         known = ", ".join(multiprocessing.get_all_start_methods())
         raise ValueError(f"multiprocessing_context {method!r} is not one of this platform's: {known}")
     if method == "forkserver":
-        # The default preloads the main module, which runs a script without a guard once more, in the server.
+        # The default preloads the main module, which would rerun a script without a guard in the server.
         preloaded: list[str] = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
         others = [module for module in preloaded if module != "__main__"]
         forkserver.set_forkserver_preload([*dict.fromkeys([*others, preload])])
@@ -96,9 +96,9 @@ _started: weakref.WeakSet[BaseProcess] = weakref.WeakSet()
 
 
 def _leave_processes_to_parent() -> None:
-    """Let a process that was made by fork, such as a worker of torch's loader, have a fork server of its own.
+    """Give a forked process, such as a worker of torch's DataLoader, its own fork server.
 
-    At its end it is not to end the processes of its parent, as multiprocessing would do.
+    Otherwise multiprocessing would end the parent's processes when the forked process ends.
     """
     forkserver._forkserver.__init__()  # type: ignore[misc]
     process._children.difference_update(_started)  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _start_fork_server() -> None:
-    """Start the fork server, if none runs, with a socket that lies in no folder, which `kill -9` would leave behind."""
+    """Start the fork server, if none runs, with a socket in no folder: `kill -9` would leave the folder behind."""
     if not _sockets_need_no_folder():
         return  # multiprocessing starts it
     server: Any = forkserver._forkserver
@@ -128,7 +128,7 @@ def _start_fork_server() -> None:
 
 
 def _address_without_folder(address: str) -> str:
-    """Return an address of a socket that goes on leading to it when its file is removed."""
+    """Return a socket's address that stays valid when its file is removed."""
     return f"/proc/self/fd/{os.open(address, os.O_PATH | os.O_CLOEXEC)}"
 
 
@@ -154,16 +154,16 @@ def _sockets_need_no_folder() -> bool:
 
 
 def start_server(preload: str) -> None:
-    """Let the fork server start, and import a module meanwhile, before the first process is asked for."""
+    """Start the fork server early, so that it imports a module before the first process is needed."""
     context_for(None, preload)
     with lock:
         _start_fork_server()
 
 
 def start(starting: BaseProcess) -> None:
-    """Start a process, also from one that is a daemon, such as a loader's worker.
+    """Start a process, also from a daemon, such as a loader's worker.
 
-    Daemons may not have children, since those would be left behind; ours end with their parent.
+    Daemons may not have children, which they would leave behind; ours end with their parent.
     """
     me = multiprocessing.current_process()
     with lock:
@@ -183,16 +183,16 @@ def start(starting: BaseProcess) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it ends, even while a user's function is stuck."""
+    """End this process when its parent ends, even while a user's function hangs."""
     parent = parent_process()
     if parent is not None:
-        with suppress(ImportError, AttributeError, OSError):  # a platform without it has the thread
+        with suppress(ImportError, AttributeError, OSError):  # other platforms have the thread
             _be_told_by_signal(parent.sentinel)
         threading.Thread(target=_wait_for, args=(parent.sentinel,), name="penstock-watch-parent", daemon=True).start()
 
 
 def _be_told_by_signal(sentinel: int) -> None:
-    """Let SIGIO end this process, which needs no thread to run: C code may keep all of them from it."""
+    """Let SIGIO end this process: it needs no Python thread to run, which C code may prevent."""
     import fcntl
 
     fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
@@ -230,14 +230,14 @@ class RemoteTraceback(Exception):
 
 
 def pickled_error(error: Exception) -> bytes:
-    """Return, as bytes, an error and a cause for it that shows its traceback as text.
+    """Return, as bytes, an error and a cause that shows its traceback as text.
 
-    In the place of one that cannot be pickled there is a RuntimeError that tells of it.
+    A RuntimeError that describes it replaces an error that cannot be pickled.
     """
     told = traceback.TracebackException.from_exception(error)
-    # Without the last lines, which say what the error itself will say.
+    # Without the last lines, which repeat the error's message.
     cause = RemoteTraceback("".join([*told.format()][: -len([*told.format_exception_only()])]))
-    # By value, for errors whose __init__ takes other arguments than they keep, which pickle would call it with.
+    # By value for errors whose `args` do not fit their `__init__`: pickle would call it with them.
     for sent in (error, _ErrorByValue(type(error), error.args, vars(error))):
         with suppress(Exception):
             pickled = bytes(cloudpickle.dumps((sent, cause)))
@@ -248,7 +248,7 @@ def pickled_error(error: Exception) -> bytes:
 
 
 class _ErrorByValue:
-    """Pickles as an error without a call of its `__init__`."""
+    """Pickles as an error, without calling its `__init__`."""
 
     def __init__(self, kind: type[Exception], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
         self._parts = (kind, arguments, attributes)

@@ -18,20 +18,20 @@ __all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Threads", "join"]
 T = TypeVar("T")
 
 PATIENCE = 30.0
-"""Seconds that what a thread has in hand may take when its results are no longer wanted."""
+"""Seconds for a thread to finish its item when the result is no longer wanted."""
 
 Outcome = tuple[int | None, Any, BaseException | None]
-"""The number of an item, its result, or its error; without a number, an error that belongs to no item."""
+"""An item's number, and its result or error; without a number, an error that belongs to no item."""
 
 
 class Interrupted(BaseException):
-    """Another thread said that the pass is given up."""
+    """Another thread abandoned the pass."""
 
 
 _get: Any = SimpleQueue.get
 
 _process = os.getpid()
-"""This process: asking the system each time would cost more than a queue."""
+"""This process's id, cached: a system call each time would cost more than a queue."""
 
 
 def _know_process() -> None:
@@ -44,16 +44,16 @@ if hasattr(os, "register_at_fork"):
 
 
 class Arrivals(SimpleQueue[T]):
-    """A queue that threads of this process fill; in a process that is forked off, which has no such threads, no wait.
+    """A queue that threads of this process fill.
 
-    Raises RuntimeError there when something is taken.
+    A forked process has no such threads: `get` raises RuntimeError there instead of waiting.
     """
 
     def __init__(self) -> None:
         self._process = _process
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:
-        """Return what arrived first, when there is something."""
+        """Return the first arrival, when there is one."""
         if self._process is not _process:
             raise RuntimeError(
                 f"the threads that work for this pass are those of process {self._process}, from which this one, "
@@ -64,11 +64,11 @@ class Arrivals(SimpleQueue[T]):
 
 
 def join(threads: Iterable[threading.Thread], patience: float) -> bool:
-    """Wait until threads have ended, and say whether they have."""
+    """Wait for threads to end, and say whether they have."""
     if sys.is_finalizing():
         return True  # the interpreter has ended them
     deadline = time.monotonic() + patience
-    others = [thread for thread in threads if thread is not threading.current_thread()]  # it may collect garbage
+    others = [thread for thread in threads if thread is not threading.current_thread()]  # GC may call this in one
     for thread in others:
         thread.join(max(deadline - time.monotonic(), 0))
     return not any(thread.is_alive() for thread in others)
@@ -77,11 +77,11 @@ def join(threads: Iterable[threading.Thread], patience: float) -> bool:
 class Threads:
     """Up to `most` threads that call a function on items, and put each result into a queue.
 
-    `function_of_thread` is called once in each thread, and returns the function. `insist` is called where threads have
-    not ended in time.
+    `function_of_thread` is called once in each thread, and returns the function. `insist` is called if threads have not
+    ended in time.
 
-    Not concurrent.futures' pool: it keeps the interpreter from ending until all that was submitted has been done, and
-    cannot be waited for with a bound.
+    Not concurrent.futures' pool: it delays interpreter exit until all submitted work is done, and has no wait with a
+    timeout.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class Threads:
         self._stopped = False
 
     def submit(self, number: int, item: Any) -> None:
-        """Have an item worked on by the next thread that is free."""
+        """Give an item to the next free thread."""
         self._tasks.put((number, item))
         if len(self._threads) == self._most:
             return
-        if not self._threads:  # a thread in the middle of torch's code when the interpreter ends may abort the process
+        if not self._threads:  # a thread inside torch's code at interpreter exit may abort the process
             atexit.register(self.stop)
         thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def stop(self) -> None:
-        """Drop what has not begun, and wait for what has; RuntimeError where that does not end."""
+        """Drop what has not begun, and wait for what has; RuntimeError if that does not end."""
         if self._stopped:
             return
         self._stopped = True
@@ -146,4 +146,4 @@ class Threads:
                 self._arrivals.put((number, function(item), None))
             except BaseException as error:
                 self._arrivals.put((number, None, error))
-            del self._in_hand[me], task, item  # or it would be kept while there is nothing to do
+            del self._in_hand[me], task, item  # else an idle thread would keep it alive

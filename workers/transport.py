@@ -1,11 +1,10 @@
 """Items from one process to another: small ones along the connection, all others through shared memory.
 
-An item is pickled by protocol 5, which hands its arrays over apart from the pickle. The sender copies all into a block
-of shared memory; the receiver makes arrays and tensors of that very memory, and gives the block back when the last of
-them is gone, so that it is used again: its pages exist by then in both processes, and one copy is all that an item
-costs.
+Pickle protocol 5 separates an item's arrays from the pickle. The sender copies all into a block of shared memory. The
+receiver makes arrays and tensors from that memory, and gives the block back when the last of them is gone. A reused
+block's pages exist in both processes, so an item costs only one copy.
 
-A block is an anonymous file, mapped by both sides and passed along the socket by its descriptor. It has no name, so
+A block is an anonymous file, mapped by both sides; its descriptor is passed along the socket. It has no name, so
 nothing is left behind, whatever dies.
 """
 
@@ -44,27 +43,27 @@ __all__ = [
 ]
 
 IN_PICKLE_BELOW = 2048
-"""Buffers of fewer bytes are part of the pickle."""
+"""Buffers with fewer bytes are part of the pickle."""
 BLOCK_FROM = 32 * 1024
-"""Items of fewer bytes travel along the connection."""
+"""Items with fewer bytes travel along the connection."""
 _ALIGN = 64
 
 
 class Parcel(NamedTuple):
-    """An item as it travels."""
+    """An item in transit."""
 
     parts: list[bytes]
-    """The buffers and, last, the pickle; empty where they lie in a block."""
+    """The buffers and, last, the pickle; empty if they are in a block."""
     sizes: list[int]
-    """How many bytes each part has in the block, in which they lie one after another."""
+    """The size in bytes of each part in the block, one after another."""
     block: int | None = None
     new_block_bytes: int = 0
-    """Where the block is new, its size; its descriptor follows on the connection."""
+    """The size of a new block, whose descriptor follows on the connection; else 0."""
     dropped_blocks: tuple[int, ...] = ()
 
 
 def pickled_apart(item: Any) -> list[memoryview]:
-    """Return the memory of an item's arrays and tensors, as it is, and last its pickle. Raises what pickle raises."""
+    """Return the buffers of an item's arrays and tensors, and last its pickle. Raises what pickle raises."""
     parts: list[memoryview] = []
 
     def in_pickle(buffer: pickle.PickleBuffer) -> bool:
@@ -80,7 +79,7 @@ def pickled_apart(item: Any) -> list[memoryview]:
 
 
 class Outbox:
-    """The sender's side: packs items, and owns the blocks, `max_blocks` at most; more items go along the connection."""
+    """The sender's side: packs items, and owns up to `max_blocks` blocks; more items go along the connection."""
 
     def __init__(self, max_blocks: int) -> None:
         self._max_blocks = max_blocks
@@ -89,11 +88,11 @@ class Outbox:
         self._made = 0
 
     def take_back(self, blocks: list[int]) -> None:
-        """Note that the receiver has no more use for these blocks."""
+        """Record that the receiver no longer uses these blocks."""
         self._free += blocks
 
     def pack(self, item: Any) -> tuple[Parcel, int | None]:
-        """Return an item as a parcel, and the descriptor of its block where that is new. Raises what pickle raises."""
+        """Return an item as a parcel, and the descriptor of its block if that is new. Raises what pickle raises."""
         parts = pickled_apart(item)
         if len(parts) == 1 and parts[0].nbytes < BLOCK_FROM:
             return Parcel([bytes(parts[0])], []), None
@@ -115,7 +114,7 @@ class Outbox:
         return Parcel([], sizes, block, new_bytes, dropped), descriptor
 
     def _block_of(self, needed: int) -> tuple[int, int | None, tuple[int, ...]]:
-        """A free block of enough bytes, or a new one in the place of a free one that is too small."""
+        """Return a free block of enough bytes, or a new one in place of a free one that is too small."""
         fitting = [block for block in self._free if len(self._blocks[block]) >= needed]
         if fitting:
             block = min(fitting, key=lambda b: len(self._blocks[b]))
@@ -138,25 +137,25 @@ class Outbox:
 
 
 class Inbox:
-    """The receiver's side: unpacks parcels, and knows which blocks nobody uses any more."""
+    """The receiver's side: unpacks parcels, and knows which blocks are no longer used."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, mmap.mmap] = {}
         self._unused: deque[int] = deque()
 
     def unpack(self, parcel: Parcel, descriptor: int | None) -> Any:
-        """Return the item of a parcel, whose arrays and tensors lie in the block; close its descriptor."""
+        """Return a parcel's item, with arrays and tensors in the block's memory; close the descriptor."""
         for block in parcel.dropped_blocks:
             del self._blocks[block]
         if parcel.block is None:
             *buffers, pickled = parcel.parts
-            return pickle.loads(pickled, buffers=map(bytearray, buffers))  # writable, as what was sent
+            return pickle.loads(pickled, buffers=map(bytearray, buffers))  # writable, as the originals were
         if descriptor is not None:
             try:
                 self._blocks[parcel.block] = mmap.mmap(descriptor, parcel.new_block_bytes)
             finally:
                 os.close(descriptor)
-        # An array over the block stands between it and the item's arrays: when it goes, all of them are gone.
+        # All arrays of the item refer to this one, so it goes when the last of them is gone.
         whole = np.frombuffer(self._blocks[parcel.block], np.uint8)
         weakref.finalize(whole, self._unused.append, parcel.block).atexit = False
         memory = memoryview(whole)  # type: ignore[arg-type]
@@ -167,18 +166,18 @@ class Inbox:
         return pickle.loads(parts.pop(), buffers=parts)
 
     def unused_blocks(self) -> list[int]:
-        """Return the blocks that have fallen out of use since the last call."""
+        """Return the blocks released since the last call."""
         return [self._unused.popleft() for _ in range(len(self._unused))] if self._unused else []
 
 
 def blocks_for_each(senders: int) -> int:
-    """Return how many blocks each sender may have: a mapped file holds a descriptor, and a process has so many."""
+    """Return how many blocks each sender may have: each holds a descriptor, whose number is limited."""
     may_open, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(min(may_open // 8 // senders, 64), 1)
 
 
 def send_parcel(connection: Connection, message: bytes, descriptor: int | None) -> None:
-    """Send the message that has a parcel in it, and then the descriptor of its block, which is closed here."""
+    """Send a message with a parcel, then the descriptor of its block, which is closed here."""
     try:
         connection.send_bytes(message)
     except BaseException:
@@ -191,7 +190,7 @@ def send_parcel(connection: Connection, message: bytes, descriptor: int | None) 
 
 def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
     """Pass a descriptor along a connection, and close it here."""
-    # multiprocessing's send_handle waits, on macOS, for an answer on the connection, where commands may come first.
+    # On macOS, multiprocessing's send_handle waits for an answer on the connection; commands may come first.
     try:
         with _socket_of(connection) as line:
             socket.send_fds(line, [b"!"], [descriptor])
@@ -200,7 +199,7 @@ def send_parcel_descriptor(connection: Connection, descriptor: int) -> None:
 
 
 def receive_parcel_descriptor(connection: Connection) -> int:
-    """Return the descriptor that the other side passed; EOFError where it is gone."""
+    """Return the descriptor that the other side passed; EOFError if that side is gone."""
     with _socket_of(connection) as line:
         _, descriptors, flags, _ = socket.recv_fds(line, 1, 1)
     if not descriptors:
@@ -214,7 +213,7 @@ def receive_parcel_descriptor(connection: Connection) -> int:
 
 @contextmanager
 def _socket_of(connection: Connection) -> Iterator[socket.socket]:
-    """The socket of a connection, without a descriptor of its own: there may be none left."""
+    """Yield a connection's socket without a new descriptor: none may be left."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=connection.fileno())
     try:
         yield line
@@ -227,7 +226,7 @@ def _aligned(size: int) -> int:
 
 
 def anonymous_file(size: int) -> int:
-    """Return the descriptor of a new file in memory, or on disk where the platform has none there, with no name."""
+    """Return the descriptor of a new file without a name, in memory, or on disk if the platform has no memfd."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("penstock")
         reserve = os.ftruncate
@@ -244,7 +243,7 @@ def anonymous_file(size: int) -> int:
 
 
 def _reserve_on_disk(descriptor: int, size: int) -> None:
-    """Raise OSError where the disk is full; writing to a mapping of the file later would end the process."""
+    """Raise OSError if the disk is full; a later write to a mapping of the file would end the process."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, size)
     else:
@@ -253,7 +252,7 @@ def _reserve_on_disk(descriptor: int, size: int) -> None:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Hand over the memory of tensors and arrays; take classes and functions of notebooks by value."""
+    """Pickles tensors and arrays as buffers, and notebook classes and functions by value."""
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is torch.Tensor and _is_plain(obj):
@@ -273,7 +272,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _reduce_tensor(tensor: torch.Tensor) -> tuple[Any, ...]:
-    # The dimensions in the order in which they lie in memory, so that channels_last stays channels_last.
+    # The dimensions in memory order, so that channels_last stays channels_last.
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     laid_out = tensor.detach().permute(order).contiguous()
     raw = laid_out.reshape(-1).view(torch.uint8).numpy()
