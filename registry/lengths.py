@@ -53,7 +53,10 @@ def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
     if not _asked.depth:
         del _asked.known
     if isinstance(found, Exception):
-        raise found
+        try:
+            raise found
+        finally:
+            del found  # the traceback holds this frame: a cycle would keep the chain until garbage collection
     return found
 
 

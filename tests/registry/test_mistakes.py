@@ -1,7 +1,9 @@
 """Mistakes that people make, and the answers that they get."""
 
 import enum
+import gc
 import re
+import weakref
 
 import pytest
 
@@ -114,3 +116,18 @@ def test_dir_shows_operators_and_helpers():
     assert names.isdisjoint({"set_getstate_hook", "register_function", "functions", "holds_items", "payload", "reset"})
     methods = {entry.name for entry in operators.values() if entry.on == "iter" and entry.method}
     assert methods <= names
+
+
+@pytest.mark.parametrize("chain", [lambda: numbers().filter(bool), lambda: numbers().filter(bool).map(str).batch(2)])
+def test_a_chain_of_unknown_length_is_freed_with_its_last_reference(chain):
+    dp = chain()
+    list(dp)
+    with pytest.raises(TypeError):
+        len(dp)
+    reference = weakref.ref(dp)
+    gc.disable()
+    try:
+        del dp
+        assert reference() is None
+    finally:
+        gc.enable()
