@@ -1,4 +1,4 @@
-"""Checkpoints: the states of models, optimizers and loaders, in one file wherever a URL leads to.
+"""Checkpoints: the states of models, optimizers and loaders, in one file at any URL.
 
 >>> import penstock as ps
 >>> from penstock import checkpoint

@@ -1,4 +1,4 @@
-"""The files of checkpoints: read by ranges, and written in pieces, as torch asks for neither."""
+"""Checkpoint files: read by ranges and written in pieces, since torch does neither."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from ..storage.writing import naming, whole_file
 __all__ = ["reading", "writing"]
 
 _PART = 2**25
-"""Bytes that are sent at a time. S3 takes up to 10,000 parts of an object, and checkpoints may be large."""
+"""Bytes sent at a time. S3 allows up to 10,000 parts per object, and checkpoints may be large."""
 
 _PIECE = 2**22
-"""Bytes that a file is given at once, which it may copy."""
+"""Bytes per write to a file, which may copy them."""
 
 
 def reading(url: str, options: Mapping[str, Any]) -> IO[bytes]:
-    """Open a file that can be read from anywhere, in an object store by ranges."""
+    """Open a file for random access; in an object store, it is read by ranges."""
     return open_to_seek(url, options)
 
 
 @contextmanager
 def writing(url: str, options: Mapping[str, Any]) -> Iterator[IO[bytes]]:
-    """Open a file that appears, in the place of an earlier one, when it is whole, and not at all where that fails."""
+    """Open a file for writing: it replaces an earlier one once complete, and does not appear if writing fails."""
     with whole_file(url, "wb", options, block_size=_PART) as file:
         pieces = _Pieces(file)
         try:
-            yield pieces  # type: ignore[misc]  # as much of a file as torch.save needs
+            yield pieces  # type: ignore[misc]  # enough of a file for torch.save
         except BaseException:
             if pieces.error is not None:
-                raise pieces.error from None  # torch goes on to write an end, and complains that it does not fit
+                raise pieces.error from None  # torch still writes the end of the file, and its error hides the first
             raise
         with naming(url):
             pieces.sync()
 
 
 class _Pieces(io.RawIOBase):
-    """Write to a file, a piece at a time: torch gives whole tensors, of which each file would hold a copy."""
+    """Write to a file in pieces: torch writes complete tensors, which a file may copy."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.error: BaseException | None = None
@@ -68,7 +68,7 @@ class _Pieces(io.RawIOBase):
         return self._written
 
     def sync(self) -> None:
-        """Wait until a local file is on the disk, so that it is there after a power failure, too."""
+        """Wait until a local file is on the disk, so that it survives a power failure."""
         try:
             descriptor = self._file.fileno()
         except io.UnsupportedOperation:

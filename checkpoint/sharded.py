@@ -1,4 +1,4 @@
-"""`torch.distributed.checkpoint` in object stores, and wherever else a URL leads to."""
+"""`torch.distributed.checkpoint` in object stores and at any other URL."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _OF_DATA = ".distcp"
 
 
 class StorageWriter(FileSystemWriter):
-    """A writer for `torch.distributed.checkpoint.save`, to a folder that a URL leads to.
+    """A writer for `torch.distributed.checkpoint.save`, to a folder at a URL.
 
-    `url` is a local path, or whatever fsspec speaks, such as `s3://bucket/run/last`. An earlier checkpoint there stays
-    whole, and the one that is loaded, until the new one is, and is removed then. `storage_options` are those of the
-    file system; without them credentials and endpoints come from the environment. Further arguments are those of
-    torch's `FileSystemWriter`.
+    `url` is a local path or any URL that fsspec supports, such as `s3://bucket/run/last`. An earlier checkpoint there
+    stays loadable until the new one is complete, and is then removed. `storage_options` are for the file system;
+    without them, credentials and endpoints come from the environment. Other arguments are for torch's
+    `FileSystemWriter`.
 
     >>> import torch, torch.distributed.checkpoint as dcp
     >>> writer = StorageWriter("memory://run/sharded")
@@ -46,13 +46,13 @@ class StorageWriter(FileSystemWriter):
     def __init__(
         self, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None, **kwargs: Any
     ) -> None:
-        # The files themselves see to it that they are on the disk.
+        # `writing` already syncs the files.
         super().__init__(checked_path(url), sync_files=False, **kwargs)
         self.fs: Any = _Files(Options(storage_options))
         self.path = self.fs.init_path(url)
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        # Torch names the files of all saves alike, so that one that fails would leave some new files, and some old.
+        # Torch uses the same file names for every save: a failed one would leave a mix of new and old files.
         return [
             replace(plan, storage_data=replace(plan.storage_data, prefix=f"{plan.storage_data.prefix}{self.save_id}_"))
             for plan in super().prepare_global_plan(plans)
@@ -60,18 +60,18 @@ class StorageWriter(FileSystemWriter):
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         super().finish(metadata, results)
-        if getattr(self, "use_collectives", True):  # else other ranks have files there that this one knows nothing of
+        if getattr(self, "use_collectives", True):  # else this rank does not know the other ranks' files
             self.fs.remove_others(self.path, {each.storage_data.relative_path for rank in results for each in rank})
 
 
 class StorageReader(FileSystemReader):
-    """A reader for `torch.distributed.checkpoint.load`, of what `StorageWriter` or torch's own writers have written.
+    """A reader for `torch.distributed.checkpoint.load`, for checkpoints of `StorageWriter` or torch's own writers.
 
-    `url` and `storage_options` are as for `StorageWriter`. Torch unpickles the description of the checkpoint, its file
-    `.metadata`, without restrictions: load what you trust.
+    `url` and `storage_options` are as for `StorageWriter`. Torch unpickles the checkpoint's metadata (its file
+    `.metadata`) without restrictions: load only what you trust.
 
-    Raises, in torch's CheckpointException, FileNotFoundError where there is no checkpoint, or none that was finished,
-    and ValueError for a file that is corrupt, which the checksums in it tell.
+    Raises, in torch's CheckpointException, FileNotFoundError if there is no finished checkpoint, and ValueError for a
+    file that is corrupt according to its checksums.
 
     >>> StorageReader("memory://run/sharded").checkpoint_id
     'memory://run/sharded'
@@ -83,7 +83,7 @@ class StorageReader(FileSystemReader):
         self.path = self.fs.init_path(url)
 
     def _slice_file(self, file: Any, sinfo: Any) -> Any:
-        # What torch saved of a tensor or an object is a zip, of which it verifies nothing.
+        # Torch saves each tensor or object as a zip, and does not verify it on load.
         file.seek(sinfo.offset)
         content = io.BytesIO(file.read(sinfo.length))
         verify(content)
@@ -91,7 +91,7 @@ class StorageReader(FileSystemReader):
 
 
 class _Files(FileSystemBase):
-    """What torch's writer and reader ask of a file system."""
+    """The file system interface of torch's writer and reader."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
@@ -119,14 +119,14 @@ class _Files(FileSystemBase):
         self._file_system.mv(path, new_path)
 
     def mkdir(self, path: str | os.PathLike[str]) -> None:
-        """Do nothing, since folders are made when there is something to write to them."""
+        """Do nothing: folders are created on the first write to them."""
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        self._file_system.invalidate_cache()  # others may have written it
+        self._file_system.invalidate_cache()  # another process may have written it
         return bool(self._file_system.exists(path))
 
     def rm_file(self, path: str | os.PathLike[str]) -> None:
-        """Do nothing: torch removes a description just before another is given its name, and it is replaced by that."""
+        """Do nothing: torch removes `.metadata` only just before a rename that replaces it."""
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:

@@ -1,4 +1,4 @@
-"""States under their names, in a file that `torch.load` reads."""
+"""States by name, in a file that `torch.load` reads."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 
 def save(url: str | os.PathLike[str], /, *, storage_options: Mapping[str, Any] | None = None, **objects: Any) -> None:
-    """Write the state of each object, under its name, to one file, which replaces an earlier one when it is whole.
+    """Write the state of each object, by name, to one file, which replaces an earlier one once complete.
 
-    `url` is a local path, or whatever fsspec speaks, such as `s3://bucket/run/last.pt`. An object with a `state_dict`
-    gives that; others are saved as they are: numbers, strings, tensors, and lists and dicts of these. The file is one
-    of `torch.save`, a dict of the names; it is sent while it is written, so that memory for some pieces of it is all
-    that is needed beside the states. Folders are made as needed, buckets are not. `storage_options` are those of the
-    file system, such as `profile`; without them credentials and endpoints come from the environment.
+    `url` is a local path or any URL that fsspec supports, such as `s3://bucket/run/last.pt`. An object with a
+    `state_dict` is saved as its result; others are saved as they are: numbers, strings, tensors, and lists and dicts of
+    these. `torch.save` writes the file, a dict by name. The file is sent while it is written: besides the states, only
+    some pieces of it are in memory. Missing folders are created, buckets are not. `storage_options` are for the file
+    system, such as `profile`; without them, credentials and endpoints come from the environment.
 
-    Raises TypeError for what could not be loaded with `weights_only=True`, with its place, before anything is written,
-    and OSError where the file cannot be written: what was there before is there still then.
+    Raises TypeError, with its place, for a value that `weights_only=True` could not load, before anything is written,
+    and OSError if the file cannot be written; an earlier file then stays.
 
     >>> model = torch.nn.Linear(2, 1)
     >>> save("memory://run/epoch-1.pt", model=model, losses=[0.5, 0.25])
@@ -61,18 +61,17 @@ def load(
     max_bytes: int = MAX_BYTES,
     **objects: Any,
 ) -> dict[str, Any]:
-    """Return the states in a checkpoint by name, having put into each object given the state of its name.
+    """Return the states in a checkpoint by name, after loading the state of the same name into each given object.
 
-    Objects take theirs by `load_state_dict`; what has none, such as a number, is taken out of what is returned. Tensors
-    come to the CPU, from where `load_state_dict` copies them to the device of the object. `map_location` says where
-    else, as for `torch.load`: `None` is the device that they were saved from. Nothing but tensors and plain data is
-    loaded: `weights_only=True`. `storage_options` are as for `save`. What somebody compressed may grow to `max_bytes`,
-    or to a hundred times its size.
+    Objects load theirs by `load_state_dict`; take others, such as numbers, from the returned dict. Tensors are loaded
+    to the CPU, and `load_state_dict` copies them to the object's device. `map_location` is as for `torch.load`: `None`
+    is the device that they were saved from. Only tensors and plain data are loaded (`weights_only=True`).
+    `storage_options` are as for `save`. A compressed file may decompress to `max_bytes` or to 100 times its size.
 
-    Raises FileNotFoundError where there is no file, ValueError for one that is no checkpoint, was cut or is corrupt,
-    which the checksums in it tell, or grows beyond `max_bytes`, LookupError for a name that it does not have, before
-    anything is put into an object, UnpicklingError for one with more in it than tensors and plain data, and what an
-    object raises whose state does not fit.
+    Raises FileNotFoundError if there is no file; ValueError if it is no checkpoint, is truncated, is corrupt according
+    to its checksums, or exceeds `max_bytes`; LookupError for a missing name, before any object is changed;
+    UnpicklingError if it holds more than tensors and plain data; and what an object raises for a state that does not
+    fit.
 
     >>> save("memory://run/model.pt", model=torch.nn.Linear(2, 1))
     >>> model = torch.nn.Linear(2, 1)
@@ -122,7 +121,7 @@ def _read(file: IO[bytes], shown: str, map_location: Any, max_bytes: int) -> dic
 
 
 def _flaw(file: IO[bytes]) -> str:
-    """Say what is wrong with a file that could not be read, or nothing where it is one of torch's, and whole."""
+    """Return what is wrong with a file that could not be read; empty for an intact file of torch's."""
     file.seek(0)
     begins_as_one = file.read(4) == b"PK\3\4"
     try:
@@ -136,12 +135,12 @@ def _flaw(file: IO[bytes]) -> str:
 
 
 def _loaded(file: IO[bytes], map_location: Any, max_bytes: int) -> Any:
-    with torch.serialization.safe_globals([bytes]):  # which torch calls for b"", while others need no call
+    with torch.serialization.safe_globals([bytes]):  # torch unpickles b"" by a call of `bytes`
         return read_verified(file, partial(torch.load, map_location=map_location, weights_only=True), max_bytes)
 
 
 def _check_loadable(value: Any, name: str, keys: tuple[Any, ...]) -> None:
-    """Raise TypeError where a value holds what would be saved, and not be loaded."""
+    """Raise TypeError if a value holds something that `load` would reject."""
     kind = type(value)
     if kind in _PLAIN or isinstance(value, torch.Tensor):
         return

@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return write_stubs(chosen.packages, chosen.output)
 
-    from .demo import run  # it needs the extra, which the other commands do not
+    from .demo import run  # only this command needs the extra
 
     try:
         return run(chosen.data, chosen.workers, chosen.epochs, chosen.device)
-    except (ImportError, FileNotFoundError, ValueError) as error:  # what is missing, or was given wrongly
+    except (ImportError, FileNotFoundError, ValueError) as error:  # missing packages or files, wrong arguments
         parser.exit(2, f"penstock demo: {''.join(traceback.format_exception_only(error))}")

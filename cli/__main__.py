@@ -1,4 +1,4 @@
-"""`python -m penstock.cli` is the command line too."""
+"""`python -m penstock.cli`, the same command line."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The main job, on real input: digit images out of tar shards, read by several processes, train a CNN."""
+"""The main use, on real data: several processes read digit images from tar shards to train a CNN."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["accuracy", "batches", "default_device", "digits", "run", "shifted", 
 
 BUILT_IN = Path(__file__).parent / "data"
 GOAL = 0.95
-"""The share of the held-out images that the model must name rightly."""
+"""Required accuracy on the held-out images."""
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def digits(url: str, shards: list[str]) -> Any:
-    """Return the chain from a folder, and the names of shards in it, to pairs of an image of 1×8×8 and its label."""
+    """Return the chain from the named shards in a folder to pairs of an image (1×8×8) and its label."""
     return (
         ps.iter.FSSpecFileLister(url, masks=shards)
-        .sharding_filter()  # before the shards are opened, so that each process reads its own only
+        .sharding_filter()  # before opening, so that each process reads only its own shards
         .open_files_by_fsspec(mode="rb")
         .load_from_tar()
         .webdataset()
@@ -37,18 +37,18 @@ def digits(url: str, shards: list[str]) -> Any:
 
 
 def batches(samples: Any, device: str | torch.device | None = "cpu") -> Any:
-    """Return the chain from pairs of an image and a label to shuffled batches of both on a device."""
+    """Return the chain from pairs of image and label to shuffled batches of both on a device."""
     return samples.shuffle().batch(32).collate().to_device(device)
 
 
 def shifted(image: torch.Tensor) -> torch.Tensor:
-    """Return an image moved at random by a pixel, or none, in each direction."""
+    """Return an image shifted at random by -1, 0 or 1 pixels along each axis."""
     down, right = torch.randint(-1, 2, (2,)).tolist()
     return image.roll((down, right), (-2, -1))
 
 
 def small_cnn() -> nn.Module:
-    """Return a model from images of 1×8×8 to scores of ten digits."""
+    """Return a model from images (1×8×8) to the logits of ten digits."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1),
         nn.ReLU(),
@@ -61,7 +61,7 @@ def small_cnn() -> nn.Module:
 
 
 def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> int:
-    """Train on all shards but the last and test on the last; return 0 where the goal was reached, else 1."""
+    """Train on all shards but the last and test on the last; return 0 if the goal was reached, else 1."""
     try:
         from tqdm import tqdm
     except ImportError as error:
@@ -83,7 +83,7 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
 
     chain = batches(digits(url, training).map(shifted, input_col=0), device)
     print(f"{chain}\n")
-    torch.set_num_threads(max((os.cpu_count() or 1) - workers, 1))  # the other cores are for those that read
+    torch.set_num_threads(max((os.cpu_count() or 1) - workers, 1))  # leave the other cores to the workers
     model = small_cnn().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
@@ -107,8 +107,8 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
 
 
 def default_device() -> torch.device:
-    """Return the accelerator, or the CPU where there is none."""
-    # Compiled for an accelerator, torch names it also where the machine has none.
+    """Return the accelerator, or else the CPU."""
+    # A torch built for an accelerator reports it even if the machine has none.
     found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     return found or torch.device("cpu")
 
@@ -126,7 +126,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[B
 
 @torch.inference_mode()
 def accuracy(model: nn.Module, loader: Iterable[Batch]) -> float:
-    """Return the share of images that a model names rightly."""
+    """Return the share of images that a model classifies correctly."""
     model.eval()
     right = [(model(images).argmax(dim=1) == labels).cpu() for images, labels in loader]
     return torch.cat(right).float().mean().item()

@@ -11,8 +11,8 @@ __all__ = ["write_stubs"]
 
 
 def write_stubs(packages: list[str], output: Path) -> int:
-    """Write the stub of packages into a folder, or those of Penstock beside its modules; return the exit status."""
-    sys.path.insert(0, "")  # a project that is not installed is looked for here, as `python -m` does
+    """Write a stub for packages to a folder, or Penstock's own beside its modules; return the exit status."""
+    sys.path.insert(0, "")  # find projects that are not installed, as `python -m` does
     try:
         stubs = (
             penstock_stubs()

@@ -1,13 +1,12 @@
-"""torchdata's old import paths, `torchdata.datapipes` and `torchdata.dataloader2`, which lead to Penstock.
+"""torchdata's old import paths, `torchdata.datapipes` and `torchdata.dataloader2`, backed by Penstock.
 
-One line before the imports of a program makes them work, beside the installed torchdata, which no longer has them:
+The installed torchdata no longer has them. Two lines before a program's imports bring them back:
 
     import penstock.compat
 
     penstock.compat.install()
 
-`python -m penstock.compat SCRIPT ARGS…` and `python -m penstock.compat -m MODULE ARGS…` run a program that has no such
-line.
+`python -m penstock.compat SCRIPT ARGS…` and `python -m penstock.compat -m MODULE ARGS…` run an unchanged program.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Let `torchdata.datapipes` and `torchdata.dataloader2` be Penstock's, in this process and in its workers.
+    """Provide `torchdata.datapipes` and `torchdata.dataloader2` from Penstock, in this process and its workers.
 
-    All public names that torchdata 0.9.0 had there can be imported. What else torchdata has, such as `torchdata.nodes`
-    and `torchdata.stateful_dataloader`, stays as it is. A second call does nothing.
+    All public names that torchdata 0.9.0 had there can be imported. The rest of torchdata, such as `torchdata.nodes`
+    and `torchdata.stateful_dataloader`, is unchanged. A second call does nothing.
 
-    Raises RuntimeError where the installed torchdata still has DataPipes of its own (0.9 or earlier). Importing a
-    private module of torchdata's old packages raises an ImportError that says where the public names are.
+    Raises RuntimeError if the installed torchdata still has its own DataPipes (0.9 or earlier). Importing a private
+    module of torchdata's old packages raises an ImportError that names the public module.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
@@ -44,7 +43,7 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     accept_any_name_of_the_source()
     PREPARATIONS.append(install)
-    for root in ROOTS:  # a program may import torchdata only, and ask that for its parts
+    for root in ROOTS:  # a program may import only `torchdata`, and use its attributes
         import_module(root)
 
 

@@ -14,7 +14,7 @@ USAGE = "usage: python -m penstock.compat SCRIPT ARGS…\n       python -m penst
 
 
 def main() -> None:
-    """Run the program that the command line names, as if it had been given to Python itself."""
+    """Run the program on the command line as Python itself would."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
         sys.exit(USAGE)
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _run_script(path: str) -> None:
-    """Run a script in a main module of its own, which stays until the process ends."""
+    """Run a script in its own main module, which lives until the process ends."""
     try:
         with open(path, "rb") as file:
             source = file.read()

@@ -1,4 +1,4 @@
-"""torchdata's adapters: functions of a chain for `DataLoader2(datapipe_adapter_fn=…)`."""
+"""torchdata's adapters: functions that change a chain, for `DataLoader2(datapipe_adapter_fn=…)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Adapter", "CacheTimeout", "Shuffle"]
 
 
 class Adapter(ABC):
-    """What takes a chain and returns it changed. Any function that does so will do."""
+    """A callable that takes a chain and returns it changed; a plain function works too."""
 
     @abstractmethod
     def __call__(self, datapipe: Any) -> Any:
@@ -19,9 +19,9 @@ class Adapter(ABC):
 
 
 class Shuffle(Adapter):
-    """Switches all shuffling of a chain on or off; with None it leaves the chain as it is.
+    """Switches all shuffling of a chain on or off; None leaves the chain unchanged.
 
-    Switched on where nothing in the chain shuffles, it puts a `shuffle` at the end.
+    If switched on and nothing in the chain shuffles, it appends a `shuffle`.
 
     >>> import penstock as ps
     >>> dp = ps.iter.IterableWrapper(range(5)).shuffle()
@@ -42,7 +42,7 @@ class Shuffle(Adapter):
 
 
 class CacheTimeout(Adapter):
-    """Gives every `end_caching` of a chain another `timeout`, in seconds.
+    """Sets the `timeout` of every `end_caching` in a chain, in seconds.
 
     >>> adapter = CacheTimeout(600)
     """

@@ -1,4 +1,4 @@
-"""What the children of a program that runs under compat import in place of its main module."""
+"""The main module of child processes of a program that runs under compat."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from . import install
 __all__ = ["PROGRAM", "children_import_the_program"]
 
 PROGRAM = "PENSTOCK_COMPAT_PROGRAM"
-"""The environment variable that tells the children which program runs: `script:PATH` or `module:NAME`."""
+"""Environment variable that names the program for its children: `script:PATH` or `module:NAME`."""
 
 _prepare = spawn.get_preparation_data
 
 
 def children_import_the_program(kind: str, program: str) -> None:
-    """Let children that are started by spawn or forkserver install the old paths before they import the main module."""
+    """Make children started by spawn or forkserver install the old paths before they import the main module."""
 
     def prepare(name: str) -> dict[str, Any]:
         data = _prepare(name)
         if {data.pop("init_main_from_path", None), data.pop("init_main_from_name", None)} != {None}:
-            data["init_main_from_name"] = __name__  # which multiprocessing imports as the main module
+            data["init_main_from_name"] = __name__  # multiprocessing imports it as the main module
         return data
 
     os.environ[PROGRAM] = f"{kind}:{program}"

@@ -1,4 +1,4 @@
-"""What each of torchdata's old modules had, and what stands for it here. Operators come from the registry."""
+"""The public names of torchdata's old modules, and their replacements. Operators come from the registry."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ ROOTS = ("torchdata.datapipes", "torchdata.dataloader2")
 
 @dataclass(frozen=True)
 class Face:
-    """The names of one module, and where those are looked up that are not among them."""
+    """The names of one module, and a lookup for all others."""
 
     names: Callable[[], Mapping[str, Any]]
     later: Callable[[str], Any] | None = None
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[type], type]:
-    """Register a class of pipe as a method; `enable_df_api_tracing` has no effect, as it had none but for tracing."""
+    """Register a pipe class as a method; `enable_df_api_tracing` is ignored, as it only affected tracing."""
     return register(name)
 
 
 def _operators(package: ModuleType, base: type) -> Face:
-    """The operator classes of a kind, those of plug-ins and of the program included, and the base class."""
+    """The operator classes of a kind, including those of plug-ins and the program, and the base class."""
     kind = package.__name__
 
     def names() -> Mapping[str, Any]:
@@ -103,4 +103,4 @@ FACES: dict[str, Face] = {
     "torchdata.dataloader2.shuffle_spec": _these(services.ShuffleSpec),
     "torchdata.dataloader2.utils": _these(runner.WorkerInfo),
 }
-"""By the module's name, sorted, so that packages stand before their parts."""
+"""Module name → face, sorted: packages come before their submodules."""

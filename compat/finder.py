@@ -1,4 +1,4 @@
-"""The imports of torchdata's old modules, answered."""
+"""The import hook for torchdata's old modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Finder"]
 
 
 class Finder(MetaPathFinder):
-    """Finds the modules that have a face here, and says of all others below the same roots that they are private."""
+    """Finds the modules in `FACES`; reports all others below the same roots as private."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname in FACES:
-            # All as packages, so that this is asked for private modules below them too.
+            # All are packages, so that imports of their private submodules come here too.
             return spec_from_loader(fullname, _FaceLoader(FACES[fullname]), is_package=True)
         if fullname.startswith(tuple(f"{root}." for root in ROOTS)):
             raise ModuleNotFoundError(_where_instead(fullname), name=fullname)
@@ -34,7 +34,7 @@ class _FaceLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         names = dict(self._face.names())
-        vars(module).update(names, __file__=__file__)  # what an ImportError shows
+        vars(module).update(names, __file__=__file__)  # an ImportError shows the file
         module.__doc__ = f"The public names of torchdata 0.9's {module.__name__}, which are Penstock's."
         if self._face.later is not None:
             vars(module)["__getattr__"] = self._face.later
@@ -44,7 +44,7 @@ class _FaceLoader(Loader):
 
 
 def _where_instead(name: str) -> str:
-    """What to say of a module that is not there: which public names are likely to be those that it had."""
+    """The message for a missing module: which public names it probably had."""
     stem = name.rpartition(".")[2].replace("_", "").lower()
     public = next(face for face in (name.rpartition(".")[0].rsplit(".", cut)[0] for cut in range(9)) if face in FACES)
     while not (names := [*FACES[public].names()]):

@@ -1,4 +1,4 @@
-"""The names that torchdata's operators had for their source, as keywords: all are `source` here."""
+"""torchdata's keyword names for an operator's source: here, all are `source`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 __all__ = ["accept_any_name_of_the_source"]
 
 _ATTRIBUTES = {"datapipe": "source", "source_datapipe": "source", "source_dp": "source", "datapipes": "sources"}
-"""What torchdata's operators called the attribute for their source, and what it is called here."""
+"""torchdata's attribute names for an operator's source → the names here."""
 
 
 class _OldName:
-    """An attribute under its old name, unless the pipe has one of that name itself."""
+    """An attribute under its old name, unless the pipe has its own of that name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -28,9 +28,9 @@ class _OldName:
 
 
 def accept_any_name_of_the_source() -> None:
-    """Let `Batcher(datapipe=dp, batch_size=2)` be `Batcher(source=dp, batch_size=2)`, for all operators of Penstock.
+    """Make `Batcher(datapipe=dp, batch_size=2)` mean `Batcher(source=dp, batch_size=2)`, for all Penstock operators.
 
-    And `dp.datapipe`, as subclasses of operators read it, `dp.source`.
+    `dp.datapipe`, which subclasses of operators read, becomes `dp.source`.
     """
     make: Any = _Construction.__call__
 
@@ -46,7 +46,7 @@ def accept_any_name_of_the_source() -> None:
 
 
 def _with_source(signature: inspect.Signature, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, in which the one pipe that has no parameter is the source."""
+    """The arguments, with `source` as the name of the one pipe under an unknown name."""
     unknown = [
         name
         for name, value in kwargs.items()

@@ -1,4 +1,4 @@
-"""The rest of torchdata.dataloader2: what a program may name, and what says that it is done another way here."""
+"""The rest of torchdata.dataloader2: names kept for imports, and errors that name the replacement."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["CheckpointableReadingServiceInterface", "ShuffleSpec"]
 
 
 class ShuffleSpec:
-    """A name without methods, as it was."""
+    """An empty class, as in torchdata."""
 
 
 class CheckpointableReadingServiceInterface(ReadingServiceInterface):
-    """A reading service that saved the state itself. A subclass can be defined, but not made.
+    """A reading service that saved its own state. Subclasses can be defined, but not instantiated.
 
-    Here `DataLoader2.state_dict()` says where any chain stands, through any reading service.
+    Here `DataLoader2.state_dict()` saves the state of any chain, with any reading service.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

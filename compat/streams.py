@@ -1,4 +1,4 @@
-"""torchdata.datapipes.utils: streams, and a chain as a drawing."""
+"""torchdata.datapipes.utils: streams, and drawings of chains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["StreamWrapper", "janitor", "to_graph"]
 
 
 class StreamWrapper(metaclass=ABCMeta):  # noqa: B024 - for the hook below
-    """A stream that is closed when nobody holds it any more. The streams that operators hand out count as such too.
+    """A stream that is closed when dropped. `isinstance` also accepts the streams that operators emit.
 
     >>> stream = StreamWrapper(io.BytesIO(b"text"), name="a file")
     >>> stream.read()
@@ -24,13 +24,13 @@ class StreamWrapper(metaclass=ABCMeta):  # noqa: B024 - for the hook below
 
     def __init__(self, file_obj: Any, parent_stream: Any = None, name: str | None = None) -> None:
         self.file_obj = file_obj
-        self.parent_stream = parent_stream  # kept for as long as this one
+        self.parent_stream = parent_stream  # kept alive with this stream
         self.name = name
         self.closed = False
 
     @classmethod
     def __subclasshook__(cls, other: type) -> bool:
-        # By its name, torch's own, which its pipes hand out.
+        # Torch's own StreamWrapper, which its pipes emit, is recognized by name.
         return issubclass(other, io.IOBase) or any(kind.__name__ == "StreamWrapper" for kind in other.__mro__)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ def janitor(obj: Any) -> None:
 def to_graph(dp: DataPipe, *, debug: bool = False) -> Any:
     """Return a drawing of a chain, as a `graphviz.Digraph`; the repr of a pipe shows the same as text.
 
-    `debug` adds each pipe's id. Raises ImportError where graphviz is not installed.
+    `debug` adds each pipe's id. Raises ImportError if graphviz is not installed.
     """
     drawing = require("graphviz", "graphviz").Digraph(node_attr={"shape": "box"})
     for pipe in walk(dp):

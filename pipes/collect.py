@@ -1,4 +1,4 @@
-"""The operator classes of a package, each imported when it is asked for, so that no list of them is kept by hand."""
+"""The operator classes of a package, imported on first access, without a list kept by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def class_names(package: str) -> list[str]:
 
 
 def operator_class(package: str, name: str) -> type:
-    """Return the class of an operator, of ours or of a plug-in's or a user's; AttributeError where there is none."""
+    """Return the class of an operator: ours, a plug-in's or a user's; AttributeError without one."""
     if name in (ours := _addresses(package)):
         found: type = getattr(import_module(ours[name]), name)
         return found
@@ -35,6 +35,6 @@ def operator_class(package: str, name: str) -> type:
 
 
 def _addresses(package: str) -> dict[str, str]:
-    """Return, for the names of its operator classes, the modules of a package in which they are."""
+    """Return the modules of a package's operator classes, by class name."""
     addresses = (address.split(":") for address in OPERATORS.values() if address.startswith(f"{package}."))
     return {name: module for module, name in addresses}

@@ -85,7 +85,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.number.IndexAdder:
         """Yield each dict with its running number, from 0 on, put in under the key `index_name`.
 
-        Out come copies: the source's dicts are left as they are. A value that a dict has there already is replaced.
+        The outputs are copies: dicts of the source stay unchanged. An existing value under that key is replaced.
 
         Raises TypeError for an item that is not a dict.
 
@@ -108,12 +108,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.batches.BatchAsyncMapper:
         """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
 
-        Up to `batch_size` items are read ahead, of which `max_concurrency` are awaited at a time. They are awaited in one
-        event loop for the pass, in a thread of its own, so that notebooks, which have a loop running, can use it. With
-        `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
+        Up to `batch_size` items are read ahead, and `max_concurrency` of them are awaited at a time. Each pass has an event
+        loop in its own thread, so this works in notebooks, where a loop already runs. With `flatten=False`, lists of
+        `batch_size` results are yielded; the last may be short.
 
-        `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises.
-        Closing cancels what is awaited; RuntimeError is raised where something goes on for half a minute all the same.
+        `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises. Closing
+        cancels the calls in progress. It raises RuntimeError for a call that has not ended half a minute later.
 
         >>> async def load(number):
         ...     await asyncio.sleep(0.01)
@@ -133,9 +133,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.group.Batcher[T_co]:
         """Yield lists of `batch_size` items; the last may be shorter, or is dropped with `drop_last`.
 
-        `wrapper_class` makes the batch out of a list; a `DataChunk` is a list. Right after a map-style pipe's `shuffle` or
-        `to_iter_datapipe`, or a `sharding_filter` after these, the items of a batch are read by one call of `__getitems__`
-        where the map-style pipe has it.
+        `wrapper_class` makes the batch from a list; a `DataChunk` is a list. Right after `shuffle` or `to_iter_datapipe` of
+        a map-style pipe, or a `sharding_filter` after these, each batch is read by one call of `__getitems__` where the
+        map-style pipe has it.
 
         >>> dp = IterableWrapper(range(5)).batch(2)
         >>> list(dp)
@@ -157,9 +157,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield batches of items whose lengths lie between the same two of some boundaries.
 
         With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
-        `len_fn` says how long an item is. A batch comes out as soon as a bucket has `batch_size` items, where `batch_size`
-        is one number or one for each bucket; the order is otherwise that of the source. At the end comes what the buckets
-        still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` handles an item for
+        `len_fn` returns the length of an item. A batch is yielded as soon as its bucket has `batch_size` items;
+        `batch_size` is one number, or one for each bucket. Items of a batch keep the order of the source. At the end,
+        incomplete batches are yielded, shorter items first, or dropped with `drop_last`. `on_error` handles an item for
         which `len_fn` raises.
 
         >>> dp = IterableWrapper(["a", "bbbb", "cc", "dddd", "eee"]).bucket_by_length([3], batch_size=[3, 2])
@@ -181,17 +181,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.bucket.BucketBatcher[T_co]:
         """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
 
-        A bucket has the items of `batch_num` batches, and is sorted by `sort_key`, a function of a list that returns the
-        sorted list. Before, the items are shuffled: in pools of `bucket_num` buckets, which are read one after another; or,
-        without `use_in_batch_shuffle`, in a buffer of that size, as `shuffle` does it. The batches of a pool then come in
-        random order where it has several buckets; of one bucket alone they come in its order, and without
-        `use_in_batch_shuffle` in random order. Every item comes once: only the last items of the stream can make a batch
-        shorter than `batch_size`, which comes in its turn or is dropped with `drop_last`.
+        A bucket has the items of `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items
+        are shuffled before: in consecutive pools of `bucket_num` buckets, or, without `use_in_batch_shuffle`, in a buffer
+        of that size, as `shuffle` does. The batches of a pool come in random order where it has several buckets; those of a
+        single bucket keep its order. Without `use_in_batch_shuffle` they come in random order. Every item comes once. Only
+        the last batch of the stream can be shorter than `batch_size`; it is yielded in its place, or dropped with
+        `drop_last`.
 
-        `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling there are
-        `bucket_by_length` and `max_token_bucketize`.
+        `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling, use `bucket_by_length`
+        or `max_token_bucketize`.
 
-        Raises TypeError or ValueError where `sort_key` returns something else than as many items in a list.
+        Raises TypeError where `sort_key` does not return a list, and ValueError where the number of items differs.
 
         >>> dp = IterableWrapper(["aaaa", "b", "ccc", "dd"]).bucketbatch(2, sort_key=lambda bucket: sorted(bucket, key=len))
         >>> list(dp)
@@ -213,40 +213,39 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.file_cache.FileCacher:
         """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
 
-        What is missing is opened and read whole by this operator, which so takes the place of one that opens: `urls
-        .cache_files("/fast/cache", 2 * 10**12).load_from_tar()`; what is found is read without a word to the server.
-        `directory` may be used by any number of programs, loaders and their workers at once: of those that want a file, one
-        fetches it, and the others wait for that one, `timeout` seconds at most, after which they read without the cache.
+        This operator opens and fetches missing files itself, so it replaces the operator that opens:
+        `urls.cache_files("/fast/cache", 2 * 10**12).load_from_tar()`. Cached files need no request to the server. Any
+        number of programs, loaders and workers may share `directory`. One of them fetches a file; the others wait for up to
+        `timeout` seconds, then read without the cache.
 
-        The files in `directory` never take more than `max_bytes`: those whose last use is longest ago are evicted. One that
-        somebody still reads stays readable, and takes its room until it is closed. Where an epoch reads more than there is
-        room for, shuffle the URLs: always in one order, each file would have gone just before its turn.
+        The files in `directory` never exceed `max_bytes`: the least recently used are evicted. A file in use stays
+        readable, and uses its space until it is closed. Where an epoch exceeds `max_bytes`, shuffle the URLs: in a fixed
+        order, each file would be evicted just before its next use.
 
-        A file has a checksum, which is looked at before it comes out: one that is damaged or cut is fetched anew. It
-        appears when it is whole; what killed processes leave is removed when the next pass begins. Where the disk is full,
-        or a file is larger than there is room for, it is read without the cache, and the first time in a pass is logged as
-        a warning. `stats` has, besides what `on_error` counts, the `hits` and `misses`, which add up to the files, and how
-        many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
+        The checksum of a file is verified before the file is yielded; a damaged or truncated file is fetched again. A file
+        appears once it is complete. Leftovers of killed processes are removed when the next pass begins. Where the disk is
+        full, or a file is too large, it is read without the cache; the first such file in a pass is logged as a warning.
+        `stats` has the counts of `on_error`, `hits` and `misses`, which add up to the files, `corrupt` and `uncached`,
+        which count as misses too, and `evictions`.
 
-        A missing `directory` is made for this user alone. To share one within a group, make it with `chmod 2770`, and let
-        all its users have a `umask` of 002: in a folder that its group may write to, and others may not, the files of all
-        are trusted. Elsewhere a file that belongs neither to this user nor to root nor to the owner of its folder may have
-        been planted, as may a symbolic link. It is not served: the file is read without the cache, and a warning names path
-        and owner. The same holds for a `directory` of another user's where everybody may make one, as in `/tmp`.
+        A missing `directory` is made private to this user. To share one in a group, make it with `chmod 2770` and a `umask`
+        of 002 for all users: in a folder that is writable by its group and not by others, all files are trusted. Elsewhere,
+        a symbolic link may have been planted, as may a file that belongs neither to this user, nor to root, nor to the
+        owner of its folder. It is not used: the file is read without the cache, and a warning gives path and owner. The
+        same holds for another user's `directory` in a place where anyone may make one, such as `/tmp`.
 
-        `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
-        many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
-        arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
-        threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` handles
-        a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
-        are tried again up to 5 times.
+        `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
+        files are opened as by `load_files_by_s3`, with obstore or fsspec; further arguments are options, such as
+        `anon=True`. Up to `concurrency` threads fetch or verify files. Files come in the order of the URLs, or, with
+        `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
+        connections and timeouts are retried up to 5 times first.
 
-        Files are known by their URLs alone: what changes at the server under a URL is not seen, and what has one URL at
-        two servers needs two directories. `on_disk_cache` is for data sets that are downloaded once: it keeps all files,
-        for good, under names of your choosing, checks them against digests that you know, and unpacks or converts them
-        between. Prefer this operator for data of which a disk holds a part, or which are only on their way to training.
+        The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
+        directories. Take this operator for data larger than the disk, or needed only during training. Take `on_disk_cache`
+        for data sets downloaded once: it keeps all files under names you choose, checks them against known digests, and can
+        unpack or convert them.
 
-        Raises TypeError for an item that is no URL, and what opening and reading a file raises.
+        Raises TypeError for an item that is not a URL, and the errors of opening and reading a file.
 
         >>> import fsspec, tempfile
         >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -271,13 +270,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the content of each file whose content has the digest that is expected of it.
 
         Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
-        paths to digests in hexadecimal, and `hash_type` is the name of a hash of hashlib's, such as `"sha256"` or `"md5"`.
-        A stream is read, and with `rewind` it comes out where it stood before: of one that cannot seek a copy comes out, in
-        memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` handles
-        a file that fails; it cannot be a `Retry`.
+        paths to hexadecimal digests, and `hash_type` is the name of a hash in hashlib, such as `"sha256"` or `"md5"`. A
+        stream is read and, with `rewind`, set back to its position; a stream that cannot seek is replaced by a copy, in
+        memory or, above 16 MiB, in a temporary file. Without `rewind`, a stream is left at its end. `on_error` handles a
+        file that fails; it cannot be a `Retry`.
 
-        Raises RuntimeError for a content with another digest, and for a path that `hash_dict` does not have, TypeError for
-        a stream of text, and ValueError for a hash that there is not.
+        Raises RuntimeError for a content with another digest, and for a path missing in `hash_dict`, TypeError for a stream
+        of text, and ValueError for an unknown hash.
 
         >>> import hashlib
         >>> dp = IterableWrapper([("a.txt", b"one")]).check_hash({"a.txt": hashlib.sha256(b"one").hexdigest()})
@@ -295,13 +294,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Collator:
         """Yield each batch as tensors, by default with torch's `default_collate`.
 
-        `conversion` (or `collate_fn`, its other name) is a function of a batch. It may also be a dict from columns to
-        functions: then the batch is a list of dicts or tuples, each function gets the list of its column's values, columns
-        that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` handles
-        a batch that fails.
+        `conversion` (or its alias `collate_fn`) is a function of a batch. It may also be a dict from columns to functions,
+        for batches that are lists of dicts or tuples: each function takes the list of values of its column, other columns
+        go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` handles a batch that fails.
 
-        Raises what the function raises for a batch that cannot be collated: RuntimeError where shapes differ, TypeError
-        where there is no tensor for a type.
+        Raises the errors of the function: `default_collate` raises RuntimeError where shapes differ, and TypeError for
+        types that it cannot collate.
 
         >>> dp = IterableWrapper([1.0, 2.0, 3.0]).batch(2).collate()
         >>> list(dp)
@@ -318,7 +316,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Concater[T_co | T]:
         """Yield the items of the first source, then those of the second, and so on.
 
-        The same pipe may stand several times: it is read anew each time.
+        A pipe may be given several times: each time it is read again.
 
         >>> dp = IterableWrapper("ab").concat(IterableWrapper("cd"))
         >>> list(dp)
@@ -329,8 +327,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def cycle(self, count: int | None = None) -> penstock.pipes.iter.repeat.Cycler[T_co]:
         """Yield all items of the source `count` times over; without a count, for ever.
 
-        Each time is a pass of its own: a shuffled source comes in another order. The cycle ends at a pass that gives
-        nothing, so that a cycle of an empty source is empty.
+        Each time is a new pass: a shuffled source gives another order. The cycle ends at an empty pass, so a cycle of an
+        empty source is empty.
 
         >>> dp = IterableWrapper(range(3)).cycle(2)
         >>> list(dp)
@@ -349,18 +347,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield a `pyarrow.Table` of each `dataframe_size` rows; the last may have fewer.
 
         A row is a dict, or a tuple or list with a value for each column; anything else is the value of a single column.
-        `columns` names the columns. Without it they are those of `dtype`, or else the fields of named tuples, or all keys
-        of a table's dicts. A dict has null for a column that it lacks, and may have keys that are no columns. Values are
-        what `pyarrow.array` takes, dicts, lists and tuples of such included; tensors and arrays are numbers where they
-        have no dimension, and else lists, as deep as they have dimensions, of their own dtype.
+        `columns` names the columns; the default is those of `dtype`, or else the fields of named tuples or all keys of the
+        dicts. A key that a dict lacks is null; other keys are ignored. Values are those of `pyarrow.array`, nested in
+        dicts, lists and tuples too. Tensors and arrays become numbers, or nested lists of their dtype, one level per
+        dimension.
 
-        `dtype` is a `pyarrow.Schema` or a struct type, or a type that all `columns` have; without it, each table has the
-        types that its own values have. `dtype_generator` is a function that returns it, called when a pass begins.
-        `device` has no meaning any more: tables are in main memory.
+        `dtype` is a `pyarrow.Schema`, a struct type, or one type for all `columns`; without it, types are inferred for each
+        table. `dtype_generator` is a function that returns it, called when a pass begins. `device` is ignored: tables are
+        in main memory.
 
-        Raises ValueError for a row that has another number of values than there are columns, or where these have no names,
-        and what `pyarrow.array` raises for values that are not of a type, which is `pyarrow.ArrowInvalid`, a ValueError, or
-        TypeError.
+        Raises ValueError for a row with another number of values than columns, or for columns without names, and the errors
+        of `pyarrow.array` for values of another type: `pyarrow.ArrowInvalid`, a ValueError, or TypeError.
 
         >>> rows = [(0, "a"), (1, "b"), (2, "c")]
         >>> dp = IterableWrapper(rows).dataframe(dataframe_size=2, columns=["id", "text"])
@@ -378,23 +375,21 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.decompress.Decompressor:
         """Yield the path and the decompressed stream of each compressed stream.
 
-        Takes pairs of a path and a stream of bytes. `file_type` is `"gzip"`, `"bz2"`, `"lzma"` (which is xz as well),
-        `"zstd"`, or a `CompressionType`. Without it, each file's first bytes tell, and where they do not, the ending of its
-        name; a tar or zip that is not compressed comes out as it is. So `.decompress().load_from_tar()` reads tars whether
-        and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
-        read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
-        `load_from_tar` and `load_from_zip` give the files in them. A zip that cannot seek is copied first, to memory or,
-        above 16 MiB, to a temporary file. A stream can seek where the compressed one can: back by
-        decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
-        to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError. So it is with
-        a file of a zip that comes out open.
+        Takes pairs of a path and a stream of bytes. `file_type` is `"gzip"`, `"bz2"`, `"lzma"` (xz too), `"zstd"`, `"tar"`,
+        `"zip"`, or a `CompressionType`. Without it, the first bytes of each file decide, or else the ending of its name. An
+        uncompressed tar or zip passes through, so `.decompress().load_from_tar()` reads tars with any compression or none.
+        Paths stay as they are. Concatenated compressed parts are read as one stream. With `"tar"` or `"zip"`, an open
+        `tarfile.TarFile` or `zipfile.ZipFile` replaces the stream; `load_from_tar` and `load_from_zip` yield the files in
+        them. A zip that cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. A stream can seek
+        where the compressed one can; seeking back decompresses again. A dropped stream is closed, and the compressed one
+        with it. One read may return `max_bytes`, or a hundred times the compressed bytes; beyond that it raises ValueError.
+        The same bound holds for a file of an open zip.
 
-        `on_error` handles a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
-        shows where the stream is read: OSError for a file that is cut or corrupt, and of a zip zipfile.BadZipFile, which
-        name its path.
+        `on_error` handles a file of unknown compression; it cannot be a `Retry`. Damage shows when the stream is read:
+        OSError, or zipfile.BadZipFile for a zip, with the path of the file.
 
-        Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is
-        compressed, TypeError for a stream of text, and ImportError where zstd needs a package that is not installed.
+        Raises ValueError for an unknown `file_type`, RuntimeError for a file of unknown compression, TypeError for a stream
+        of text, and ImportError where zstd needs a package that is not installed.
 
         >>> import gzip, io
         >>> dp = IterableWrapper([("a.txt.gz", io.BytesIO(gzip.compress(b"one")))]).decompress()
@@ -414,15 +409,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> list[penstock.registry.IterDataPipe[T_co]]:
         """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
 
-        `classifier_fn(item)` is the number of that pipe. With `drop_none`, items for which it is None are left out.
-        `on_error` handles an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
-        `Skip`, `Retry` or handler.
+        `classifier_fn(item)` returns the number of that pipe. With `drop_none`, items with None are left out. `on_error`
+        handles an item for which it raises, or returns an invalid number: `"raise"`, `"skip"`, or a `Skip`, `Retry` or
+        handler.
 
-        What is pulled and belongs to another pipe than the one that is read waits for that, and no more than
-        `buffer_size` items may wait; with -1 there is no limit. As to what else there is to know of reading several pipes,
-        see `fork`.
+        Items pulled for another pipe wait in a buffer, at most `buffer_size` in all; -1 is no limit. For passes and
+        threads, see `fork`.
 
-        Raises ValueError for a number that is no pipe's, and BufferError where too many items wait.
+        Raises ValueError for an invalid number, and BufferError where too many items wait.
 
         >>> even, odd = IterableWrapper(range(5)).demux(2, lambda x: x % 2)
         >>> dp = even.zip_longest(odd)
@@ -434,8 +428,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def drop(self, indices: penstock.pipes.bases.input_columns.Columns) -> penstock.pipes.iter.fields.Dropper:
         """Yield each item without some of its fields.
 
-        `indices` is an index (negative ones count from the end) of a tuple or list, or a key of a dict, or a list of them.
-        Tuples, lists and dicts come out, named tuples as plain ones. Fields that an item does not have are warned of.
+        `indices` is an index of a tuple or list (negative from the end), a key of a dict, or a list of these. The outputs
+        are tuples, lists and dicts; named tuples become plain ones. A field that an item lacks gives a warning.
 
         Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
 
@@ -459,31 +453,30 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.disk_cache.EndOnDiskCacheHolder:
         """Yield the paths of each item's files, which were there, or are made now by the steps since `on_disk_cache`.
 
-        Paths come in the order of the items and, for one item, in that of `filepath_fn`, whatever had been there before. An
-        item without files at the end, since a step between left it out, gives nothing and is tried again in the next pass.
+        Paths come in the order of the items and, for one item, in the order of `filepath_fn`, whichever files existed
+        before. An item that a step between leaves out gives nothing and is tried again in the next pass.
 
         The steps between yield pairs of a path and its content: a stream, which is read and closed, bytes, text, or an
-        iterable of pieces. The path of the file is `filepath_fn` of that path, or with `same_filepath_fn` the path that
-        `on_disk_cache` makes of it, or else the path itself. `mode` is `"wb"` or `"b"` for bytes, `"w"`, `"wt"` or `"t"`
-        for text, which is written as UTF-8. `skip_read` says that contents are no streams, which is seen without it. The
-        steps between are run for one item at a time: what they shuffle, batch or read ahead are the parts of that item.
+        iterable of pieces. The file is written to `filepath_fn(path)`, or, with `same_filepath_fn`, to the result of the
+        `filepath_fn` of `on_disk_cache`, or else to the path itself. `mode` is `"wb"` or `"b"` for bytes, `"w"`, `"wt"` or
+        `"t"` for text, written as UTF-8. `skip_read` has no effect: streams are recognised without it. The steps between
+        run for one item at a time: they shuffle, batch and read ahead within one item.
 
-        A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
-        several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-        they do not. Beside a file that is being made are `.penstock-….lock` and `.penstock-….partial`, which no step lists.
-        A killed process leaves them behind: the next that makes the file removes the first, and the next that makes one in
-        the folder the other.
+        A file appears complete, with the digest in `hash_dict` of `on_disk_cache`, or not at all. One process makes it, and
+        the others wait for up to `timeout` seconds; they do not wait for a dead process. Next to an unfinished file are
+        `.penstock-….lock` and `.penstock-….partial`, which no step lists. A killed process leaves both behind. The lock is
+        removed when the file is made again, the partial file when any file is made in the folder.
 
-        Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
-        one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
-        in `/tmp`. Locks and unfinished files are written by no symbolic link.
+        Files of other users are trusted if the owner is root or the owner of the folder, or if the folder is writable by
+        its group and not by others, as after `chmod 2770`. Any other file may have been planted, as in `/tmp`. Locks and
+        unfinished files are never written through symbolic links.
 
-        `on_error` handles an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
-        between or here. A `Retry` runs the steps between again.
+        `on_error` handles an item whose files cannot be made: an error of a function of `on_disk_cache`, of a step between,
+        or of this one. A `Retry` runs the steps between again.
 
-        Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,
-        PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content with
-        another digest than expected, or that has none in `hash_dict`.
+        Raises ValueError without an `on_disk_cache` before, TimeoutError where another process takes too long,
+        PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content whose
+        digest differs from `hash_dict` or is missing in it.
 
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -529,11 +522,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.select.Filter[T_co]:
         """Yield the items for which `filter_fn(item)` is true.
 
-        What counts is the truth of the result, as for the builtin `filter`, so NumPy's bools and tensors of one element
-        serve as well. With `input_col`, an index or key or a list of them, `filter_fn` gets these columns of the item as
-        its arguments; the item is yielded whole. `on_error` handles an item for which `filter_fn` raises.
+        The truth of the result counts, as for the builtin `filter`: NumPy bools and tensors of one element work too. With
+        `input_col`, an index or key or a list of them, `filter_fn` takes these columns as arguments; the complete item is
+        yielded. `on_error` handles an item for which `filter_fn` raises.
 
-        Raises TypeError for a `filter_fn` that cannot be called, and ValueError for one that cannot be called with so many
+        Raises TypeError for a `filter_fn` that is not callable, and ValueError for one that does not take that many
         columns.
 
         >>> dp = IterableWrapper(range(6)).filter(lambda x: x % 2 == 0)
@@ -554,9 +547,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.FlatMapper[R]:
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-        item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
-        had given before the error is not taken back.
+        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
+        the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -576,9 +568,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.FlatMapper[R]:
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-        item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
-        had given before the error is not taken back.
+        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
+        the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -598,9 +589,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.FlatMapper[typing.Any]:
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-        item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
-        had given before the error is not taken back.
+        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
+        the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -616,10 +606,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.fields.Flattener:
         """Yield each item with the fields of what is nested in it put in its place, one level deep.
 
-        In a tuple or list, these are tuples and lists; in a dict, dicts. `indices` is an index (negative ones count from
-        the end) or key, or a list of them, of those to be flattened; without it, all are. What is not nested stays as it
-        is. Where a dict gets a key twice, the first value stays, and that is warned of, as are fields that an item does
-        not have. Tuples, lists and dicts come out, named tuples as plain ones.
+        Tuples and lists are flattened into a tuple or list, and dicts into a dict. `indices` is an index (negative from the
+        end), a key, or a list of these; without it, all nested fields are flattened. Other fields stay as they are. Where a
+        dict gets a key twice, the first value stays. That gives a warning, as does a field that an item lacks. The outputs
+        are tuples, lists and dicts; named tuples become plain ones.
 
         Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
 
@@ -639,16 +629,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> list[penstock.registry.IterDataPipe[T_co]]:
         """Give a list of `num_instances` pipes, each of which yields all items of the source, which is read once.
 
-        The pipes are read in any order, together or one after the other. What one has read and another has not waits in a
-        buffer; when `buffer_size` items wait for a pipe, another cannot read on. With -1 there is no limit, and memory may
-        run out. Nothing waits for a pipe that was dropped, or whose iterator was closed before its end.
+        Read the pipes in any order, together or one after the other. Items that one has read and another has not wait in a
+        buffer. When `buffer_size` items wait for a pipe, no other can read on. With -1 there is no limit, and memory may
+        run out. Nothing waits for a pipe that was dropped, or whose iterator was closed early.
 
-        Passes over the pipes belong together. A pipe that begins a pass joins the pass over the source that the
-        others read; if it has read in that already, the source begins a new one, and whoever still reads the old
-        one gets a RuntimeError at the next step. The source is closed once no pipe is left that may read on or join.
+        The pipes share passes over the source. A pipe that begins a pass joins the current pass of the others. If it has
+        already read in that pass, the source begins a new one, and readers of the old one get a RuntimeError at the next
+        step. The source is closed once no pipe can continue or join.
 
-        The pipes may be read by different threads, as with `prefetch` on one of them. A pipe that is read ahead needs room
-        in the buffer for what is read ahead.
+        Different threads may read the pipes, as with `prefetch` on one of them. The buffer must have room for the items
+        read ahead.
 
         All pipes yield the same objects, unless `copy` is "shallow" or "deep": then each yields copies.
 
@@ -664,11 +654,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def fullsync(self, timeout: float = 1800) -> penstock.pipes.iter.sync.FullSync[T_co]:
         """Yield the items as long as every rank has one, so that all ranks end together, with the shortest.
 
-        The ranks are those of `torch.distributed`. Before each item they tell each other whether they have one, in a gloo
-        group of their own. Where the source of one rank fails, the others raise RuntimeError at the same item. All ranks
-        begin their passes together, and one that leaves a pass early leaves it at the same item as the others.
+        The ranks are those of `torch.distributed`. Before each item they exchange whether they have one, in a separate gloo
+        group. Where the source of one rank fails, the others raise RuntimeError at the same item. All ranks must begin
+        their passes together, and must leave a pass early at the same item.
 
-        `timeout` is how many seconds a rank waits for the others. Under worker processes, this step and those after it run
+        `timeout` is how many seconds a rank waits for the others. With worker processes, this step and those after it run
         in the main process.
 
         Raises RuntimeError where `torch.distributed` is not initialized, where the ranks are in different passes, and where
@@ -696,16 +686,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.group.Grouper:
         """Yield lists of the items that have the same key, which `group_key_fn` makes of each.
 
-        Items need not come in the order of their keys: they are held, and a group comes out
+        Items may come in any order: they are held in a buffer. A group is yielded
 
         - as soon as it has `group_size` items, where that is given;
-        - when `buffer_size` items are held: then the largest group, the first of several, if it has at least
-          `guaranteed_group_size` items, which is `group_size` where it is not given, and 1 where neither is. With
-          `drop_remaining` one that has fewer is dropped;
+        - when `buffer_size` items are held: the largest group, the first of several, if it has at least
+          `guaranteed_group_size` items (by default `group_size`, else 1). With `drop_remaining` a smaller one is dropped;
         - at the end of the source, whatever its size.
 
-        The groups of the end are in the order of their first items. With `keep_key` pairs of the key and the list are
-        yielded. `on_error` handles an item for which `group_key_fn` raises.
+        The last groups come in the order of their first items. With `keep_key`, pairs of the key and the list are yielded.
+        `on_error` handles an item for which `group_key_fn` raises.
 
         Raises RuntimeError where the largest group has fewer than `guaranteed_group_size` items when the buffer is full.
 
@@ -719,7 +708,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def header(self, limit: int | None = 10) -> penstock.pipes.iter.select.Header[T_co]:
         """Yield the first `limit` items; all where it is None. No item after them is pulled.
 
-        Its `len` is exact, so it raises TypeError where the source's length is not known.
+        `len` is exact, so it raises TypeError where the length of the source is unknown.
 
         >>> dp = IterableWrapper(range(10)).header(3)
         >>> list(dp)
@@ -730,7 +719,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def in_batch_shuffle(self) -> penstock.pipes.iter.order.InBatchShuffler[T]:
         """Yield each batch with its items in a random order, as a new list.
 
-        Raises TypeError for an item that is no batch: that has no length or no items by number.
+        Raises TypeError for an item without a length or without an index.
 
         >>> dp = IterableWrapper(range(6)).batch(3).in_batch_shuffle().set_seed(1)
         >>> [sorted(batch) for batch in dp]
@@ -741,16 +730,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def in_memory_cache(self, size: float | None = None) -> penstock.pipes.iter.cache.InMemoryCacheHolder[T_co]:
         """Yield the items of the source, and keep them: every pass after a whole one gives the same again from memory.
 
-        With a `size`, in megabytes (of 2**20 bytes), the items up to the first that would be too much are kept, and a
-        warning says how many; the rest is read from the source in each pass. An item counts with all the memory that it
-        holds: tensors, arrays, bytes, text, and what containers and objects have in them. What a pass that was given up
-        had read is dropped, unless the limit was reached.
+        With a `size`, in megabytes (of 2**20 bytes), items are kept up to the first one over the limit, and a warning gives
+        their number. Each pass reads the rest from the source. The size of an item includes the tensors, arrays, bytes and
+        text in its containers and objects. If a pass is abandoned before the limit is reached, its items are dropped.
 
-        The same objects are handed out in every pass, so what changes them in place changes them for ever, and streams are
-        at their end: read these before. All passes have the order of the first: shuffle behind, not before. Where only one
-        branch of a fork has a cache, the others find, from the second pass on, that it is not read in step with them: cache
-        before the fork. The items belong to the process, which is to say to each worker: they do not travel with pickles,
-        copies or states, and a resumed pass reads the source again from its start.
+        Every pass yields the same objects. Changes in place are permanent, and a stream is at its end after the first pass:
+        read streams before the cache. All passes have the order of the first: shuffle after the cache, not before. Cache
+        before a fork: with a cache in one branch only, the branches are not read in step from the second pass on. Items are
+        kept per process, so per worker. Pickles, copies and states do not contain them, and a resumed pass reads the source
+        again from its start.
 
         >>> dp = IterableWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
         >>> list(dp), list(dp)
@@ -769,8 +757,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.lines.ParagraphAggregator:
         """Yield the path and the text of each paragraph: consecutive lines of one path, up to an empty line.
 
-        Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text out of the list of lines; by
-        default a line feed comes between them. `on_error` handles a paragraph for which `joiner` raises.
+        Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text from the list of lines; the
+        default joins them by line feeds. `on_error` handles a paragraph for which `joiner` raises.
 
         >>> lines = [("a.txt", "one"), ("a.txt", "two"), ("a.txt", ""), ("a.txt", "three"), ("b.txt", "four")]
         >>> dp = IterableWrapper(lines).lines_to_paragraphs()
@@ -792,15 +780,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path of each file in a folder, in sorted order: those of the folder, then those of its subfolders.
 
         `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
-        shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
-        Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
-        has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
-        `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
-        `len` raises TypeError. `on_error` handles a root that cannot be listed: where it is left out, the files
-        listed before the error are not taken back.
+        shell patterns. The name of a file must match one of them; a mask with a slash is matched against the complete path.
+        With `recursive`, subfolders are entered, except symbolic links. Unfinished files of this package are never listed.
+        Paths begin with the root as given, or are absolute with `abspath`. With `non_deterministic`, the order is that of
+        the file system. `len` returns `length`; without `length` it raises TypeError. `on_error` handles a root that cannot
+        be listed; files already yielded stay.
 
-        Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
-        Resuming goes by position, and so needs the sorted order and the same files.
+        Raises FileNotFoundError for a missing root, and PermissionError for a folder that cannot be read. Resuming counts
+        files, so it needs the sorted order and the same files.
 
         >>> import json, os
         >>> folder = os.path.dirname(json.__file__)
@@ -821,15 +808,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.ais.AISFileLister:
         """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-        A prefix is a bucket with the beginning of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider
-        may be `ais`, or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint
-        of the cluster; tokens and certificates are taken from the environment, as the `aistore` package does, which also
-        tries again where the network fails. Objects come in the cluster's order, a page at a time. `length` is what `len`
-        is to say; without it `len` raises TypeError. `on_error` handles a prefix that cannot be listed.
+        A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider is
+        `ais` or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint of the
+        cluster. The `aistore` package takes tokens and certificates from the environment and retries network failures.
+        Objects come in the cluster's order, a page at a time. `len` returns `length`; without `length` it raises TypeError.
+        `on_error` handles a prefix that cannot be listed.
 
-        Raises what `aistore` raises: `AISError` for a bucket that there is not, or `requests.ConnectionError`, which is an
-        OSError, where there is no cluster. Raises ImportError where it is missing. Resuming goes by position within a
-        prefix, and so needs the same objects.
+        Raises the errors of `aistore`: `AISError` for a missing bucket, `requests.ConnectionError` (an OSError) for an
+        unreachable cluster. Raises ImportError where `aistore` is not installed. Resuming counts objects within a prefix,
+        so the objects must be the same.
 
         >>> prefixes = IterableWrapper(["ais://a-bucket/train-"])
         >>> shards = prefixes.list_files_by_ais("http://localhost:51080", length=8)
@@ -851,14 +838,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the URL of each file in a folder, in sorted order.
 
         `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-        Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
-        in it is matched against the whole URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
-        `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a
-        root that cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them
-        credentials and endpoints come from the environment.
+        Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
+        slash is matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
+        `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
+        cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them credentials
+        and endpoints come from the environment.
 
-        Raises FileNotFoundError for a root that there is not, and ImportError where the package for a protocol is missing.
-        Resuming goes by position, and so needs the same files.
+        Raises FileNotFoundError for a missing root, and ImportError where the package for a protocol is missing. Resuming
+        counts files, so the files must be the same.
 
         >>> import fsspec
         >>> for name in ("b.txt", "a.txt", "c.bin"):
@@ -882,16 +869,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path of each file in a folder, in sorted order.
 
         `root` is a path or URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-        Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
-        in it is matched against the whole path. Paths begin with the root as it was given.
+        Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
+        slash is matched against the complete path. Paths begin with the root as given.
 
-        `pathmgr` is the `iopath` path manager to use; without it one for local paths, HTTP, OneDrive and, where boto3 is
-        installed, S3. A `handler` is registered with it, in the place of those it has for the same prefixes. For new code
-        there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` handles a root that cannot
-        be listed.
+        `pathmgr` is the path manager of `iopath`; the default has handlers for local paths, HTTP, OneDrive and, where boto3
+        is installed, S3. A `handler` is registered with it and replaces those for the same prefixes. For new code take
+        `list_files_by_fsspec`: iopath sees little maintenance. `on_error` handles a root that cannot be listed.
 
-        Raises FileNotFoundError for a local root that there is not, and ImportError where iopath is missing. Resuming goes
-        by position, and so needs the same files.
+        Raises FileNotFoundError for a missing local root, and ImportError where iopath is not installed. Resuming counts
+        files, so the files must be the same.
 
         >>> import json, os
         >>> dp = IterableWrapper([os.path.dirname(json.__file__)]).list_files_by_iopath("*coder.py")
@@ -912,20 +898,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.s3.S3FileLister:
         """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-        A prefix is `s3://bucket/` with the beginning of a key, or the URL of an object; objects in its folders, at whatever
-        depth, are included, those that stand for a folder (their keys end in a slash) are not. They come in the order of
-        their keys, a page of the listing at a time. `masks` are shell patterns, of which an object's name must match one; a
-        mask with a slash in it is matched against the whole URL. `length` is what `len` is to say; without it `len` raises
-        TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's.
-        Further arguments are options of s3fs, such as `anon=True`, `endpoint_url` or `profile`; all these go before the
-        environment, from which endpoint, region and credentials come. `on_error` handles a prefix that cannot be
-        listed; a page is asked for up to five more times, unless a `Retry` says otherwise.
+        A prefix is `s3://bucket/` with the start of a key, or the URL of an object. Objects in folders at any depth are
+        included; those that represent a folder (their keys end in a slash) are not. Objects come in the order of their
+        keys, a page of the listing at a time. `masks` are shell patterns. The name of an object must match one of them; a
+        mask with a slash is matched against the complete URL. `len` returns `length`; without `length` it raises TypeError.
+        `request_timeout_ms` is the timeout in milliseconds, and `region` that of the bucket. Further arguments are options
+        of s3fs, such as `anon=True`, `endpoint_url` or `profile`. All these take precedence over the environment, which
+        otherwise gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is
+        retried up to five times, unless a `Retry` says otherwise.
 
-        `list_files_by_fsspec` lists one folder of S3, or of another store.
+        To list one folder of S3 or another store, use `list_files_by_fsspec`.
 
-        Raises ValueError for a URL that is not of S3, FileNotFoundError for a bucket that there is not, and PermissionError
-        for one that may not be read, or where there are no credentials. Resuming goes by the key of the last object handed
-        out, and so needs the same objects after that.
+        Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket, and PermissionError for one
+        that may not be read, or without credentials. Resuming continues after the key of the last object, and needs the
+        same objects after that.
 
         >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
         >>> len(shards)
@@ -946,13 +932,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.row_groups.RowGroupLister:
         """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
 
-        `read_parquet` takes them in place of paths, so that `.list_row_groups().shuffle().sharding_filter().read_parquet()`
-        shuffles and shares out row groups in place of files. Only the footers of the files are read, of
-        `read_ahead` files at once. Row groups of which the footer tells that no row matches the `filter` are left out.
-        `storage_options` and `on_error` are as for `read_parquet`.
+        `read_parquet` takes them in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()`
+        shuffles and shards row groups in place of files. Only the footers are read, of `read_ahead` files at once. A row
+        group is left out where the footer excludes a match of the `filter`. `storage_options` and `on_error` are as for
+        `read_parquet`.
 
-        Raises FileNotFoundError for a file that there is not, KeyError for a filter on a column that it does not have, and
-        `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file.
+        Raises FileNotFoundError for a missing file, KeyError for a filter on a column that a file lacks, and
+        `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -975,20 +961,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.list_tables.TableFileLister:
         """Yield the path or URL of each file of a format, below folders, in sorted order.
 
-        `root` is a path or URL of a file, of a folder or with a pattern (`*`, `?`, `[…]`, `**`), a list of them or an
-        iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or
-        `"numpy"`: of a folder, those files come that are called so (`*.parquet`), of all its subfolders, but none of which
-        a name, or that of a subfolder, begins with `_` or a dot.
+        `root` is a path or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe
+        of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder
+        and its subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names
+        begin with `_` or a dot are left out.
 
-        With `hive`, folders called `key=value`, above the root too, give their files a column: int64 where all values that
-        there are of it are whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin`
-        comes, which has the values beside the `url`, and which readers take in place of a path. Those of which the
-        `filter`, a `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
+        With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
+        are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
+        the `url` and the values; readers take it in place of a path. A file is left out where these values show that none
+        of its rows match the `filter`, a `pyarrow.compute.Expression` or text.
 
-        All files are listed before the first is handed out, and again on resuming, which needs the same files.
+        All files are listed before the first is yielded, and again on resuming, which needs the same files.
         `storage_options` are options of the file system. `on_error` handles a root that cannot be listed.
 
-        Raises FileNotFoundError for a root that there is not, or that has no such file.
+        Raises FileNotFoundError for a root that is missing or has no such file.
 
         >>> import fsspec
         >>> for year in (2023, 2024):
@@ -1008,13 +994,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.ais.AISFileLoader:
         """Yield the URL and a stream of the bytes of each object, given its URL.
 
-        A URL is that of a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of
-        `list_files_by_ais`. `url` is the endpoint of the cluster. A stream that breaks off is resumed by the `aistore`
-        package, and closed when it is dropped. `length` is what `len` is to say; without it that is the length of the
-        source. `on_error` handles an object that cannot be read from.
+        A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of `list_files_by_ais`. `url`
+        is the endpoint of the cluster. The `aistore` package resumes a stream that breaks off. A dropped stream is closed.
+        `len` returns `length`, or else the length of the source. `on_error` handles an object that cannot be read.
 
-        Raises what `aistore` raises: `AISError` for an object that there is not, or `requests.ConnectionError`, which is an
-        OSError, where there is no cluster. Raises ImportError where it is missing.
+        Raises the errors of `aistore`: `AISError` for a missing object, `requests.ConnectionError` (an OSError) for an
+        unreachable cluster. Raises ImportError where `aistore` is not installed.
 
         >>> cluster = "http://localhost:51080"
         >>> shards = IterableWrapper(["ais://a-bucket/train-"]).list_files_by_ais(cluster, length=8)
@@ -1041,22 +1026,22 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.s3.S3FileLoader:
         """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
 
-        Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, all else by fsspec, as
-        `open_files_by_fsspec` does. Those of up to 16 MB are in memory when their streams are handed out; larger ones are
-        read by ranges while they are used. `concurrency` is how many objects may be loading at a time, and `max_bytes` how
-        much memory those may take up that are loading or loaded and not handed out yet; only the oldest may take more. With
-        `ordered=False` they come as they are ready; then a state holds which these were, and going on gives the others.
+        Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by fsspec, as with
+        `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges during use.
+        `concurrency` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or loaded and
+        not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a state then
+        lists the finished ones, and resuming gives the others.
 
-        `request_timeout_ms` is how many milliseconds the server may be silent, by default 20 seconds, and 5 until it is
-        connected; `region` is the bucket's. Further arguments are options, named as s3fs names them, such as `anon=True`,
-        `endpoint_url`, `key`, `secret` or `profile`. All these go before the environment, from which endpoint, region and
-        credentials come, as for s3fs. `buffer_size` and `multi_part_download` told a client that there is no more how to
-        download; they are accepted, and mean nothing. `on_error` handles an object that cannot be loaded; one
-        is tried again up to five times after an error that may pass, unless a `Retry` says otherwise.
+        `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
+        of the bucket. Further arguments are options with the names of s3fs, such as `anon=True`, `endpoint_url`, `key`,
+        `secret` or `profile`. All these take precedence over the environment, which otherwise gives endpoint, region and
+        credentials, as for s3fs. `buffer_size` and `multi_part_download` are accepted for compatibility and ignored.
+        `on_error` handles an object that cannot be loaded; transient errors are retried up to five times, unless a `Retry`
+        says otherwise.
 
-        Raises FileNotFoundError for an object that there is not, PermissionError for one that may not be read or where
-        there are no credentials, ConnectionError or TimeoutError where the server could not be reached, and RuntimeError in
-        a process that was forked from one that had loaded objects.
+        Raises FileNotFoundError for a missing object, PermissionError for one that may not be read or without credentials,
+        ConnectionError or TimeoutError for an unreachable server, and RuntimeError in a process forked from one that had
+        loaded objects.
 
         >>> import fsspec
         >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -1075,8 +1060,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.decompress.Bz2FileLoader:
         """Yield the path without `.bz2` and the decompressed stream of each stream: `decompress("bz2")` with shorter paths.
 
-        `decompress`, which all compressions share, is to be preferred where the paths do not matter. `length` is what `len`
-        is to say; without it that is the length of the source. Raises what `decompress` raises, and so does its stream.
+        Prefer `decompress`, for all compressions, where the paths do not matter. `len` returns `length`, or else the length
+        of the source. Raises the errors of `decompress`, as do its streams.
 
         >>> import bz2, io
         >>> dp = IterableWrapper([("a.txt.bz2", io.BytesIO(bz2.compress(b"one")))]).load_from_bz2()
@@ -1094,21 +1079,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.rar.RarArchiveLoader:
         """Yield the path and the stream of each file in RAR archives.
 
-        Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
-        is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
-        its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
-        raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
-        Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
-        Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
-        7-Zip or bsdtar.
+        Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
+        cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
+        path/name in the archive`. Directories and symbolic links are left out. `len` returns `length`; without `length` it
+        raises TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger
+        file, read at once, may have `max_bytes`, or a hundred times its compressed size where that is more. Stored files
+        are read directly; a program unpacks compressed ones: unrar, unar, 7-Zip or bsdtar.
 
         `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
-        Raises rarfile.BadRarFile for an archive that is cut or corrupt, rarfile.RarCannotExec for a compressed file where
-        there is no program to unpack it, RuntimeError for an archive that is encrypted or one volume of several,
-        ValueError for a file whose name is absolute or leads out of the archive by `..`, TypeError for a stream of text,
-        and ImportError without the extra `rar`.
+        Raises rarfile.BadRarFile for an archive that is truncated or corrupt, rarfile.RarCannotExec for a compressed file
+        without a program to unpack it, RuntimeError for an archive that is encrypted or one volume of several, ValueError
+        for a name that is absolute or leaves the archive by `..`, TypeError for a stream of text, and ImportError without
+        the extra `rar`.
 
         >>> import base64, io
         >>> packed = base64.b64decode(
@@ -1130,26 +1114,26 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.archive.TarArchiveLoader:
         """Yield the path and the stream of each file in tar archives.
 
-        Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end. A file's path is
-        that of the archive, a slash, and its name in it. `mode` is as for `tarfile.open`: `"r:*"` finds the compression by
-        itself, and `"r|*"` never seeks; where a stream cannot seek, the latter is taken. Directories, symbolic links and
-        devices hold no data and are left out; a hard link has the content of the file that it names. `length` is what
-        `len` is to say; without it `len` raises TypeError.
+        Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. The path of a
+        file is `archive path/name in the archive`. `mode` is as for `tarfile.open`: `"r:*"` detects the compression, and
+        `"r|*"` never seeks. A stream that cannot seek is always read with `|`. Directories, symbolic links and devices hold
+        no data and are left out. A hard link has the content of the file it names. `len` returns `length`; without `length`
+        it raises TypeError.
 
-        A file's stream can be read for as long as somebody holds it, whatever is read from the archive meanwhile. Files up
-        to 16 MiB are in memory. Of an archive that cannot seek, a larger one must be read before the next file is asked
-        for; later its stream raises tarfile.StreamError.
+        The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
+        MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its
+        stream raises tarfile.StreamError.
 
-        The checksums of what is compressed are verified, that at its end when the last file was read. The header of a file
-        may have `max_bytes`; in it are its name and what else is said of it. A large file of a compressed archive that is
-        read at once may grow to 1 GiB, to `max_bytes`, or to a hundred times the compressed bytes.
+        Checksums of compressed data are verified, the final one after the last file. The header of a file, with its name
+        and metadata, may have `max_bytes` bytes. A large file of a compressed archive, read at once, may have the largest
+        of 1 GiB, `max_bytes` and a hundred times the compressed bytes.
 
         `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
-        Raises tarfile.ReadError for an archive that is corrupt or cut, as is one without an end mark, ValueError for a file
-        whose name is absolute or leads out of the archive by `..`, or whose header has more than `max_bytes`, and TypeError
-        for a stream of text.
+        Raises tarfile.ReadError for an archive that is corrupt, truncated or without an end mark. Raises ValueError for a
+        name that is absolute or leaves the archive by `..`, and for a header of more than `max_bytes`. Raises TypeError for
+        a stream of text.
 
         >>> import io, tarfile
         >>> buffer = io.BytesIO()
@@ -1173,23 +1157,22 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.tfrecord.TFRecordLoader:
         """Yield a dict for each example in TFRecord files: by names, features as tensors or lists of bytes.
 
-        Takes pairs of a path and a stream of bytes, which is closed at the file's end; a compressed file goes through
-        `decompress` before. Records are `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers is
-        a tensor of shape (values,), of float32 or int64, and one of bytes a list of bytes. A feature list, which has
-        values for each step, is a list of these. Names come sorted. Checksums are verified.
+        Takes pairs of a path and a stream of bytes, which is closed at the end of the file. For compressed files, put
+        `decompress` before. Records are `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers
+        becomes a tensor of shape (values,), of float32 or int64; a feature of bytes, a list. A feature list, with values
+        for each step, becomes a list of these. Names are sorted. Checksums are verified.
 
-        `spec` maps the names of the features that are to come out to a shape and a dtype, either of which may be None, or
-        to None for a feature as it is. Tensors are given the shape, in which one dimension may be -1, and the dtype; with a
-        shape, bytes come as lists nested to it, and with the shape `()` as themselves. A feature list with a shape or dtype
-        becomes one tensor, or one nested list, of all its steps. Names come in the order of `spec`. `length` is what `len`
-        is to say; without it `len` raises TypeError.
+        `spec` selects features: it maps their names to (shape, dtype), either of which may be None, or to None. Tensors get
+        the shape, in which one dimension may be -1, and the dtype. Bytes with a shape become nested lists, and with the
+        shape `()` plain bytes. A feature list with a shape or dtype becomes one tensor, or one nested list, of all steps.
+        Names come in the order of `spec`. `len` returns `length`; without `length` it raises TypeError.
 
-        `on_error` handles a record that fails, such as one without a feature of `spec`; where the length of a
-        record is corrupt, the rest of the file goes with it. It cannot be a `Retry`.
+        `on_error` handles a record that fails, such as one without a feature of `spec`; a corrupt record length fails the
+        rest of the file. It cannot be a `Retry`.
 
-        Raises RuntimeError for a file that is cut or corrupt, and for a record that lacks a feature of `spec`, has it in
-        another shape, or, without `spec`, has one name in both its context and its feature lists; TypeError for a dtype for
-        bytes, or a stream of text; and ImportError without the extra `tfrecord`.
+        Raises RuntimeError for a truncated or corrupt file, and for a record that lacks a feature of `spec`, has it in
+        another shape, or, without `spec`, has a name both in its context and in its feature lists. Raises TypeError for a
+        dtype for bytes or a stream of text, and ImportError without the extra `tfrecord`.
 
         >>> import io
         >>> record = bytes.fromhex(
@@ -1210,8 +1193,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.decompress.XzFileLoader:
         """Yield the path without `.xz` and the decompressed stream of each stream: `decompress("lzma")` with shorter paths.
 
-        `decompress`, which all compressions share, is to be preferred where the paths do not matter. `length` is what `len`
-        is to say; without it that is the length of the source. Raises what `decompress` raises, and so does its stream.
+        Prefer `decompress`, for all compressions, where the paths do not matter. `len` returns `length`, or else the length
+        of the source. Raises the errors of `decompress`, as do its streams.
 
         >>> import io, lzma
         >>> dp = IterableWrapper([("fizz.xz", io.BytesIO(lzma.compress(b"one")))]).load_from_xz()
@@ -1229,19 +1212,19 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.archive.ZipArchiveLoader:
         """Yield the path and the stream of each file in zip archives.
 
-        Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
-        is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
-        its name in it. Directories are left out; a symbolic link is a file that holds its target's name, as in
-        torchdata: what makes it one has no checksum. `length` is what `len` is to say; without it `len` raises TypeError. A
-        file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
-        Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
+        Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
+        cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
+        path/name in the archive`. Directories are left out. A symbolic link is yielded as a file that holds the name of its
+        target, as in torchdata, since the link flag has no checksum. `len` returns `length`; without `length` it raises
+        TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger file,
+        read at once, may have `max_bytes`, or a hundred times its compressed size where that is more.
 
         `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.
 
-        Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,
-        ValueError for one whose name is absolute or leads out of the archive by `..`, or that grows beyond `max_bytes`, and
-        TypeError for a stream of text.
+        Raises zipfile.BadZipFile for an archive that is truncated or corrupt, and RuntimeError for an encrypted file.
+        Raises ValueError for a name that is absolute or leaves the archive by `..`, and for a file beyond `max_bytes`.
+        Raises TypeError for a stream of text.
 
         >>> import io, zipfile
         >>> buffer = io.BytesIO()
@@ -1265,14 +1248,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.table.ParquetDataFrameLoader:
         """Yield a `pyarrow.Table` for each row group of each Parquet file.
 
-        Takes paths, or URLs of whatever fsspec speaks. `columns` names the columns to be read; without it they are those of
-        `dtype`, or else all. `dtype` is a `pyarrow.Schema` or a struct type to which tables are converted, or a type for
-        all `columns`. With `use_threads`, columns are decoded by several threads. `device` has no meaning any more: tables
-        are in main memory. `on_error` handles a file that cannot be opened and of a row group that cannot be
-        read.
+        Takes paths or URLs of fsspec. For new code take `read_parquet`, which reads ahead. `columns` names the columns to
+        read, by default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type,
+        or one type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are
+        in main memory. `on_error` handles a file that cannot be opened, or a row group that cannot be read.
 
-        Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, and
-        `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file, or values that are not of a type.
+        Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, and `pyarrow.ArrowInvalid`, a
+        ValueError, for a file that is not Parquet, or values of another type.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -1295,15 +1277,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Mapper[R]:
         """Yield `fn(item)` for each item.
 
-        With `input_col`, an index or key or a list of them, `fn` gets these columns of the item as its arguments, and the
-        item is yielded with the result put in: at `output_col`, where -1 appends to a tuple or list; without `output_col`
-        in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
-        where their fields stay. The source's items are never changed, but copied.
+        With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments, and the item
+        is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the result replaces
+        the first input column, and the other input columns are removed. Named tuples stay named tuples if their fields
+        stay. Items of the source are copied, never changed.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
-        Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
-        columns, or for an `output_col` without an `input_col`.
+        Raises TypeError for an `fn` that is not callable, and ValueError for one that does not take that many columns, or
+        for an `output_col` without an `input_col`.
 
         >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
         >>> list(dp)
@@ -1326,15 +1308,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Mapper[typing.Any]:
         """Yield `fn(item)` for each item.
 
-        With `input_col`, an index or key or a list of them, `fn` gets these columns of the item as its arguments, and the
-        item is yielded with the result put in: at `output_col`, where -1 appends to a tuple or list; without `output_col`
-        in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
-        where their fields stay. The source's items are never changed, but copied.
+        With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments, and the item
+        is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the result replaces
+        the first input column, and the other input columns are removed. Named tuples stay named tuples if their fields
+        stay. Items of the source are copied, never changed.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
-        Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
-        columns, or for an `output_col` without an `input_col`.
+        Raises TypeError for an `fn` that is not callable, and ValueError for one that does not take that many columns, or
+        for an `output_col` without an `input_col`.
 
         >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
         >>> list(dp)
@@ -1356,12 +1338,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.batches.BatchMapper:
         """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
 
-        `fn` gets a list of items and returns an iterable, as long as it likes, or is a generator function. With
-        `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
-        items. `on_error` handles a batch for which `fn` raises: where it is left out, it counts as one.
+        `fn` takes a list of items and returns an iterable of any length, or is a generator function. With `input_col`, `fn`
+        takes one list of values for each of these columns; its outputs replace the items. `on_error` handles a batch for
+        which `fn` raises. A skipped batch counts as one failure.
 
-        Raises TypeError where `fn` returns a dict, text or bytes: what is to make one batch of columns of another, as Ray
-        Data's `map_batches` does, is `.map(fn)` on such batches.
+        Raises TypeError where `fn` returns a dict, text or bytes. To turn one batch of columns into another, as
+        `map_batches` of Ray Data does, use `.map(fn)` on batches of columns.
 
         >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
         >>> list(dp)
@@ -1386,9 +1368,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
         """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
 
-        `model` is a class whose instances can be called, or a function that returns what can be called, such as
-        `functools.partial(Predictor, "weights.pt")`. Each worker calls it once, and what it made for one item after
-        another, from pass to pass. Workers are by `engine`
+        `model` is a class with callable instances, or a function that returns a callable, such as
+        `functools.partial(Predictor, "weights.pt")`. Each worker makes its model once and calls it on one item after
+        another, in all passes. `engine` decides what the workers are:
 
         - `"processes"` of this machine.
         - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
@@ -1396,31 +1378,31 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
           "CPU", "GPU", and what the cluster's nodes have by other names.
 
-        With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
-        items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
-        them. Which of both they are, `batched` says, or else the chain, as for `write_parquet`. Without `batch_size`, the
-        model is called with the items as they are.
+        With `batch_size`, the model is called with batches of that many rows, and its results are yielded. Batches of
+        columns are cut to that size, as by `rebatch`; rows are put into lists. `batched` says which of the two they are;
+        without it, the chain decides, as for `write_parquet`. Without `batch_size`, the model is called with the items as
+        they are.
 
-        A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`, as is anything else that has an
-        attribute `inference_mode = True`; what comes out of threads then takes no part in gradients. With `device`, the
-        model is made with `device=` where it has such a parameter; a module that has none is moved there. Tensors in the
+        A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`; so is called any object with an
+        attribute `inference_mode = True`. Outputs of threads are then inference tensors, without gradients. With `device`,
+        the model is made with `device=` where it has such a parameter; otherwise a module is moved there. Tensors in the
         items are moved to the device before each call, and those in the results back to the CPU.
 
-        Up to `max_in_flight` items, by default two for each worker, are read ahead before the first result comes.
-        `on_error` handles an item for which the model raises. As with `processpool_map`, processes have one
-        thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
+        Up to `max_in_flight` items, by default two per worker, are read ahead. `on_error` handles an item for which the
+        model raises. As with `processpool_map`, each process has one torch thread and lives as long as the pipe; in the
+        workers of a loader, each shard has its own processes.
 
-        Actors live as long as the pipe, too, and end with the program. They are those of the Ray that the program is
-        connected to, or else gets by itself at first use. In the workers of a loader they are of the same, where the
-        program is connected before the chain goes there, or of the one at `RAY_ADDRESS`. An actor has one item at a time;
-        tensors and arrays are copied into Ray's memory and out of it, and can be written to. Torch has as many threads
-        there as it has CPUs. A pass begins with the actors that are there. One that Ray has not started is
-        waited for, with a RuntimeWarning after 10 seconds, and takes part when it comes.
+        Actors live as long as the pipe, too, and end with the program. They run on the Ray cluster that the program is
+        connected to, or connects to at first use. Workers of a loader use the same cluster, if the program connects before
+        the chain is sent to them, or the one at `RAY_ADDRESS`. An actor has one item at a time. Tensors and arrays are
+        copied into and out of Ray's memory, so they are writable. Torch has as many threads in an actor as the actor has
+        CPUs. A pass begins with the actors that have started. Others join when they start; a RuntimeWarning comes after 10
+        seconds.
 
-        Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
-        device, ValueError for a dict that may be batch or row and for resources that are not of Ray's actors, ImportError
-        where Ray is asked for and missing, and RuntimeError, which says how and on which item, where a process ends or an
-        actor dies; for `on_error`, that is an item's failure as any other, and the next item goes to a new one.
+        Raises TypeError where `model` needs arguments, returns something not callable, or cannot take a device, ValueError
+        for a dict that may be batch or row and for resources that Ray actors do not have, ImportError where Ray is not
+        installed. Raises RuntimeError, with the cause and the item, where a process or actor dies; `on_error` handles this
+        as any failure of an item, and a new worker takes the next item.
 
         >>> class Adder:
         ...     def __init__(self, number=10):
@@ -1448,11 +1430,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.bucket.MaxTokenBucketizer[T_co]:
         """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
 
-        `len_fn` says how many tokens an item has. Up to `buffer_size` items are held; when there are so many, the shortest
-        of them, the first of several, goes into the batch, and the batch comes out before one that does not fit any more.
-        At the end all that are held come in the order of their lengths. With `include_padding`, what counts is the size of
-        the batch padded to its longest item. Items shorter than `min_len` or longer than `max_len` are left out. Batches of
-        much the same length follow each other: `shuffle` after it, and before it, mixes them.
+        `len_fn` returns the number of tokens of an item. Up to `buffer_size` items are held. When the buffer is full, the
+        shortest item, the first of several, goes into the batch; a batch is yielded when the next item no longer fits. At
+        the end, the held items follow in order of length. With `include_padding`, the size of the batch padded to its
+        longest item counts. Items shorter than `min_len` or longer than `max_len` are left out. Batches of similar length
+        follow each other: put `shuffle` before this and after it to mix them.
 
         `on_error` handles an item for which `len_fn` raises, or which is too long.
 
@@ -1474,14 +1456,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.mix.Mixer[T_co | T]:
         """Yield items of several sources, each time from one that is drawn by weight.
 
-        `weights`, one for each source, the first included, need not add up to 1; without them the sources are equally
-        likely. So each stretch of the stream has items of the sources in about these proportions. `until` says what becomes
-        of the mix when a source is exhausted: by default, `"longest"`, the others go on in the proportions of their
-        weights; `"shortest"` ends it there, which is when that source is drawn again. For proportions that hold for
-        ever, make the sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
+        `weights` has one number for each source, the first included. They need not add up to 1; without them all sources
+        are equally likely. With `until="longest"`, the default, the other sources continue, by their weights, when one is
+        exhausted. With `"shortest"`, the mix ends when an exhausted source is drawn. For constant proportions, make the
+        sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
 
-        Raises TypeError for weights that are no list of numbers, and ValueError where there are not as many weights as
-        sources, or a weight is not finite and greater than 0.
+        Raises TypeError for weights that are not a list of numbers, and ValueError where their number differs from that of
+        the sources, or a weight is not finite and positive.
 
         >>> dp = IterableWrapper("aaa").mix(IterableWrapper("bbb"), weights=[2, 1]).set_seed(1)
         >>> sorted(dp)
@@ -1495,8 +1476,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Multiplexer[T_co | T]:
         """Yield one item from each source in turn, until the shortest is exhausted.
 
-        Only whole rounds are yielded: what the sources before the shortest gave in the last round is dropped.
-        `mux_longest` goes on with the others; `mix` draws whose turn it is, by weights.
+        Only complete rounds are yielded: items of an incomplete last round are dropped. `mux_longest` continues with the
+        other sources. `mix` draws the next source by weight.
 
         >>> dp = IterableWrapper("abc").mux(IterableWrapper("xy"))
         >>> list(dp)
@@ -1525,15 +1506,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.disk_cache.OnDiskCacheHolder[T_co]:
         """Yield the items whose files are missing, to the steps between this and `end_caching`, which make the files.
 
-        `filepath_fn` makes the path of an item's file, or a list or generator of the paths of several; without it items
-        are paths themselves. A file is missing if it does not exist, if `hash_dict`, from paths to hexadecimal digests,
-        has not the digest that it has, or if `extra_check_fn` of its path is false. `hash_type` is the name of a hash of
-        hashlib's. `on_error` of `end_caching` handles an item for which one of the functions raises.
+        `filepath_fn` returns the path of an item's file, or a list or generator of several paths; without it, items are
+        paths. A file is missing if it does not exist, if its digest differs from that in `hash_dict` (paths to hexadecimal
+        digests), or if `extra_check_fn(path)` is false. `hash_type` is the name of a hash in hashlib. `on_error` of
+        `end_caching` handles an item for which one of the functions raises.
 
-        In place of a path, the steps between may make one or more files of other paths, such as those in a folder of that
-        name; then a file beside it, whose name ends in `.torchdata_list`, lists them, and they come out from then on.
+        In place of a path, the steps between may make files at other paths, such as in a folder of that name. A file with
+        the suffix `.torchdata_list` then lists them, and later passes yield them.
 
-        Raises RuntimeError when it is read without an `end_caching`.
+        Raises RuntimeError when read without an `end_caching`.
 
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -1556,8 +1537,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the path and the stream of each file.
 
         `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
-        A stream can be read for as long as somebody holds it, and is closed when it is dropped. `length` is what `len` is
-        to say; without it that is the length of the source. `on_error` handles a file that cannot be opened.
+        A stream stays readable while it is held, and is closed when it is dropped. `len` returns `length`, or else the
+        length of the source. `on_error` handles a file that cannot be opened.
 
         Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -1579,11 +1560,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the URL and the stream of each file.
 
         `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-        file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further
-        arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
-        environment. A stream can be read for as long as somebody holds it, and is closed when it is dropped.
+        file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are
+        options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A
+        stream stays readable while it is held, and is closed when it is dropped.
 
-        Raises FileNotFoundError for a file that there is not, and ImportError where the package for a protocol is missing.
+        Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
         >>> import fsspec
         >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -1603,12 +1584,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.iopath.IoPathFileOpener:
         """Yield the path and the stream of each file.
 
-        `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream can be read
-        for as long as somebody holds it, and is closed when it is dropped. `pathmgr` and `handler` are as for
-        `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`.
-        `on_error` handles a file that cannot be opened.
+        `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays
+        readable while it is held, and is closed when it is dropped. `pathmgr` and `handler` are as for
+        `list_files_by_iopath`; a handler opens files as bytes. For new code take `open_files_by_fsspec`. `on_error` handles
+        a file that cannot be opened.
 
-        Raises FileNotFoundError for a local file that there is not, and ImportError where iopath is missing.
+        Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
 
         >>> import json, os
         >>> dp = FileLister(os.path.dirname(json.__file__), "*coder.py").open_files_by_iopath()
@@ -1629,7 +1610,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.pack.Packer:
         """Yield sequences of tokens packed to exactly `length` tokens, as a dict that keeps the boundaries.
 
-        An item is a sequence of tokens: a list, or a NumPy array or tensor of one dimension. What comes out has
+        An item is a sequence of tokens: a list, or a NumPy array or tensor of one dimension. A pack has
 
         - `tokens`: `length` tokens of several sequences, of the kind and dtype of theirs, and after them `pad_value`
         - `document_ids`: for each token the number of its sequence in the pack, from 1, and 0 where it is padding
@@ -1637,16 +1618,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `cu_seqlens`, if asked for: where the sequences begin, padding included, and then `length`, as int32: the offsets
           that attention over sequences of various lengths takes. Packs have various numbers of them, so they do not stack.
 
-        An item may also be a dict of such sequences of one length, as `{"input_ids": …, "labels": …}`. They are packed
-        alike, and come out under their names; `pad_value` can then be a dict, with 0 for what it does not name.
+        An item may also be a dict of sequences of equal length, such as `{"input_ids": …, "labels": …}`. They are packed
+        alike, under their names; `pad_value` can then be a dict, with 0 for missing names.
 
-        With `method="greedy"` sequences are put end to end and cut at every `length` tokens, so that only the last pack has
-        padding, and a sequence may go on in the next pack, as one with a number and places of its own there. With
-        `"best_fit"` none is cut: each goes into the open pack that it fills best; where it fits into none, another is
-        opened, and if `buffer_size` are open, the oldest comes out before. A sequence longer than `length` is an error, or
-        it is cut into several with `overlong="split"`, or cut off with `"truncate"`. Empty sequences leave no trace.
+        With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
+        A sequence may continue in the next pack, as a new sequence with its own ids there. With `"best_fit"`, none is cut:
+        each goes into the open pack that it fills best, or into a new one. If `buffer_size` packs are open by then, the
+        oldest is yielded first. A sequence longer than `length` is an error; `overlong="split"` cuts it into several,
+        `"truncate"` keeps its beginning. Empty sequences are dropped.
 
-        Raises TypeError for items that are no such sequences, or of different kinds or dtypes in one pack; ValueError for a
+        Raises TypeError for items that are not such sequences, or differ in kind or dtype in one pack, and ValueError for a
         dict whose sequences differ in length, and for a sequence that is too long.
 
         >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
@@ -1673,15 +1654,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.CSVParser:
         """Yield each row of each stream of CSV as a list of strings; with `as_tuple` as a tuple.
 
-        Takes pairs of a path and a stream, which is closed when it was read. With `return_path`, pairs of the path and the
-        row are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from the
-        given `encoding`, and `errors` says how to handle bytes that are none, as for `bytes.decode`: with the default,
-        `"ignore"`, they are left out. With `decode=False` streams must be of text. `fmtparams` are arguments of
-        `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read: where it is left out,
-        the rows before the failure are not taken back. It cannot be a `Retry`.
+        Takes pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row
+        are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
+        `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`,
+        streams must be of text. `fmtparams` are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream
+        that cannot be read; rows already yielded stay. It cannot be a `Retry`.
 
-        Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an encoding that there is not, and
-        csv.Error, with the number of the line, for what is no CSV.
+        Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an unknown encoding, and
+        csv.Error, with the number of the line, for invalid CSV.
 
         >>> import io
         >>> dp = IterableWrapper([("a.csv", io.StringIO('id,text\\n1,"one, two"\\n'))]).parse_csv()
@@ -1703,10 +1683,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.CSVDictParser:
         """Yield each row of each stream of CSV as a dict, whose keys are the first row of the stream.
 
-        All is as for `parse_csv`, but that `fmtparams` are arguments of `csv.DictReader`: beside those of `csv.reader`,
-        `fieldnames`, the keys where the first row is one like the others; `restkey`, the key under which a row has the
-        values that it has too many, as a list; and `restval`, the value of those that it lacks. The latter two are None
-        where not given. Empty rows are left out.
+        The arguments are as for `parse_csv`, except that `fmtparams` are those of `csv.DictReader`. In addition to those of
+        `csv.reader` these are `fieldnames`, the keys where the first row is data, `restkey`, the key for the list of
+        surplus values of a row, and `restval`, the value for missing ones. The last two are None by default. Empty rows are
+        left out.
 
         >>> import io
         >>> dp = IterableWrapper([("a.csv", io.StringIO("id,text\\n1,one\\n2,two\\n"))]).parse_csv_as_dict()
@@ -1723,13 +1703,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.JsonParser:
         """Yield the path of each stream and the value of the JSON document that it holds.
 
-        Takes pairs of a path and a stream of text or bytes, which is closed when it was read. `kwargs` are arguments of
-        `json.loads`, such as `parse_float`. A file with a document on each line (JSON lines) is no JSON document:
-        `.readlines(return_path=False).map(json.loads)` reads it. `on_error` handles a stream that cannot be read
-        or parsed; it cannot be a `Retry`.
+        Takes pairs of a path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of
+        `json.loads`, such as `parse_float`. For files with a document on each line (JSON lines), use
+        `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
+        cannot be a `Retry`.
 
-        Raises json.JSONDecodeError for what is no JSON document, and TypeError for `kwargs` that `json.loads` does not
-        know.
+        Raises json.JSONDecodeError for invalid JSON, and TypeError for `kwargs` that `json.loads` does not know.
 
         >>> import io
         >>> files = [("a.json", io.StringIO('{"label": 3}')), ("b.json", io.BytesIO(b"[1, 2]"))]
@@ -1746,8 +1725,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.device.PinMemory[T_co]:
         """Yield the items with their tensors copied into pinned memory, from which copies to a device are faster.
 
-        Tensors in dicts, lists, tuples and objects with a `pin_memory` method are found, by torch's own rules. Without an
-        accelerator the items come as they are. `to_device` pins by itself; this is for those who copy by hand.
+        The rules are those of torch: tensors in dicts, lists and tuples, and objects with a `pin_memory` method. Without an
+        accelerator, items stay as they are. `to_device` pins by itself; use this only if you copy by hand.
 
         >>> dp = IterableWrapper([torch.zeros(2)]).pin_memory()
         >>> list(dp)
@@ -1763,9 +1742,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.StreamMapper[R]:
         """Yield what `fn(items, *args, **kwargs)` gives, where `items` is an iterator over the whole source.
 
-        That is a step of its own without a class: `fn` is a generator function, or returns an iterable. It is called when a
-        pass begins. What it remembers is not known, so resuming runs it again from its start and drops what had been handed
-        out; where that is too slow, write an operator.
+        Use it for a step with state, without writing a class: `fn` is a generator function, or returns an iterable. It is
+        called when a pass begins. Its state cannot be saved, so resuming runs it again from the start and drops the outputs
+        already yielded. Where that is too slow, write an operator.
 
         >>> def changes(numbers, start=0):
         ...     for number in numbers:
@@ -1780,8 +1759,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def prefetch(self, buffer_size: int = 10) -> penstock.pipes.iter.ahead.Prefetcher[T_co]:
         """Yield the items of the source, read by a thread up to `buffer_size` items ahead.
 
-        The thread starts with the first item asked for and ends with the pass: when it is exhausted, closed or replaced. An
-        error of the source is raised in its turn, after the items before it.
+        The thread starts at the first item requested. It ends with the pass: when that is exhausted, closed or replaced. An
+        error from the source is raised in order, after the items before it.
 
         >>> dp = IterableWrapper(range(4)).prefetch(2)
         >>> list(dp)
@@ -1802,24 +1781,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parallel.ProcessPoolMapper:
         """Yield `fn(item)` for each item, called in `max_workers` processes at once, in the order of the items.
 
-        That is for functions that compute in Python. Items and results are pickled, which takes its time with many small
-        objects; the memory of tensors and arrays is copied once on each way, to memory that both processes share. It is
-        used again when nobody has those tensors any more, so results are the consumer's, to keep and to write to. Where
-        `fn` is a class whose instances can be called, or a `functools.partial` of one, each process makes it once and calls
-        its instance: so a model is loaded once for each process. `fn` travels by cloudpickle, so it may be a lambda or come
-        from a notebook; scripts need no `if __name__ == "__main__"`.
+        Take it for functions that compute in Python. Items and results are pickled, which is slow for many small objects.
+        Tensors and arrays are copied once in each direction, into shared memory. That memory is reused only after the
+        tensors are dropped, so results may be kept and written to. Where `fn` is a class with callable instances, or a
+        `functools.partial` of one, each process makes one instance and calls it: a model is loaded once per process. `fn`
+        is pickled by cloudpickle, so it may be a lambda or come from a notebook. Scripts need no `if __name__ ==
+        "__main__"`.
 
         `max_workers` is by default the number of processors. `scheduled_tasks`, `ordered`, `input_col`, `output_col` and
         `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
 
-        The processes start with the first item, and live until the pipe is collected or the program ends, so that the next
-        pass finds them ready. One that is still at work 5 seconds after its pass was given up is killed. In each, torch has
-        one thread, and random numbers begin anew. In the workers of a loader, each shard has processes of its own: divide
-        `max_workers` by their number, or let the loader's workers do the work with `map`.
+        The processes start at the first item and live until the pipe is collected or the program ends, so the next pass can
+        use them. A process that is busy 5 seconds after its pass was given up is killed. In each process, torch has one
+        thread, and random generators are reseeded. In the workers of a loader, each shard has its own processes: divide
+        `max_workers` by the number of workers, or use `map` in them.
 
-        Raises RuntimeError where a process ends while `fn` is in it, and says how and on which item; for `on_error`, that
-        is an item's failure as any other, and the next item goes to a new process. Errors that cannot be pickled come as
-        RuntimeError with their text. Raises what pickle raises where `fn` or an item cannot be pickled.
+        Raises RuntimeError, with the cause and the item, where a process dies during a call. `on_error` handles this as any
+        failure of an item, and a new process takes the next item. Errors that cannot be pickled become a RuntimeError with
+        their text. Raises the errors of pickle where `fn` or an item cannot be pickled.
 
         >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, max_workers=1)
         >>> list(dp)
@@ -1836,15 +1815,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> list[penstock.registry.IterDataPipe[T_co]] | penstock.pipes.iter.part.RandomSplitter[T_co]:
         """Give a list of pipes, one for each key in `weights`, that share out the items of the source at random.
 
-        Every pass gives the same split, until `override_seed` gives another seed. Weights that, made to sum up
-        to the length of the source, are whole numbers are how many items each group gets, exactly; others as near as chance
-        has it. With `target`, a key, it is the pipe of that group alone; with the same seed it is the same.
+        Every pass gives the same split, until `override_seed` sets another seed. Weights are scaled to add up to the length
+        of the source. Where they are whole numbers then, these are the exact sizes of the groups; otherwise sizes are
+        approximate. With a key as `target`, the result is the pipe of that group alone, the same for the same seed.
 
-        `total_length` is the number of the source's items, which is needed where `len` of it is not known. With
-        `seed=None`, a seed is drawn from torch's generator, once; states contain it.
+        `total_length` is the number of items in the source, needed where its `len` is unknown. With `seed=None`, a seed is
+        drawn once from torch's generator; states contain it.
 
-        Each pipe reads the whole source and leaves out what is not its own. So they are read one after the other, or
-        from copies of the chain, as loaders make them; and the source must give one order: shuffle the groups instead.
+        Each pipe reads the complete source and keeps its own items. Read the pipes one after the other, or from copies of
+        the chain, as loaders make them. The source must have a fixed order: shuffle the groups instead.
 
         Raises ValueError where the source gives more than `total_length` items.
 
@@ -1870,16 +1849,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_columns.CsvReader:
         """Yield the record batches of each CSV file, of at most `batch_size` rows.
 
-        What all arguments mean, and what is raised, is as for `read_parquet`, with blocks of a file in place of its row
-        groups: by default a block is a megabyte. Further arguments are options of `pyarrow.csv`, of its `ReadOptions`,
-        `ParseOptions` and `ConvertOptions`, such as `delimiter=";"`, `column_names`, `column_types` or `block_size`.
+        Arguments and errors are as for `read_parquet`, with blocks of a file, by default a megabyte, in place of row
+        groups. Further arguments are options of `pyarrow.csv`: `ReadOptions`, `ParseOptions` and `ConvertOptions`, such as
+        `delimiter=";"`, `column_names`, `column_types` or `block_size`.
 
-        The types are those of the values in the first block, unless `column_types` says otherwise. A file is read from its
-        start: on resuming, what comes before the place is read again, and what comes after a damaged row is left out. One
-        that is not on disk is copied before, into memory or, from 32 MB on, into a temporary file.
+        Types are inferred from the first block, unless `column_types` gives them. A file is read from its start: resuming
+        reads it again up to the place, and skipping a damaged row leaves out the rest. A file that is not on disk is copied
+        first, to memory or, from 32 MB on, to a temporary file.
 
-        Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with more or fewer values than there are
-        columns, or one that is not of the type.
+        Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with too many or too few values, or a value of
+        another type.
 
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "numbers.csv")
@@ -1901,13 +1880,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.online.GDriveReader:
         """Yield the name and a stream of the bytes of each file in Google Drive, given its URL.
 
-        That is a URL for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
+        The URL is one for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
         (`https://drive.google.com/file/d/…/view`, `https://drive.google.com/open?id=…`). For a large file, which Google
-        does not scan for viruses, the page that asks for a confirmation is answered. The name is the one that Google tells,
-        without folders. The other parameters are those of `read_from_http`.
+        does not scan for viruses, the confirmation page is answered. The name is from the response of Google, without
+        folders. The other parameters are those of `read_from_http`.
 
-        Raises RuntimeError where Google answers with a page in place of a file: that the quota of downloads is exceeded, or
-        that one must sign in. For the rest as `read_from_http`.
+        Raises RuntimeError where Google returns a page in place of a file, because the download quota is exceeded or a
+        sign-in is needed, and the errors of `read_from_http`.
 
         >>> url = "https://drive.google.com/uc?export=download&id=SomeFile"
         >>> files = IterableWrapper([url]).read_from_gdrive(timeout=30, on_error="skip")
@@ -1930,18 +1909,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.online.HttpReader:
         """Yield the URL and a stream of the bytes behind it, for each URL.
 
-        Redirects are followed, and what the server packed for the way is unpacked. The connection is closed when the stream
-        is dropped. `timeout` is how many seconds the server may be silent, or a pair of how many it
-        may take to connect and to send something; without it that is 60, and with `(None, None)` there is no limit. Further
-        arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`, `allow_redirects`, `verify`, … .
+        Redirects are followed, and a Content-Encoding is decoded. Dropping the stream closes the connection. `timeout` is
+        in seconds: the longest silence of the server, or a pair for connecting and for reading. The default is 60, and
+        `(None, None)` is no limit. Further arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`,
+        `allow_redirects`, `verify`, … .
 
-        `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
-        are about asking: what fails while a stream is read is raised by whoever reads it.
+        `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They handle the
+        request: an error while a stream is read is raised there.
 
-        Raises `requests.HTTPError` for a status such as 404 or 500, of whose answer it has the status alone, and another
-        `requests.RequestException`, which is an OSError, where the server cannot be reached or does not answer. Reading a
-        stream raises urllib3's errors: a `ProtocolError` where the content ends before its time. Raises ImportError where
-        requests is missing.
+        Raises `requests.HTTPError` for a status such as 404 or 500, with the status but without the rest of the response,
+        and another `requests.RequestException`, an OSError, where the server does not respond. Reading a stream raises
+        errors of urllib3: a `ProtocolError` for truncated content. Raises ImportError where requests is not installed.
 
         >>> import json, os, threading
         >>> from functools import partial
@@ -1989,9 +1967,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.files.StreamReader:
         """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
-        Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of so many bytes (or characters),
-        each with the path; an empty stream has none. A stream is closed when it was read. `on_error` handles a
-        stream that fails: where it is left out, the pieces before the failure are not taken back. It cannot be a `Retry`.
+        Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of that many bytes (or characters),
+        each with the path; an empty stream has no pieces. Each stream is read and closed. `on_error` handles a stream that
+        fails; pieces already yielded stay. It cannot be a `Retry`.
 
         >>> import io
         >>> dp = IterableWrapper([("alphabet", io.StringIO("abcde"))]).read_from_stream(chunk=2)
@@ -2011,16 +1989,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_files.ImageReader:
         """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
-        An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` says what the channels are: `"L"`
-        for grey, `"RGB"` or `"RGBA"`. Takes paths, and URLs of whatever fsspec speaks, whatever their extensions are: what
-        a file is, Pillow sees by its content.
+        An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
+        `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: Pillow detects the format from the content.
 
-        Up to `max_workers` threads read and decode; the order stays. `storage_options` are those of the file system, such
+        Up to `max_workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
         as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
-        Raises FileNotFoundError for a file that there is not, OSError (or Pillow's subclass of it, UnidentifiedImageError)
-        for an image that is cut or corrupt, ValueError for one with more than 8 bits for each channel, and ImportError
-        where Pillow is not installed.
+        Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
+        truncated or corrupt image, ValueError for one with more than 8 bits per channel, and ImportError where Pillow is
+        not installed.
 
         >>> import os, tempfile
         >>> from PIL import Image
@@ -2045,9 +2022,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_columns.IpcReader:
         """Yield the record batches of each file of Arrow's own, as Feather is, cut to at most `batch_size` rows.
 
-        What all arguments mean, and what is raised, is as for `read_parquet`, with the record batches of a file in place of
-        its row groups. Both kinds are read, files and streams. What is not compressed is not copied: a local file is mapped
-        into memory, and must not be cut short while its batches are in use.
+        Arguments and errors are as for `read_parquet`, with the record batches of a file in place of row groups. Both IPC
+        formats are read, file and stream. Uncompressed data are not copied: a local file is memory-mapped, and must not be
+        truncated while its batches are in use.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.feather
@@ -2073,9 +2050,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_columns.JsonReader:
         """Yield the record batches of each file with an object of JSON in each line, of at most `batch_size` rows.
 
-        What all arguments mean, and what is raised, is as for `read_csv`. Further arguments are options of `pyarrow.json`,
-        of its `ReadOptions` and `ParseOptions`: `explicit_schema`, `newlines_in_values`, `unexpected_field_behavior` and
-        `block_size`.
+        Arguments and errors are as for `read_csv`. Further arguments are options of `pyarrow.json`: `explicit_schema`,
+        `newlines_in_values`, `unexpected_field_behavior` and `block_size`.
 
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "numbers.jsonl")
@@ -2099,15 +2075,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield a `pyarrow.RecordBatch` of each file of NumPy's, whose rows are the first dimension of its arrays.
 
         A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
-        column of more than one dimension has Arrow's type of fixed-shape tensors, which `to_tensors` makes tensors without
-        a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks. The
-        arrays of a `.npz` file may have `max_bytes`, or a hundred times the bytes of the file where that is more.
+        column of more than one dimension has Arrow's fixed-shape tensor type, which `to_tensors` converts without a copy.
+        With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
+        have `max_bytes`, or a hundred times the bytes of the file where that is more.
 
         Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
-        Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's, or is cut,
+        Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
         corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
-        array without a dimension; TypeError for arrays of complex numbers, which Arrow does not have.
+        array without a dimension. Raises TypeError for complex numbers, which Arrow lacks.
 
         >>> import os, tempfile
         >>> import numpy as np
@@ -2132,8 +2108,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_columns.OrcReader:
         """Yield the record batches of each ORC file, of at most `batch_size` rows: none has rows of two stripes.
 
-        What all arguments mean, and what is raised, is as for `read_parquet`, with stripes in place of row groups; of these
-        all are read, whatever the filter.
+        Arguments and errors are as for `read_parquet`, with stripes in place of row groups. All stripes are read, whatever
+        the filter.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.orc
@@ -2158,23 +2134,22 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_columns.ParquetReader:
         """Yield the record batches of each Parquet file, of at most `batch_size` rows: none has rows of two row groups.
 
-        Takes paths and URLs of whatever fsspec speaks, or what `list_row_groups` gives; objects of S3 and other stores are
-        read by ranges. `columns` names the columns that are read, by default all. `filter` says which rows come: a
-        `pyarrow.compute.Expression`, or text such as `"price > 3 and kind == 'a'"`; row groups are not read where the
-        statistics in a file's footer tell that none of their rows match. Up to `read_ahead` files, or row groups, are read
-        at once, each by a thread: as many row groups, and one more, may be in memory.
+        Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
+        `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
+        `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
+        `read_ahead` files or row groups are read at once, one per thread; one more row group may be in memory.
 
-        All files must have the same columns, of the same types. With `unify=True` columns that a file lacks are null in it,
-        and numbers have the widest of their types: for that, the footers of all files are read when a pass begins, unless
-        `unify` is the `pyarrow.Schema` that comes out. `schema()` tells it before.
+        All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
+        get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
+        resulting `pyarrow.Schema`. `schema()` returns it in advance.
 
-        `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` handles a file that
-        cannot be opened, and of a row group that cannot be read. A state tells which row group is read, and how many
-        batches of it went out; on resuming, those before it are not read.
+        `storage_options` are options of the file system, such as `{"anon": True}`. `on_error` handles a file that cannot be
+        opened, or a row group that cannot be read. A state has the current row group and the number of its batches yielded;
+        resuming does not read earlier row groups.
 
-        Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, ValueError
-        for a file with other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file,
-        or for values that do not fit a type, and OSError for a damaged one: where pages have checksums, they are verified.
+        Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, ValueError for a file with
+        other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet, or values
+        that do not fit a type, and OSError for a damaged file: checksums of pages are verified where present.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -2197,13 +2172,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_files.TextReader:
         """Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
-        Lines come without the characters that end them. Those that are empty, or have spaces only, are left out unless
-        `drop_empty_lines` is False. Takes paths, and URLs of whatever fsspec speaks; `storage_options` are those of the
-        file system. `on_error` handles a file that cannot be read: where it is left out, the lines before the
-        failure are not taken back.
+        Line ends are removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes
+        paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
+        read; lines already yielded stay.
 
-        Raises FileNotFoundError for a file that there is not, LookupError for an encoding that there is not, and
-        UnicodeDecodeError for a file that is not in the encoding.
+        Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
+        in another encoding.
 
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "poem.txt")
@@ -2228,14 +2202,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.lines.LineReader:
         """Yield the path and the line for each line of each stream; with `return_path=False` the line alone.
 
-        Takes pairs of a path and a stream, which is closed when it was read. The first `skip_lines` of each stream are left
-        out. Lines come without the characters that end them, unless `strip_newline` is False. Of a stream of bytes, lines
-        are bytes; with `decode` they are text in the given `encoding`, and `errors` says how to handle bytes that are
-        none, as for `bytes.decode`: with the default, `"ignore"`, they are left out. Bytes are split at `\\n`, text where
-        the stream splits it. `on_error` handles a stream that cannot be read: where it is left out, the lines
-        before the failure are not taken back. It cannot be a `Retry`.
+        Takes pairs of a path and a stream, which is closed at its end. The first `skip_lines` of each stream are left out.
+        Line ends are removed, unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text
+        in `encoding`. `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are
+        split at `\\n`, text as the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded
+        stay. It cannot be a `Retry`.
 
-        Raises LookupError for an encoding that there is not, and UnicodeDecodeError with `errors="strict"`.
+        Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 
         >>> import io
         >>> dp = IterableWrapper([("a.txt", io.StringIO("one\\ntwo")), ("b.txt", io.StringIO("three\\r\\n"))]).readlines()
@@ -2247,13 +2220,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def rebatch(self, n: int, drop_last: bool = False) -> penstock.pipes.iter.rebatch.Rebatcher:
         """Yield the rows of column batches in batches of `n` rows; the last may have fewer, or is dropped with `drop_last`.
 
-        A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
-        the same kind; of tables and of data frames of pandas, RecordBatches. Rows that lie in one batch are not
-        copied: what is handed out is a view, and keeps that batch. So it is cheap to read large batches, and to make small
-        ones of them here, before or after `to_tensors`.
+        A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. The outputs are of
+        the same kind; tables and data frames of pandas become RecordBatches. Rows from one batch are not copied: the output
+        is a view that keeps that batch in memory. So it is cheap to read large batches and cut them here, before or after
+        `to_tensors`.
 
-        Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
-        columns of the same types.
+        Raises TypeError for anything but a column batch, and ValueError where batches to join differ in columns or types.
 
         >>> import torch
         >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4])}]
@@ -2279,7 +2251,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> list[penstock.registry.IterDataPipe[T_co]]:
         """Give a list of `num_instances` pipes that yield the items of the source in turn.
 
-        As to the buffer and what else there is to know of reading several pipes, see `demux` and `fork`.
+        For the buffer, passes and threads, see `demux` and `fork`.
 
         >>> first, second = IterableWrapper(range(5)).round_robin_demux(2)
         >>> dp = first.zip_longest(second)
@@ -2299,26 +2271,25 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.decode.RoutedDecoder:
         """Yield each file with what its bytes stand for, chosen by its extension.
 
-        From pairs of a path and a stream (or bytes), pairs of the path and the value; from dicts as `webdataset` yields
-        them, dicts with each value decoded. Streams are read and closed. Bytes for which there is no handler stay bytes,
-        and what is neither a stream nor bytes stays as it is, as does what has a key that begins with `__`.
+        A pair of a path and a stream (or bytes) becomes a pair of the path and the value. In a dict, as from `webdataset`,
+        each value is decoded. Streams are read and closed. Bytes without a handler stay bytes. Other values, and values
+        whose key begins with `__`, stay as they are.
 
-        Each handler is a function of an extension and bytes; the first one that returns something other than None wins.
-        Without `handlers` those of `penstock.pipes.iter.decode` are used, for: images, as tensors of float32 in 0 … 1, of
-        shape (3, height, width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`.
-        A string among the handlers stands for all of these, with images as that spec of `ImageDecoder` says, such as
-        `"torchrgb8"`. Pickles are not among them: reading one runs whatever code its author put in.
+        Each handler is a function of an extension and bytes; the first result other than None is taken. The default
+        handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
+        width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
+        handlers stands for all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
+        no handler: reading one runs the code in it.
 
-        The arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of
-        the file where that is more.
+        Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
+        file where that is more.
 
-        `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
-        `"__key__"` with the entry's key. `on_error` handles a file or dict that cannot be read or decoded; it
-        cannot be a `Retry`.
+        `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
+        key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.
 
-        Raises what the handler raises, such as OSError for an image that is cut, Pillow's DecompressionBombError for one of
-        too many pixels, UnicodeDecodeError for text that is none, or ValueError for arrays and tensors that are cut,
-        corrupt or larger than `max_bytes`, and ImportError for an image where Pillow is not installed.
+        Raises the errors of the handlers: OSError for a truncated image, DecompressionBombError of Pillow for too many
+        pixels, UnicodeDecodeError for text that is not UTF-8, ValueError for arrays and tensors that are truncated, corrupt
+        or larger than `max_bytes`. Raises ImportError for an image where Pillow is not installed.
 
         >>> dp = IterableWrapper([("a/1.txt", b"one"), ("a/1.json", b"[1, 2]"), ("a/1.raw", b"xyz")]).routed_decode()
         >>> list(dp)
@@ -2332,8 +2303,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield each row of column batches as a dict of its values by the names of the columns.
 
         A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. Numbers, text, lists
-        and structs become Python's, null None; of tensors and arrays with more than one dimension, and of Arrow's
-        fixed-shape tensors, the row gets its part.
+        and structs become Python objects, null None. Tensors and arrays with more than one dimension, and Arrow's
+        fixed-shape tensors, are indexed by row.
 
         Raises TypeError for what is no column batch.
 
@@ -2350,12 +2321,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.fields.Rows2Columnar:
         """Yield a dict of columns for each batch of rows: the list of the rows' values under each column's name.
 
-        A row is a dict, or a tuple or list whose values are the columns that `column_names` names in their order. Of
-        dicts, `column_names` are the keys that are taken; without it all are, and a column then has the values of those
-        rows that have it, so that columns may differ in length.
+        A row is a dict, or a tuple or list with its values in the order of `column_names`. For dicts, `column_names`
+        selects keys; without it all keys are taken, and rows that lack a key are skipped in that column, so columns may
+        differ in length.
 
-        Raises KeyError for a dict that lacks one of `column_names`, ValueError for a tuple or list that has another number
-        of values, or where it has no `column_names`.
+        Raises KeyError for a dict that lacks one of `column_names`, and ValueError for a tuple or list without
+        `column_names`, or with another number of values.
 
         >>> dp = IterableWrapper([[{"a": 1, "b": 2}, {"a": 3, "b": 4}]]).rows2columnar()
         >>> list(dp)
@@ -2376,19 +2347,18 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.save.FSSpecSaver:
         """Write each item to the file at a URL, and yield the URL.
 
-        An item is a pair of a URL and the data, or of whatever `filepath_fn` makes the URL of. `mode` is as for
-        `save_to_disk`. `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further
-        arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
-        environment. Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`; in object
-        stores such as S3 an object appears, in the place of an earlier one, when it was sent whole, in parts of 16 MiB
-        where it is larger: to S3 several at a time, each up to five more times after what may pass. An upload that fails is
-        taken back.
+        An item is a pair of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`.
+        `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further arguments are
+        options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment.
+        Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`. In object stores such as
+        S3, an object appears when its upload is complete, and replaces an earlier one. Larger objects are sent in parts of
+        16 MiB, to S3 several at a time, each retried up to five times after transient errors. A failed upload is aborted.
 
         `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 
-        Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError, or an error
-        of the file system's client such as botocore's for a connection, where a file cannot be written, and ImportError
-        where the package for a protocol is missing.
+        Raises TypeError for text with a mode of bytes, or the other way round, OSError, or an error of the file system's
+        client such as botocore, where a file cannot be written, and ImportError where the package for a protocol is
+        missing.
 
         >>> texts = IterableWrapper([("a.txt", b"one"), ("b.txt", b"two")])
         >>> dp = texts.save_by_fsspec("wb", filepath_fn=lambda name: f"memory://texts/{name}")
@@ -2408,14 +2378,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.iopath.IoPathSaver:
         """Write each item to a file, and yield its path.
 
-        An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is as for
-        `save_to_disk`. Folders are made as needed. Local files are written as by `save_to_disk`; for others that is up to
-        their handler. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code there
-        is `save_by_fsspec`. `on_error` handles an item that cannot be written, or for which `filepath_fn`
-        raises.
+        An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. Folders
+        are made as needed. Local files are written as by `save_to_disk`, others as their handler does. `pathmgr` and
+        `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code take `save_by_fsspec`. `on_error`
+        handles an item that cannot be written, or for which `filepath_fn` raises.
 
-        Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError where a local
-        file cannot be written, and ImportError where iopath is missing.
+        Raises TypeError for text with a mode of bytes, or the other way round, OSError where a local file cannot be
+        written, and ImportError where iopath is not installed.
 
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -2435,16 +2404,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.save.Saver:
         """Write each item to a file, and yield its path.
 
-        An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is `"w"`, `"wt"` or
-        `"t"` for text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are
-        made as needed. A file is written beside its place and put there when it is whole, in the place of an earlier one:
-        no interruption leaves half of it. What is appended goes straight to the file.
+        An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is `"w"`, `"wt"` or `"t"` for
+        text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are made as
+        needed. A file is written under a temporary name and moved into place when complete; it replaces an earlier one, and
+        an interruption leaves no partial file. Appending writes directly to the file.
 
-        `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; an item that was
-        appended in part is not taken back. `save_by_fsspec` writes to all that has a URL.
+        `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; what was appended stays. To
+        write to URLs, use `save_by_fsspec`.
 
-        Raises TypeError for data that is text where bytes are to be written, or the other way round, and OSError where a
-        file cannot be written.
+        Raises TypeError for text with a mode of bytes, or the other way round, and OSError where a file cannot be written.
 
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -2458,8 +2426,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def set_length(self, length: int) -> penstock.pipes.iter.number.LengthSetter[T_co]:
         """Yield the items as they are, and say that there are `length` of them.
 
-        For a stream whose length its user knows and the chain cannot, such as after `filter`. Nothing is cut or checked:
-        `header` cuts.
+        Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
+        cuts.
 
         >>> dp = IterableWrapper(range(10)).filter(lambda x: x % 2 == 0).set_length(5)
         >>> len(dp), list(dp)
@@ -2470,8 +2438,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def shard_expand(self: collections.abc.Iterable[str]) -> penstock.pipes.iter.shard.ShardExpander:
         """Yield the names that a name with ranges in braces stands for, one after another; other names as they are.
 
-        The first number of a range says with how many digits at least all are written. Several ranges in a name give all
-        combinations. Nothing is looked up: the names are those of the pattern, whether the files exist or not.
+        All numbers have at least as many digits as the first of the range. Several ranges in a name give all combinations.
+        Files need not exist: nothing is looked up.
 
         Raises ValueError for a range that runs backwards.
 
@@ -2487,15 +2455,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.shard.ShardingFilter[T_co]:
         """Yield every n-th item, where n readers share the stream; all items where nobody shares it.
 
-        The runner, or torch's DataLoader, tells each reader which part is its own. What stands before this point is run by
-        every reader, so it belongs early in a chain: after listing, before opening and decoding. Right after a map-style
-        pipe's `shuffle` or `to_iter_datapipe` it costs nothing: of these, each reader reads its own items only.
+        The runner, or torch's DataLoader, assigns each reader its part. Every reader runs the steps before this one, so put
+        it early in a chain: after listing and shuffling files, before opening and decoding. Right after `shuffle` or
+        `to_iter_datapipe` of a map-style pipe, each reader reads only its own items.
 
-        With `sharding_group_filter` only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
+        With `sharding_group_filter`, only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
 
-        Batches made after it are made of each reader's own items, so that each reader may end with one that is not full:
-        15 items, in 2 parts and batches of 5, are batches of 5, 3, 5 and 2. `.batch(5).sharding_filter()` shares out whole
-        batches instead, 3 of 5, at the price that every reader reads all items.
+        Batches made after it contain the items of one reader, so each reader may end with a partial batch: 15 items, in 2
+        parts and batches of 5, give batches of 5, 3, 5 and 2. `.batch(5).sharding_filter()` divides full batches, 3 of 5,
+        but every reader then reads all items.
 
         >>> dp = IterableWrapper(range(7)).sharding_filter()
         >>> dp.apply_sharding(3, 1)
@@ -2510,14 +2478,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.shard.ShardingRoundRobinDispatcher[T_co]:
         """Yield every n-th item, where n worker processes share the stream of one process; all items where there are none.
 
-        It is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
+        This is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
         `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
 
-        Where `DataLoader2` reads with workers, what stands before it is read once in each epoch, by a process of its own,
-        which sends each item to the worker whose shard it is for: for a source that cannot be read several times, or that
-        costs more than sending its items. Any number of items may wait for a shard that is behind the others. Behind it, a
-        `cycle` gives the same again in each round. A `DataLoader` of torch's runs what stands before it in every worker, as
-        with `sharding_filter`.
+        With workers of `DataLoader2`, a separate process runs the steps before this one, once per epoch, and sends each
+        item to the worker of its shard. Take it for a source that cannot be read several times, or that costs more than
+        sending its items. Any number of items may wait for a slow shard. After it, a `cycle` repeats the same items in each
+        round. A torch `DataLoader` runs the steps before it in every worker, as with `sharding_filter`.
 
         Raises NotImplementedError for another level.
 
@@ -2536,11 +2503,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.order.Shuffler[T_co]:
         """Yield the items in a random order, drawn from a buffer of `buffer_size` items.
 
-        The buffer is filled first; then each item handed out is drawn from it uniformly, and the next of the source takes
-        its place. A buffer at least as large as the stream shuffles it fully; one of size 1 leaves it as it is. With
-        `unbatch_level`, the source is unbatched by so many levels before.
+        The buffer is filled first. Then each item is drawn from it uniformly, and the next item of the source takes its
+        place. A buffer at least as large as the stream shuffles it fully; size 1 keeps the order. With `unbatch_level`, the
+        source is first unbatched by that many levels.
 
-        A state holds no items, only the numbers of those in the buffer: on resuming they are read again.
+        A state holds the numbers of the items in the buffer, not the items; resuming reads them again.
 
         >>> dp = IterableWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)
@@ -2558,8 +2525,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.row_groups.RowGroupShuffler:
         """Yield what `list_row_groups` does, of all files, in an order in which all orders are equally likely.
 
-        All row groups are listed before the first one is handed out, and again on resuming. The arguments are those of
-        `list_row_groups`. It belongs before a `sharding_filter`, so that all readers share one order.
+        All row groups are listed before the first is yielded, and again on resuming. The arguments are those of
+        `list_row_groups`. Put it before a `sharding_filter`, so all readers share one order.
 
         >>> import os, tempfile
         >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -2574,17 +2541,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def shuffle_rows(self, buffer_rows: int) -> penstock.pipes.iter.rebatch.RowShuffler:
         """Yield the rows of column batches in a random order, in batches as large as those that come in.
 
-        Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half
-        are drawn and handed out; the others stay, and so many are read again. A row that stayed twice is among the next
-        half, which is drawn uniformly otherwise. A buffer that holds the whole stream shuffles it fully. A column batch
-        is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length; what comes out is of the same
-        kind, and its size is that of the first batch read for it.
+        Batches are buffered up to `buffer_rows` rows, or more where the last batch is large. Half of the rows are drawn and
+        yielded, and the buffer is refilled. Each half is drawn uniformly, except that it includes every row that stayed
+        twice. A buffer that holds the complete stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
+        dict of tensors, arrays or lists of one length. The outputs are of the same kind; their size is that of the first
+        batch read in a round.
 
-        A state holds no rows, only which ones are in the buffer: on resuming they are read again, with what came between,
-        which is up to one and a half times `buffer_rows`.
+        A state holds the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
+        up to one and a half times `buffer_rows`.
 
-        Raises TypeError for what is no column batch, and ValueError where the batches have not the same columns of the same
-        types.
+        Raises TypeError for anything but a column batch, and ValueError where batches differ in columns or types.
 
         >>> import torch
         >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4, 5])}]
@@ -2604,15 +2570,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.interleave.ShuffledFlatMapper:
         """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
 
-        The outputs of one item stay in their order; those of the items that are open at a time come mixed, each time from
-        one drawn uniformly. An item that has given all makes room for the next. `fn` returns an iterable, such as a list,
-        or is a generator function; without it, each item's own content is given. With `input_col`, `fn` gets these columns
-        of the item as its arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
+        The outputs of one item keep their order. Each output comes from an open item, drawn uniformly; an exhausted item
+        makes room for the next. `fn` returns an iterable, such as a list, or is a generator function; without it, the
+        content of each item is yielded. With `input_col`, `fn` takes these columns of the item as arguments. `on_error`
+        handles an item for which `fn` raises, as for `flatmap`.
 
-        Raises TypeError for an `fn` that cannot be called, and ValueError for a `buffer_size` below 1.
+        Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
-        A state holds the numbers of the items that are open and how much they have given: on resuming, `fn` is called for
-        these again, and what they had given is dropped.
+        A state holds the numbers of the open items and of their outputs so far: resuming calls `fn` for these items again
+        and drops those outputs.
 
         >>> dp = IterableWrapper([[1, 2, 3], [10, 20]]).shuffled_flatmap(buffer_size=2).set_seed(0)
         >>> sorted(dp)
@@ -2628,10 +2594,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.fields.Slicer:
         """Yield some of the fields of each item: from `index` up to `stop`, or those that a list names.
 
-        With a number as `index`, a tuple or list is sliced as by `item[index:stop:step]`: without `stop`, to its end. Of
-        a dict, `index` is the key of the one field that stays. With a list of indices (negative ones count from the end)
-        or keys, those fields stay, in the order in which the item has them; `stop` and `step` have no meaning then. Tuples,
-        lists and dicts come out, named tuples as plain ones. Fields that an item does not have are warned of.
+        With a number as `index`, a tuple or list becomes `item[index:stop:step]`; without `stop`, up to its end. For a
+        dict, `index` is the key of the one field that stays. With a list of indices (negative from the end) or keys, those
+        fields stay, in the order of the item, and `stop` and `step` have no effect. The outputs are tuples, lists and
+        dicts; named tuples become plain ones. A field that an item lacks gives a warning.
 
         Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
 
@@ -2657,16 +2623,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parallel.ThreadPoolMapper:
         """Yield `fn(item)` for each item, called by `max_workers` threads at once, in the order of the items.
 
-        Threads gain time where `fn` waits, as for a network, or computes outside of Python, as when it decodes an image;
-        elsewhere use `processpool_map`. Up to `scheduled_tasks` items are read ahead before the first result comes. With
-        `ordered=False`, results come as they are ready; then a state holds which these were, and going on gives the others.
+        Threads help where `fn` waits, as for a network, or releases the GIL, as in decoding an image; otherwise use
+        `processpool_map`. Up to `scheduled_tasks` items are read ahead. With `ordered=False`, results come as they are
+        ready; a state then lists the finished ones, and resuming gives the others.
 
-        `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors and four more,
-        but no more than 32. What else ThreadPoolExecutor takes may be given by name: `thread_name_prefix`, `initializer`
-        and `initargs`. `on_error` handles an item for which `fn` raises.
+        `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors plus 4, at most
+        32. Other arguments of ThreadPoolExecutor may be given by name: `thread_name_prefix`, `initializer` and `initargs`.
+        `on_error` handles an item for which `fn` raises.
 
-        The threads start with the first item and end with the pass. Closing drops what has not begun and waits for what
-        has; RuntimeError is raised where that takes longer than half a minute.
+        The threads start at the first item and end with the pass. Closing drops calls that have not begun and waits for the
+        others. It raises RuntimeError where that takes longer than half a minute.
 
         >>> dp = IterableWrapper(range(4)).threadpool_map(lambda x: x * 10, max_workers=2)
         >>> list(dp)
@@ -2680,12 +2646,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.device.DeviceMover[T_co]:
         """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
 
-        The copy of one item ahead goes from pinned memory on a stream of its own, so that it overlaps what is computed on
-        the item before. Tensors are found in dicts, lists, tuples and objects with a `to` method; what else there is stays.
-        On the CPU nothing is done. Under worker processes, this step and those after it run in the main process.
+        The next item is copied from pinned memory on a separate stream, so the copy overlaps computation on the current
+        item. Tensors in dicts, lists and tuples are moved, and objects with a `to` method; other values stay. On the CPU
+        nothing is copied. With worker processes, this step and those after it run in the main process.
 
         `device` is anything that `torch.device` takes; None is the accelerator where there is one, else the CPU. Raises
-        RuntimeError at the first item when the device is not there.
+        RuntimeError at the first item when the device is missing.
 
         >>> dp = IterableWrapper([{"x": torch.zeros(2), "name": "a"}]).to_device("cpu")
         >>> list(dp)
@@ -2701,12 +2667,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.map.convert.IterToMapConverter[T]:
         """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
 
-        The stream is read whole, into memory, when the first item or the length is asked for, and once more where its
-        random steps have other seeds when a pass begins. It is not part of a pickle or a copy, which read it again. Where a
-        key comes more than once its last value stays, and a warning says so. `on_error` handles an item for
-        which `key_value_fn` raises.
+        The first access to an item or the length reads the complete stream into memory. It is read again where its random
+        steps have other seeds when a pass begins. Pickles and copies do not include it, and read it again. A repeated key
+        keeps its last value, with a warning. `on_error` handles an item for which `key_value_fn` raises.
 
-        Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
+        Raises TypeError for an item that is no pair, and IndexError for an unknown key.
 
         >>> dp = IterableWrapper("abc").enumerate().to_map_datapipe()
         >>> dp[1], len(dp)
@@ -2726,8 +2691,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield each column batch as a dict of tensors by the names of its columns; text and bytes as lists.
 
         A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, or a dict of tensors, arrays or lists of one length.
-        `columns` names those that are wanted, in their order. `dtypes` is a dtype for all columns of numbers, or a dict of
-        dtypes for some of the columns. The first dimension of each tensor are the rows. Arrow types map to:
+        `columns` selects columns, in that order. `dtypes` is a dtype for all numeric columns, or a dict of dtypes for some
+        columns. The first dimension of each tensor is the row. Arrow types map to:
 
         - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
         - booleans: `torch.bool`
@@ -2740,13 +2705,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - images, as bytes, or as Hugging Face's structs of `bytes` and `path`: a list of bytes, not decoded
         - other structs, and maps: an error
 
-        A null among numbers is an error, unless `dtypes` gives a float: then it is NaN. So is a value that the dtype in
-        `dtypes` does not have: what is too large, and for integers fractions and NaN. Floats are rounded to shorter ones.
+        A null among numbers is an error, or NaN where `dtypes` gives a float. A value that the dtype in `dtypes` cannot
+        hold is an error: one that is too large, and, for integers, fractions and NaN. Floats are rounded to shorter floats.
 
         `on_error` handles a batch that fails.
 
-        Raises ValueError, which names the column and the row, for values of which no tensor is made, TypeError for types
-        of which none is, and KeyError for a column that a batch does not have.
+        Raises ValueError, with the column and the row, for values that do not convert, TypeError for types that do not, and
+        KeyError for a column that a batch lacks.
 
         >>> import pyarrow as pa, torch
         >>> batch = pa.record_batch({"id": [1, 2], "pair": [[1, 2], [3, 4]], "text": ["a", None]})
@@ -2764,10 +2729,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.group.UnBatcher[T]:
         """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
 
-        At level -1 lists in lists are flattened however deep they are, and what is no list is yielded as it is. At level 0
-        nothing is flattened. Tuples are items, not batches.
+        Level -1 flattens lists at any depth and yields other items as they are. Level 0 flattens nothing. Tuples are items,
+        not batches.
 
-        Raises IndexError for a batch that is nested less deep than `unbatch_level`.
+        Raises IndexError for a batch with fewer levels than `unbatch_level`.
 
         >>> dp = IterableWrapper([[1, 2], [3]]).unbatch()
         >>> list(dp)
@@ -2781,10 +2746,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def unbatch(self, unbatch_level: int) -> penstock.pipes.iter.group.UnBatcher[typing.Any]:
         """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
 
-        At level -1 lists in lists are flattened however deep they are, and what is no list is yielded as it is. At level 0
-        nothing is flattened. Tuples are items, not batches.
+        Level -1 flattens lists at any depth and yields other items as they are. Level 0 flattens nothing. Tuples are items,
+        not batches.
 
-        Raises IndexError for a batch that is nested less deep than `unbatch_level`.
+        Raises IndexError for a batch with fewer levels than `unbatch_level`.
 
         >>> dp = IterableWrapper([[1, 2], [3]]).unbatch()
         >>> list(dp)
@@ -2802,8 +2767,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> list[penstock.registry.IterDataPipe[typing.Any]]:
         """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
 
-        The indices in `columns_to_skip` get no pipe. As to how far one pipe can be read ahead of another, and what belongs
-        to one pass, see `fork`.
+        The indices in `columns_to_skip` get no pipe. For the buffer and for passes, see `fork`.
 
         Raises IndexError for an item that is too short.
 
@@ -2826,17 +2790,18 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.batches.Vectorizer:
         """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
 
-        The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` gives them, whose first dimension is the
-        batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for all of them;
-        what it returns, tensors or tuples, lists and dicts of tensors, is yielded with the dimension put in front. With
-        `input_col` and `output_col`, as for `map`, `fn` gets these columns of the batch, and the others may be anything.
+        The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` makes them. The first dimension of each
+        tensor is the batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for
+        all samples. It returns tensors, or tuples, lists and dicts of them; they are yielded with the batch dimension in
+        front. With `input_col` and `output_col`, as for `map`, `fn` takes these columns of the batch, and the other columns
+        may be anything.
 
-        `in_dims` says which dimension of the tensors is the batch: for all, or laid out as `fn`'s argument is, or as a
-        tuple with one for each column; None is for what is the same for all samples. `randomness` says what random
-        operations in `fn` do: `"error"`, `"different"` numbers for each sample, or the `"same"`; they draw from torch's own
-        generator. `on_error` handles a batch for which this fails.
+        `in_dims` gives the batch dimension of the tensors: one for all, a structure like the argument of `fn`, or a tuple
+        with one for each column. None marks what is the same for all samples. `randomness` is the behaviour of random
+        operations in `fn`: `"error"`, `"different"` numbers for each sample, or the `"same"`. They draw from torch's global
+        generator. `on_error` handles a batch that fails.
 
-        Raises what torch raises where `fn` cannot be vectorised, with advice.
+        Raises the error of torch, with advice, where `fn` cannot be vectorised.
 
         >>> dp = IterableWrapper([1.0, 2.0, 3.0]).batch(2).collate().vmap(lambda x: x * 2 if x.dim() == 0 else x)
         >>> list(dp)
@@ -2851,13 +2816,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.webdataset.WebDataset:
         """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
-        From pairs of a path and a stream (or bytes, or anything else), as `load_from_tar` yields them. In the dict,
-        `"__key__"` is the path up to that dot, with forward slashes, and what follows, dot included, such as `".seg.png"`,
-        is the key of the stream. Files whose name has no dot, or begins with one, are metadata by convention: they are
-        closed and left out. `on_error` handles a file that cannot be put in its sample: where the file is left
-        out, the sample has its other ones. It cannot be a `Retry`.
+        Takes pairs of a path and a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"`
+        is the path up to that dot, with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the
+        stream. Files whose name has no dot, or begins with one, are metadata by convention: they are closed and left out.
+        `on_error` handles a file that cannot be added to its sample; a skipped file is missing in it. It cannot be a
+        `Retry`.
 
-        Raises ValueError for a file that the sample has already.
+        Raises ValueError for a second file with the same key in a sample.
 
         >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
         >>> list(dp)
@@ -2874,7 +2839,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield each column batch in a format: `"torch"`, `"numpy"`, `"pandas"` or `"arrow"`.
 
         A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, a data frame of pandas, or a dict of tensors, arrays
-        or lists of one length. The column gets:
+        or lists of one length. Each batch becomes:
 
         - `"torch"`: a dict of tensors and lists, by the rules of `to_tensors`
         - `"numpy"`: a dict of arrays. Numbers, booleans, lists and tensors follow the rules of `to_tensors`. Timestamps,
@@ -2885,8 +2850,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `on_error` handles a batch that fails.
 
-        Raises ValueError, which names the column and the row, for values that a format does not have, TypeError for types
-        that it does not have.
+        Raises ValueError, with the column and the row, for values that the format cannot hold, and TypeError for such
+        types.
 
         >>> import torch
         >>> dp = IterableWrapper([{"id": torch.tensor([1, 2]), "text": ["a", "b"]}]).with_format("numpy")
@@ -2906,7 +2871,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_lines.CSVWriter:
         """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
-        It holds numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
+        Files hold numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
         `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error` are as for
         `write_parquet`. Text with line breaks in it is read back with `newlines_in_values=True`.
 
@@ -2938,7 +2903,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_lines.JSONWriter:
         """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
-        It holds numbers, text, booleans, lists and dicts of such, and null; tensors become lists, without their dtype.
+        Files hold numbers, text, booleans, null, and lists and dicts of these; tensors become lists, without their dtype.
         Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error`
         are as for `write_parquet`. Names end in `.json` or `.jsonl`.
 
@@ -3007,21 +2972,22 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
         An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
-        a value for each row, or a single row, which is a dict. Which of them dicts are, `batched` says, or else the chain:
-        after `to_tensors` they are batches, after `rows` or `read_images` rows. Where its operators do not tell, as after
-        `IterableWrapper` or `flatmap`, they are rows, and one with tensors and arrays, and perhaps lists, but nothing else
-        is an error. Files have `rows_per_file` rows, the last what is left, however the batches are cut.
+        a value for each row, or a single row, which is a dict. `batched` says which of the two dicts are; without it, the
+        chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where the chain does not
+        determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and arrays, perhaps with
+        lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest, whatever the sizes of
+        the batches.
 
-        Tensors and arrays with more dimensions than that of the rows are Arrow's fixed-shape tensors, and are read back in
-        shape and dtype; those of rows as well, as lists where their shapes differ. Tensors on a device are copied to main
-        memory. All batches must have the same columns and types. Of rows, those of the first 256 decide, and integers go
-        among floats, and None anywhere.
+        Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype;
+        so do those of single rows, or lists where their shapes differ. Tensors on a device are copied to main memory. All
+        batches must have the same columns and types. For rows, the first 256 decide; integers fit among floats, and None
+        anywhere.
 
         `url_template` names the files, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
-        file, from 0. On a local disk and in object stores a file appears, in the place of an earlier one, when it is
-        whole. It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held
-        in memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have some 64 MiB in memory.
-        `compression` is what `pyarrow.parquet.ParquetWriter` takes. Pages have checksums, which `read_parquet` verifies.
+        file, from 0. On a local disk and in object stores a file appears when it is complete, and replaces an earlier one.
+        It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held in
+        memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have about 64 MiB in memory.
+        `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
         A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
         `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,
@@ -3029,13 +2995,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Where several read parts of a stream, each writes files of its own: of n parts, the first has numbers 0, n, 2 n, …,
         its index is `_…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-        reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
-        goes on from a state writes none again that it had handed out.
+        reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A resumed chain
+        does not write files again that it had yielded.
 
-        `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns
-        or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
-        Where a file cannot be sent, that is an error. `storage_options` are options of the file system, such as
-        `{"anon": True}`; without them credentials and endpoints come from the environment.
+        `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns or types
+        of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`. A failed
+        upload always raises. `storage_options` are options of the file system, such as `{"anon": True}`; without them
+        credentials and endpoints come from the environment.
 
         Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
         have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the
@@ -3078,16 +3044,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB of which a few are in
         memory; on a local disk and in object stores it appears, in the place of an earlier one, when it is whole. A pass
         that ends has written an index, with `index` for the number, and `.json`: for each shard its `name`, `samples`,
-        `bytes` and `sha256`. Shards have the same bytes whenever they are written from the same samples.
+        `bytes` and `sha256`. Equal samples give equal bytes.
 
         Where several read parts of a stream, each writes shards of its own: of n parts, the first has numbers 0, n, 2 n, …,
         its index is `…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-        reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A chain that
-        goes on from a state writes none again that it had handed out.
+        reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A resumed
+        chain does not write shards again that it had yielded.
 
-        `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
-        cannot be sent, that is an error. Further arguments are options of the file system, such as `anon=True`; without
-        them credentials and endpoints come from the environment.
+        `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. A failed upload always
+        raises. Further arguments are options of the file system, such as `anon=True`; without them credentials and
+        endpoints come from the environment.
 
         Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
         without files, with a key that has a dot in its last part or is absolute, or with the key of the one before it; at
@@ -3111,8 +3077,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Zipper[tuple[T_co, T2]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
-        As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
-        itself, fork it or build it twice: a pipe has one live iterator.
+        As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
+        pipe with itself, fork it or build it twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
         >>> list(dp)
@@ -3129,8 +3095,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Zipper[tuple[T_co, T2, T3]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
-        As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
-        itself, fork it or build it twice: a pipe has one live iterator.
+        As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
+        pipe with itself, fork it or build it twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
         >>> list(dp)
@@ -3145,8 +3111,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Zipper[tuple[typing.Any, ...]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
-        As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
-        itself, fork it or build it twice: a pipe has one live iterator.
+        As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
+        pipe with itself, fork it or build it twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
         >>> list(dp)
@@ -3161,7 +3127,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.ZipperLongest:
         """Yield tuples of one item from each source, until the longest is exhausted.
 
-        In the places of the sources that are exhausted before stands `fill_value`.
+        `fill_value` replaces the items of exhausted sources.
 
         >>> dp = IterableWrapper("abc").zip_longest(IterableWrapper(range(2)), fill_value=-1)
         >>> list(dp)
@@ -3182,16 +3148,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.join.IterKeyZipper:
         """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
-        The order is the source's. `ref_datapipe` is read as far as it takes to find the key, and what is passed over is
-        held, up to `buffer_size` items (any number with None), until an item of the source asks for it. Each is used once;
-        those that no item of the source asks for are left out. Keys are made by `key_fn`, and of the items of
-        `ref_datapipe` by `ref_key_fn`, or also by `key_fn`. The two items come as a tuple, or as `merge_fn(item, ref_item)`
-        makes them; with `keep_key` as a pair of the key and that.
+        The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held, up to
+        `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones are
+        left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items come as
+        a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
 
         `on_error` handles an item for which a function raises, or which has no match.
 
-        Raises KeyError for an item whose key `ref_datapipe` does not have; BufferError where it was not found and
-        `buffer_size` items are held already; ValueError where a key comes again in `ref_datapipe` before it was used.
+        Raises KeyError for an item whose key `ref_datapipe` lacks, BufferError where the buffer is full before the key is
+        found, and ValueError where a key comes again in `ref_datapipe` before it was used.
 
         >>> names = IterableWrapper([(2, "b"), (3, "c"), (1, "a")])
         >>> dp = IterableWrapper([1, 2]).zip_with_iter(names, key_fn=int, ref_key_fn=lambda pair: pair[0])
@@ -3211,11 +3176,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.join.MapKeyZipper:
         """Yield each item together with the item of a map-style pipe that its key finds there.
 
-        `key_fn` makes the key, or the index. The two items come as a tuple, or as `merge_fn(item, found)` makes them; with
-        `keep_key` as a pair of the key and that. `on_error` handles an item for which a function raises, or
-        whose key is missing.
+        `key_fn` makes the key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with
+        `keep_key`, in a pair after the key. `on_error` handles an item for which a function raises, or whose key is
+        missing.
 
-        Raises KeyError for an item whose key or index `map_datapipe` does not have.
+        Raises KeyError for an item whose key or index `map_datapipe` lacks.
 
         >>> names = ps.map.SequenceWrapper({1: "a", 2: "b"})
         >>> dp = IterableWrapper([2, 1]).zip_with_map(names, key_fn=int)
@@ -3233,11 +3198,11 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         drop_last: bool = False,
         wrapper_class: collections.abc.Callable[[list[T_co]], typing.Any] = ...,
     ) -> penstock.pipes.map.group.Batcher:
-        """Give batches of `batch_size` items; the last one is shorter, or left out with `drop_last`, where they do not fit.
+        """Give batches of `batch_size` items; the last may be shorter, or is left out with `drop_last`.
 
         The source is read by 0, 1, 2, …. Batches are numbered from 0, and negative numbers count from the end.
-        `wrapper_class` makes a batch of a list; the default is a list that torch's `unbatch` knows. Where the source has
-        `__getitems__`, the items of a batch are read by one call of it.
+        `wrapper_class` makes a batch of a list; torch's `unbatch` knows the default. Where the source has `__getitems__`,
+        one call of it reads a batch.
 
         >>> dp = SequenceWrapper("abcde").batch(2)
         >>> dp[0], dp[-1], len(dp)
@@ -3257,12 +3222,12 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         ...
 
     def in_memory_cache(self) -> penstock.pipes.map.cache.InMemoryCacheHolder[T_co]:
-        """Give each item of the source, which is asked for it once and not again.
+        """Give each item of the source, read only once.
 
-        The same object is given each time, so what changes it in place changes it for ever. Indices that are equal have one
-        item; that -1 and the last index do is not known. What cannot be a key of a dict, such as a slice, is not kept. The
-        items belong to the process, which is to say to each worker: they do not travel with pickles or copies. Where random
-        steps before it have other seeds when a pass begins, they are read anew.
+        Each access gives the same object, so in-place changes persist. Equal indices share an item; -1 and the last index
+        do not. Items at unhashable indices and slices are not kept. Each process, so each worker, has its own cache, which
+        pickles and copies do not include. Where earlier random steps have other seeds when a pass begins, items are read
+        again.
 
         >>> dp = SequenceWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
         >>> dp[2], dp[2]
@@ -3277,10 +3242,10 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.map.transform.Mapper[R]:
-        """Give fn(item) for each item, computed each time it is asked for.
+        """Give fn(item) for each item, computed on each access.
 
-        Indices and keys, negative ones included, go to the source as they are. `on_error` is `"raise"` or a `Retry`: what
-        is read by index cannot be left out.
+        Indices and keys, negative ones included, go to the source as they are. `on_error` is `"raise"` or a `Retry`: items
+        read by index cannot be left out.
 
         >>> dp = SequenceWrapper(range(3)).map(lambda x: x * 10)
         >>> dp[2], list(dp)
@@ -3293,15 +3258,15 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         *,
         indices: collections.abc.Iterable[typing.Any] | None = None,
     ) -> penstock.pipes.map.order.Shuffler[T_co]:
-        """Yield the items of a map-style pipe in a random order, another one in each pass.
+        """Yield the items of a map-style pipe in a random order, a new one in each pass.
 
         The result is read item by item, since it has an order. `indices` are those to shuffle, by default 0, 1, 2, …; a
-        pipe that is read by other keys needs them.
+        pipe with other keys needs them.
 
-        The shuffle is global, over all items, and takes no memory: the order is computed piece by piece (see
-        `penstock.pipes.bases.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items
-        all orders are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right
-        after either has those of each batch read by one call of `__getitems__`, where `source` has that.
+        The shuffle is global, over all items, and takes no memory: the order is computed in pieces (see
+        `penstock.pipes.bases.permutation`), so a shuffle of 10**9 items begins, and resumes anywhere, at once. Up to 65,536
+        items all orders are equally likely. A `sharding_filter` right after it reads only its own items. A `batch` right
+        after either reads each batch by one `__getitems__` call, where `source` has that.
 
         >>> dp = SequenceWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)
@@ -3315,11 +3280,11 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.convert.MapToIterConverter[T_co]:
         """Yield the items of a map-style pipe in the order of `indices`, by default 0, 1, 2, ….
 
-        `indices` is any iterable that each pass can read anew, such as a list or a dict's keys; a pipe that is read by
-        keys which are not 0, 1, 2, … needs it. To resume exactly, it must give the same order in each pass.
+        `indices` is any iterable that each pass can read again, such as a list or the keys of a dict. A pipe whose keys are
+        not 0, 1, 2, … needs it. To resume exactly, it must give the same order in each pass.
 
-        A `sharding_filter` right after it has only its own items read, and a `batch` right after either has those of each
-        batch read by one call of `__getitems__`, where `source` has that, as data sets of Hugging Face and torch's do.
+        A `sharding_filter` right after this reads only its own items. A `batch` right after either reads each batch by one
+        call of `__getitems__` where `source` has that method, as data sets of Hugging Face and torch do.
 
         >>> dp = SequenceWrapper("abc").to_iter_datapipe()
         >>> list(dp)
@@ -3334,9 +3299,9 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         sequence_length: int,
         columns_to_skip: collections.abc.Sequence[int] | None = None,
     ) -> list[penstock.registry.MapDataPipe[typing.Any]]:
-        """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
+        """Give a list of pipes, one per column of the items, which are sequences of `sequence_length`.
 
-        The indices in `columns_to_skip` get no pipe. Each pipe reads the whole item when one of its own is asked for.
+        Columns in `columns_to_skip` get no pipe. Each pipe reads the complete item to give its column.
 
         Raises IndexError for an item that is too short.
 
@@ -3353,7 +3318,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         second: penstock.registry.MapDataPipe[T2],
         /,
     ) -> penstock.pipes.map.combine.Zipper[tuple[T_co, T2]]:
-        """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
+        """Give tuples of the sources' items at one index or key, as many as the shortest source has.
 
         Negative indices count from the end of the shortest.
 
@@ -3370,7 +3335,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         third: penstock.registry.MapDataPipe[T3],
         /,
     ) -> penstock.pipes.map.combine.Zipper[tuple[T_co, T2, T3]]:
-        """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
+        """Give tuples of the sources' items at one index or key, as many as the shortest source has.
 
         Negative indices count from the end of the shortest.
 
@@ -3385,7 +3350,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         self,
         *sources: penstock.registry.MapDataPipe[typing.Any],
     ) -> penstock.pipes.map.combine.Zipper[tuple[typing.Any, ...]]:
-        """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
+        """Give tuples of the sources' items at one index or key, as many as the shortest source has.
 
         Negative indices count from the end of the shortest.
 

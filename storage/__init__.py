@@ -1,7 +1,6 @@
-"""Addresses: opened, listed, read, written whole, tried again, kept secret. `addresses` says who reads which.
+"""Addresses: opened, listed, read, written atomically, retried, kept secret. `addresses` picks the client.
 
-`reading`, `listing` and `writing` are what operators call. Below them are `objects` and `ranged` (obstore), `stores`
-and `clients` (one for each bucket), `file_systems` (fsspec) and `web` (requests and aiohttp); `errors` and `retrying`
-say what a failure is called, and whether there is another attempt. `kept_files`, `locks` and `owners` are for folders
-that many processes share.
+Operators call `reading`, `listing` and `writing`. Below them are `objects` and `ranged` (obstore), `stores` and
+`clients` (one per bucket), `file_systems` (fsspec) and `web` (requests and aiohttp). `errors` translates failures;
+`retrying` decides on retries. `kept_files`, `locks` and `owners` handle folders that many processes share.
 """

@@ -1,4 +1,4 @@
-"""Addresses, and by which client each is read: the one place where that is decided.
+"""Which client reads an address: the one place that decides it.
 
 | address | read by |
 | --- | --- |
@@ -7,8 +7,8 @@
 | `http://`, `https://` | obstore, where the URL is plain and no options are given |
 | all else, and chains such as `zip://a.txt::s3://…` | fsspec |
 
-obstore drops or refuses empty parts of a key, `.` and `..`, while S3 has objects with such keys; and it would escape
-some characters of a URL, or escape them otherwise. It knows no options for a web server.
+obstore drops or rejects `.`, `..` and empty parts of a key, which S3 allows. It escapes some characters of a URL
+differently. It has no options for web servers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss
 
 
 _USER = re.compile(rf"({'|'.join((*AMAZON, *GOOGLE, *AZURE))})://(?!arn:)[^/@:]*:.*@", re.DOTALL)
-"""An access point of S3 has colons in its name, and a key may have an @; a secret may have a slash in it."""
+"""S3 access points have colons in their names, keys may contain @, and secrets may contain slashes."""
 
 
 class Client(Enum):
@@ -50,7 +50,7 @@ class Client(Enum):
 
 
 def client_of(url: str, options: Mapping[str, Any]) -> Client:
-    """Return by which client the file at an address is read, with options; raises what `check_user` raises."""
+    """Return the client that reads an address with these options; raises what `check_user` raises."""
     check_user(url)
     if is_local_path(url):
         return Client.FSSPEC if options else Client.SYSTEM
@@ -63,7 +63,7 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
         plain = place.startswith("/") and _is_plain(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
     elif scheme in (*AMAZON, *GOOGLE, *AZURE):
         bucket, _, key = place.partition("/")
-        # Access points and directory buckets have hosts, and signatures, of their own; s3fs takes a URL for a version.
+        # Access points and directory buckets have their own hosts and signatures; only s3fs reads `?versionId=`.
         of_bucket = re.fullmatch(r"[\w.-]+", bucket, re.ASCII) and not bucket.endswith("--x-s3")
         plain = of_bucket and "?versionId=" not in key and _is_plain(key)
     else:
@@ -72,12 +72,12 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
 
 
 def is_local_path(url: str) -> bool:
-    """Say whether what is given as an address is a path of this machine, without a protocol."""
+    """Say whether an address is a local path, without a protocol."""
     return "://" not in url and url[:1] != "~" and not is_chain(url)
 
 
 def is_chain(url: str) -> bool:
-    """Say whether an address is one of fsspec's chains, as `zip://a.txt::s3://…`; a key or a name may have colons."""
+    """Say whether an address is an fsspec chain, as `zip://a.txt::s3://…`; a key or a file name may contain `::`."""
     protocol, separator, _ = url.partition("::")[0].partition("://")
     if "::" not in url or (separator and protocol in (*AMAZON, *GOOGLE, *AZURE, *WEB, "file")):
         return False
@@ -87,7 +87,7 @@ def is_chain(url: str) -> bool:
 
 
 def check_user(url: str) -> None:
-    """Raise ValueError for the address of an object with keys in it: clients take them for the bucket, and tell it."""
+    """Raise ValueError for an object's address that contains keys: clients would show them as the bucket's name."""
     for link in url.split("::") if "@" in url and is_chain(url) else [url]:
         if "@" in link and (found := _USER.match(link)):
             raise ValueError(
@@ -97,13 +97,13 @@ def check_user(url: str) -> None:
 
 
 def check_written(url: str) -> None:
-    """Raise ValueError for an address to which s3fs would write another object."""
+    """Raise ValueError for an address for which s3fs would write another object."""
     if url.startswith(("s3://", "s3a://")) and "?versionId=" in url:
         raise ValueError(f"{without_secrets(url)} is a version of an object, to which nothing can be written")
 
 
 def check_key(url: str) -> None:
-    """Raise ValueError for the address of an object in the place of which s3fs would read another."""
+    """Raise ValueError for an address for which s3fs would read another object."""
     if url.startswith(("s3://", "s3a://")) and url.endswith("/"):
         raise ValueError("objects whose keys end in a slash cannot be read: s3fs would read another")
 

@@ -1,6 +1,6 @@
-"""The session by which s3fs sends requests: to no other host, and back comes what was asked for.
+"""The HTTP session of s3fs: it follows no redirect to another host, and verifies the ranges it receives.
 
-It stands alone, since aiobotocore takes long to import.
+A module of its own, since aiobotocore is slow to import.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Session"]
 
 
 class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
-    """A session of aiobotocore's that follows no redirect, as botocore's does not, and looks at its answers."""
+    """An aiobotocore session that follows no redirects, as in botocore, and checks its responses."""
 
     async def _get_session(self, proxy_url: str | None) -> Any:
         return _Staying(await super()._get_session(proxy_url))
 
     async def send(self, request: Any) -> Any:
-        """Return the answer to a request; raise OSError for a redirect, and for what is no part of the object."""
+        """Return the response to a request; raise OSError for a redirect or a wrong range or version."""
         answer = await super().send(request)
         try:
             _check(request, answer)
@@ -36,7 +36,7 @@ class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
 
 
 class _Staying:
-    """A session of aiohttp's that follows no redirect."""
+    """An aiohttp session that follows no redirects."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -63,7 +63,7 @@ def _check(request: Any, answer: Any) -> None:
     if span is None or came is None:
         return
     length = int(came[2]) + 1 - int(came[1])
-    if int(told.setdefault("Content-Length", str(length))) > length:  # it is set so that all of that is waited for
+    if int(told.setdefault("Content-Length", str(length))) > length:  # set, so that a truncated body is noticed
         raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
     if int(told["Content-Length"]) < length:
         raise ConnectionError(errno.EIO, f"of {length} bytes there came {told['Content-Length']}")
@@ -74,5 +74,5 @@ def _text(value: str | bytes) -> str:
 
 
 def _bare(version: str) -> str:
-    """Return an ETag without its quotes, which some servers leave out of listings."""
+    """Return an ETag without quotes and weak mark: some servers omit the quotes in listings."""
     return version.removeprefix("W/").strip('"')

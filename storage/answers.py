@@ -1,4 +1,4 @@
-"""What servers answer where a file is read piece by piece: of the range that was asked for, and of one version."""
+"""Checks on responses to range requests: the requested range, and the same version each time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REPLACED = "the object was replaced while it was read"
 
 
 def expect_range(asked: str, status: int, told: Mapping[str, str]) -> None:
-    """Raise ConnectionError where a good answer does not have all of a range, which a `Range` asked for.
+    """Raise ConnectionError if a successful response lacks the range that a `Range` header requested.
 
-    Some servers send a range with the status of a whole, and some answer with a whole, which is right from its start,
-    and elsewhere io.UnsupportedOperation. The page of a gateway, which is short, says nothing of a range.
+    Some servers send a range with status 200. Some send the complete object: that is right for a range from its start,
+    and otherwise raises io.UnsupportedOperation. A gateway's error page is short, and names no range.
     """
     wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", asked)
     if wanted is None:
@@ -39,17 +39,17 @@ def expect_range(asked: str, status: int, told: Mapping[str, str]) -> None:
 
 
 class OneVersion:
-    """A session of aiohttp's by which a file of fsspec's is read, which must stay the one that it was."""
+    """The aiohttp session of one fsspec file, which fails if the file changes."""
 
     def __init__(self, session: Any, size: int) -> None:
         self._session = session
         self._size = size
         self._seen: Mapping[str, str] = {}
         self.told_size: int | None = None
-        """The size, where answers end where the connection does, so that nothing else says whether all came."""
+        """The size, if responses end with the connection: nothing else shows whether all bytes came."""
 
     async def get(self, url: Any, **kwargs: Any) -> Any:
-        """Return the answer, as the session does; raise OSError for one that is no part of the file."""
+        """Return the session's response; raise OSError for a wrong range or another version of the file."""
         answer = await self._session.get(url, **kwargs)
         try:
             self._check(answer, (kwargs.get("headers") or {}).get("Range", ""))
@@ -60,7 +60,7 @@ class OneVersion:
 
     def _check(self, answer: Any, asked: str) -> None:
         told = answer.headers
-        if answer.status == 416:  # of a range that the file had
+        if answer.status == 416:  # the file used to have this range
             raise OSError(errno.ESTALE, REPLACED)
         if answer.status not in (200, 206):
             return
@@ -68,7 +68,7 @@ class OneVersion:
         of_version = "ETag" if "ETag" in told and "ETag" in self._seen else "Last-Modified"
         if self._seen and told.get(of_version) != self._seen.get(of_version):
             raise OSError(errno.ESTALE, REPLACED)
-        is_packed = "Content-Encoding" in told  # for the way, so that it has another length
+        is_packed = "Content-Encoding" in told  # compressed for transfer, so the length differs
         total = told.get("Content-Range", "").rpartition("/")[2] or told.get("Content-Length", "")
         if total.isdecimal() and int(total) != self._size and not is_packed:
             raise OSError(errno.ESTALE, REPLACED)

@@ -1,4 +1,4 @@
-"""The clients with which obstore reads a store, configured as s3fs would be."""
+"""obstore clients, configured as s3fs would be."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds that a connection may take to be made, where nothing else is said."""
+"""Default timeout for a connection, in seconds."""
 
 READ_TIMEOUT = 20.0
-"""Seconds that a server may be silent, where nothing else is said."""
+"""Default for how long a server may be silent, in seconds."""
 
 _ANY_TIME = timedelta(days=365)
-"""For how long a body may be read, as long as the server is not silent: large objects take their time."""
+"""Timeout for a complete response; effectively none, since large objects take long and `READ_TIMEOUT` applies."""
 
 _GOOD_FOR = timedelta(minutes=6)
-"""How long credentials that are renewed are kept before they are asked for again; obstore subtracts five minutes."""
+"""Lifetime reported for renewable credentials; obstore subtracts five minutes before it requests new ones."""
 
 
 _COMMON_OPTIONS = ("client_kwargs", "config_kwargs")
@@ -58,22 +58,22 @@ _OPTIONS_OF_AZURE = {
     "sas_token": "sas_key",
     "endpoint_url": "endpoint",
 }
-"""The options that are understood, as s3fs, gcsfs and adlfs name them, and what obstore calls them."""
+"""Supported options: names in s3fs, gcsfs and adlfs → names in obstore."""
 
 _ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
 _NO_OTHER_ATTEMPT = {"mode": "standard", "total_max_attempts": 1}
-"""What obstore and botocore are told: other attempts are made where they are counted."""
+"""Retries are off in obstore and botocore: callers retry, and count the retries."""
 
 _FIVE_OTHERS = {"mode": "standard", "total_max_attempts": 6}
-"""What botocore is told where nobody counts them."""
+"""Retries by botocore where no caller counts them."""
 
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-"""What botocore calls keys."""
+"""botocore's names for keys."""
 
 _ALL_THAT_IS_NEEDED = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _ALL_THAT_IS_KNOWN = ("AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_CA_BUNDLE")
 _FILES_OF_BOTOCORE = ("~/.aws/config", "~/.aws/credentials", "~/.boto", "/etc/boto.cfg")
-"""Where botocore finds what it is to do. The first is enough, what is known may be there too, and files must not."""
+"""Sources of botocore's configuration. The first suffice, the second may be set as well, the files must not exist."""
 
 _ENVIRONMENT = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),
@@ -88,31 +88,31 @@ _ENVIRONMENT = (
         "HOME",
     ),
 )
-"""What a client depends on, so that one is not used any more when that has changed."""
+"""Environment variables that a client depends on: a change makes cached clients invalid."""
 
 
 def environment() -> tuple[str | None, ...]:
-    """Return what of the environment a client depends on."""
+    """Return the values of the environment variables that a client depends on."""
     return tuple(map(os.environ.get, _ENVIRONMENT))
 
 
 def timeouts(options: Mapping[str, Any]) -> tuple[float, float]:
-    """Return how many seconds options give to connect, and to be silent."""
+    """Return the timeouts in options: to connect, and between reads, in seconds."""
     config = options.get("config_kwargs") or {}
     return config.get("connect_timeout", CONNECT_TIMEOUT), config.get("read_timeout", READ_TIMEOUT)
 
 
 def for_one_attempt(options: Mapping[str, Any], retries: Mapping[str, Any] = _NO_OTHER_ATTEMPT) -> dict[str, Any]:
-    """Return options by which botocore makes one attempt, within our timeouts: others are made where they count."""
+    """Return options with our timeouts and without retries in botocore: callers retry, and count the retries."""
     connect, read = timeouts(options)
     config = {"retries": retries, **(options.get("config_kwargs") or {})}
     return {**options, "config_kwargs": {**config, "connect_timeout": connect, "read_timeout": read}}
 
 
 def for_s3fs(options: Mapping[str, Any], one_attempt: bool) -> dict[str, Any]:
-    """Return options by which s3fs finds what all others do, and keeps to itself what it is given.
+    """Return options by which s3fs uses the same region as other clients, and sends keys to no other host.
 
-    Of its own attempts, which come on top of botocore's, it is to make one: see `locate`.
+    s3fs retries on top of botocore; `locate` turns that off.
     """
     from .amazon import Session  # slow to import
 
@@ -122,7 +122,7 @@ def for_s3fs(options: Mapping[str, Any], one_attempt: bool) -> dict[str, Any]:
 
 
 def with_region(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of s3fs with the region in AWS_REGION, which botocore does not know of, where they have none."""
+    """Return s3fs options with the region from AWS_REGION if they have none: botocore ignores that variable."""
     region = os.environ.get("AWS_REGION")
     given = options.get("client_kwargs") or {}
     if not region or given.get("region_name") or (options.get("config_kwargs") or {}).get("region_name"):
@@ -131,7 +131,7 @@ def with_region(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectStore:
-    """Return a client for a bucket, of which the options are named as s3fs, gcsfs and adlfs name them."""
+    """Return a client for a bucket; options are named as in s3fs, gcsfs and adlfs."""
     from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore
 
     if scheme == "file":
@@ -146,7 +146,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
     if scheme in GOOGLE:
         config = _renamed(options, _OPTIONS_OF_GOOGLE)
         token = config.get("service_account")
-        if token == "anon":  # as gcsfs has it
+        if token == "anon":  # as in gcsfs
             config |= {"service_account": None, "skip_signature": True}
         elif isinstance(token, Mapping) or str(token).lstrip().startswith("{"):
             content = token if isinstance(token, str) else json.dumps(dict(token))
@@ -161,7 +161,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
 
 
 def _client(endpoint: str, options: Mapping[str, Any]) -> ClientConfig:
-    """Return how a server is to be talked to."""
+    """Return the client configuration for an endpoint."""
     connect, read = timeouts(options)
     client: ClientConfig = {
         "allow_http": endpoint.startswith("http://"),
@@ -175,10 +175,10 @@ def _client(endpoint: str, options: Mapping[str, Any]) -> ClientConfig:
 
 
 def _going_nowhere_else(endpoint: str) -> ClientConfig:
-    """Return how redirects to another host come to nothing, since a session's token would go along.
+    """Return a configuration in which redirects to another host fail, since they would carry the session token.
 
-    obstore follows redirects, and cannot be told not to. S3 never redirects what is addressed as botocore does it.
-    Where there is a proxy in the environment, all goes by that.
+    obstore always follows redirects. S3 never redirects requests addressed as by botocore. If the environment sets a
+    proxy, all requests use that instead.
     """
     scheme, host = urlsplit(endpoint).scheme, urlsplit(endpoint).hostname or ""
     if getproxies().get(scheme) and not proxy_bypass(host):
@@ -201,7 +201,7 @@ def _check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
 
 
 def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
-    """Return a client of botocore's for S3 that makes one attempt, of several threads at once."""
+    """Return a botocore client for S3 without retries, for several threads at once."""
     import botocore  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]
 
@@ -212,7 +212,7 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
         config["signature_version"] = botocore.UNSIGNED
     client = session.create_client("s3", config=Config(**config), **given, **settings)
     if not anonymous and client.meta.endpoint_url.startswith("http://"):
-        # The signature of a request holds a hash of all that it sends, where that is not encrypted: another takes time.
+        # Without TLS, the signature already hashes the body; a second checksum would take time.
         config = {"request_checksum_calculation": "when_required", **config}
         client = session.create_client("s3", config=Config(**config), **given, **settings)
     client.meta.events.register("before-parse.s3", _expect_no_redirect)
@@ -220,13 +220,13 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
 
 
 def _expect_no_redirect(response_dict: Mapping[str, Any], **_: Any) -> None:
-    """Raise OSError where a server redirects: botocore would ask it for the bucket's region, and again, for ever."""
+    """Raise OSError for a redirect: botocore would request the bucket's region again and again, forever."""
     if goes_elsewhere(response_dict["status_code"], response_dict["headers"]):
         raise OSError(errno.EREMOTE, REDIRECTED)
 
 
 def _of_botocore(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dict[str, Any], dict[str, Any], bool]:
-    """Return what options of s3fs are to botocore: a session, keys, arguments of a client, of its Config, no keys."""
+    """Return s3fs options as botocore needs them: session, keys, client arguments, Config arguments, anonymous."""
     import botocore
     from botocore.session import Session  # type: ignore[import-untyped]
 
@@ -243,7 +243,7 @@ def _of_botocore(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dic
 
 
 def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
-    """Return a client that asks what botocore, and with it s3fs, would ask: where, with which keys, in which way."""
+    """Return a client that sends the requests of botocore and s3fs: same endpoint, keys and addressing style."""
     from obstore.store import S3Store
 
     if told := _told_by_environment(bucket, options):
@@ -259,7 +259,7 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     from botocore.config import Config
 
     session, keys, settings, config, anonymous = _of_botocore(options)
-    # It is asked for the place of an object only, for which it needs no keys.
+    # Used only for the URL of an object, which needs no keys.
     placing = session.create_client(
         "s3", config=Config(**{**config, "signature_version": botocore.UNSIGNED}), **settings
     )
@@ -277,13 +277,13 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
         },
         client_options=_client_of_amazon(endpoint, options, trusted),
         retry_config=_ONE_ATTEMPT,
-        # Keys in the configuration would be shown to whoever looks at the store.
+        # Keys in the configuration would show in the store's repr.
         credential_provider=None if anonymous else _provider(session, *keys),
     )
 
 
 def _client_of_amazon(endpoint: str, options: Mapping[str, Any], trusted: Any) -> ClientConfig:
-    """Return how S3 is to be talked to, with the certificates of a file, all for False, or those that usually are."""
+    """Return the client configuration for S3. `trusted` is a certificate file, False for any, or else the default."""
     client = _client(endpoint, options)
     if "proxy_url" not in client:
         client.update(_going_nowhere_else(endpoint))
@@ -295,7 +295,7 @@ def _client_of_amazon(endpoint: str, options: Mapping[str, Any], trusted: Any) -
 
 
 def _config_of_amazon(endpoint: str, region: str) -> S3Config:
-    """Return all that obstore would look up in the environment by itself, and otherwise than botocore."""
+    """Return every setting that obstore would otherwise read from the environment, unlike botocore."""
     return {
         "endpoint": endpoint,
         "aws_endpoint_url_s3": endpoint,
@@ -308,9 +308,9 @@ def _config_of_amazon(endpoint: str, region: str) -> S3Config:
 
 
 def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, str, Any] | None:
-    """Return endpoint, region and credentials where the environment tells them, so that botocore need not be asked.
+    """Return endpoint, region and credentials from the environment, or None if other sources, such as files, count.
 
-    It takes a quarter of a second to start. Where anything else might count, such as a file, there is nothing here.
+    This avoids botocore, which takes a quarter of a second to start.
     """
     told = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "BOTO"))}
     settings, config = options.get("client_kwargs") or {}, options.get("config_kwargs") or {}
@@ -334,13 +334,13 @@ def _told_by_environment(bucket: str, options: Mapping[str, Any]) -> tuple[str, 
 
 
 def _credentials(key: str, secret: str, token: str | None, until: datetime | None) -> dict[str, Any]:
-    """Return credentials as obstore has them. Raises ValueError for what cannot be sent, which would be its panic."""
+    """Return credentials in obstore's form. Raises ValueError for characters on which obstore would panic."""
     Options({"key": key, "secret": secret, "token": token})
     return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": until}
 
 
 def _place(client: Any, bucket: str, key: str) -> str:
-    """Return the URL at which a client of botocore's would read an object; presigned ones may have another host."""
+    """Return the URL at which a botocore client would read an object; a presigned URL may name another host."""
     import urllib3
     from botocore.awsrequest import AWSResponse  # type: ignore[import-untyped]
 
@@ -348,7 +348,7 @@ def _place(client: Any, bucket: str, key: str) -> str:
 
     def answer(request: Any, **_: Any) -> AWSResponse:
         places.append(request.url)
-        return AWSResponse(request.url, 200, {}, urllib3.HTTPResponse(io.BytesIO()))  # in place of sending the request
+        return AWSResponse(request.url, 200, {}, urllib3.HTTPResponse(io.BytesIO()))  # nothing is sent
 
     client.meta.events.register("before-send.s3.HeadObject", answer)
     client.head_object(Bucket=bucket, Key=key)
@@ -356,7 +356,7 @@ def _place(client: Any, bucket: str, key: str) -> str:
 
 
 def _provider(session: Any, key: str | None, secret: str | None, token: str | None) -> Callable[[], Any]:
-    """Return a function that gives credentials, for obstore; PermissionError where there are none."""
+    """Return a credential provider for obstore; raise PermissionError if there are no credentials."""
     if (key is None) != (secret is None):
         raise ValueError("key and secret are given together, or neither")
     if key is not None:

@@ -1,4 +1,4 @@
-"""Digests of contents, and their comparison with those that were expected."""
+"""Digests of contents, and their comparison with expected ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CHUNK = 2**20
 
 
 def check_hash_type(hash_type: str) -> str:
-    """Return the name of a hash; raise ValueError where hashlib has none of that name, or one of no fixed length."""
+    """Return the name of a hash; raise ValueError if hashlib does not have it or its digests have no fixed length."""
     try:
         size = hashlib.new(hash_type, usedforsecurity=False).digest_size
     except (ValueError, TypeError):
@@ -28,7 +28,7 @@ def check_hash_type(hash_type: str) -> str:
 def digest_of(content: Any, hash_type: str = "sha256") -> str:
     """Return the digest, in hexadecimal, of bytes, text (as UTF-8), a stream of either, or an iterable of pieces.
 
-    A stream is read from where it stands to its end, in pieces of a megabyte, and is left open.
+    A stream is read from its position to its end, in pieces of 1 MiB, and stays open.
     """
     digest = hashlib.new(hash_type, usedforsecurity=False)
     for piece in _pieces(content):
@@ -37,7 +37,7 @@ def digest_of(content: Any, hash_type: str = "sha256") -> str:
 
 
 def check_digest(path: str, content: Any, expected: str, hash_type: str = "sha256") -> None:
-    """Raise RuntimeError where a content (what `digest_of` takes) does not have the digest that was expected of it."""
+    """Raise RuntimeError if a content (what `digest_of` takes) does not have the expected digest."""
     found = digest_of(content, hash_type)
     if found != expected.lower():
         raise RuntimeError(f"{path!r} has the {hash_type} digest {found}, and {expected} was expected of it")

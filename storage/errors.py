@@ -1,4 +1,4 @@
-"""The errors of obstore, s3fs and botocore, in plain words."""
+"""Errors of obstore, s3fs and botocore, translated to OSError."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class ExpiredCredentials(PermissionError):
-    """A server does not accept credentials any more, or not yet: whoever asks next should look for newer ones."""
+    """The server rejects the credentials as expired or unknown: the next request should load new ones."""
 
 
 class Untold(OSError):
-    """A server does not tell how large an object is, and then obstore does not read it."""
+    """The server does not report the size of an object; obstore refuses to read it."""
 
 
 NO_CREDENTIALS = (
@@ -37,7 +37,7 @@ NO_CREDENTIALS = (
     "secret=; for a bucket that anybody may read, pass anon=True"
 )
 NO_PROXY = "http://127.0.0.1:2"
-"""Where nobody listens."""
+"""A proxy address where nothing listens."""
 REDIRECTED = (
     "the server redirects to another host, which would get the keys; where the bucket is in another region: pass "
     "region, or set AWS_REGION"
@@ -49,32 +49,32 @@ _KEYS_ARE_OLD = {"ExpiredToken", "InvalidAccessKeyId", "TokenRefreshRequired", "
 
 
 def in_plain_words(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what a call of a client's returns, of obstore or one of fsspec's.
+    """Return what a call of an obstore or fsspec client returns.
 
-    Raises, in place of their errors, FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another
-    OSError: with the URL, in few words, and without what might be a secret.
+    Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError in place of the client's
+    errors: with the URL and a short message, without secrets.
     """
     try:
         return call(*args, **kwargs)
     except Exception as error:
         failure = _worded(error, without_secrets(url))
-    raise failure  # outside of the handler, so that it does not bring the long one along
+    raise failure  # outside the handler, to leave out the long original as context
 
 
 def goes_elsewhere(status: int, headers: Mapping[str, str]) -> bool:
-    """Say whether an answer of S3 is a redirect, and not its word for the region of a bucket, which botocore knows."""
+    """Say whether an S3 response redirects to another host; botocore handles those that only name the region."""
     return status in _REDIRECTS and "x-amz-bucket-region" not in headers
 
 
 def _worded(error: Exception, url: str) -> Exception:
-    """Return the error to raise for one of a client's."""
+    """Return the error to raise in place of a client's error."""
     from obstore.exceptions import BaseError
 
     if isinstance(error, IndexError) and isinstance(error.__context__, OSError):
-        error = error.__context__  # which s3fs takes for one with a number
+        error = error.__context__  # s3fs failed on an OSError that has no errno
     cause = error.__cause__
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not isinstance(cause, LookupError):
-        error = cause  # which fsspec takes for a file that is not there, whatever it is
+        error = cause  # fsspec reports any failure as a missing file
     refusal = getattr(error, "response", getattr(error.__cause__, "response", None))  # of botocore
     if isinstance(refusal, dict):
         said = refusal.get("Error", {})
@@ -88,7 +88,7 @@ def _worded(error: Exception, url: str) -> Exception:
         if status := getattr(error, "status", 0):
             return _refusal(status, "", getattr(error, "message", ""), url)
         return ConnectionError(errno.ECONNABORTED, "no connection, or an answer that was cut", url)
-    if isinstance(error, KeyError) and error.args == ("ContentLength",):  # of s3fs, which asks for it
+    if isinstance(error, KeyError) and error.args == ("ContentLength",):  # s3fs requires this header
         return Untold(errno.ENOTSUP, "the server does not tell how large the object is", url)
     if not isinstance(error, (BaseError, FileNotFoundError)) or getattr(error, "errno", None):
         if isinstance(error, OSError) and error.errno and error.filename is None:
@@ -120,7 +120,7 @@ def _worded(error: Exception, url: str) -> Exception:
 
 
 def _refusal(number: int, code: str, message: str, url: str) -> OSError:
-    """Return the error for an answer of a server with a status, and what else it said."""
+    """Return the error for a server's response: HTTP status, error code and message."""
     said = " ".join(filter(None, [str(number or ""), code, f"({message})" if message else ""]))
     if code == "NoSuchBucket" or number == 404:
         what = "bucket" if code == "NoSuchBucket" else "object"
@@ -138,7 +138,7 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
 
 
 def _of_botocore(error: Exception, url: str) -> Exception:
-    """Return the error for one of botocore's that is not a server's answer."""
+    """Return the error for a botocore error that carries no server response."""
     from botocore import exceptions  # type: ignore[import-untyped]
 
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):

@@ -1,4 +1,4 @@
-"""Files that are kept in a folder by their URLs, within a bound, for all processes that use it."""
+"""A bounded cache of files by URL, in a folder that several processes share."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .owners import Untrusted, expect_own_folder, expect_trusted_folder, open_tr
 __all__ = ["KeptFiles", "NotKept"]
 
 _PIECE = 2**20
-"""Bytes that are fetched at a time, and for which room is made together."""
+"""Bytes fetched at a time; room is made for as many at once."""
 
 _REST = 60.0
-"""Seconds in which nothing is kept after the disk was found full: each try would fetch a part of a file for nothing."""
+"""Seconds without caching after a full disk: each attempt would fetch part of a file for nothing."""
 
 _SHARE = 16
-"""Looking for what to evict looks at all files, so at least one of so many goes, as long as there are so many."""
+"""Each eviction scans all files, so it evicts at least 1/16 of them."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ROOM = (*_FULL, errno.EFBIG)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _DIGITS = 20
-"""Of the number in `total`."""
+"""Digits of the number in `total`."""
 
 _PART = re.compile("[0-9a-f]{40}")
 _FOLDER = re.compile("[0-9a-f]{3}")
@@ -43,16 +43,15 @@ _FILE = re.compile("[0-9a-f]{37}-[0-9a-f]{8}-[0-9]+")
 
 
 class NotKept(Exception):
-    """A file cannot be kept, for a reason that is not the file's source's: it can be read all the same."""
+    """A file cannot be cached, for a reason unrelated to its source: it can still be read."""
 
 
 class KeptFiles:
     """Files by their URLs, in a folder that any number of processes share.
 
-    `abc/<rest of the URL's digest>-<checksum>-<size>` is a file that is whole. Its time of modification is that of its
-    last use. `fetching/` has those that are not whole yet, which the owner of the lock of that name writes. `total` has
-    a number that the bytes of both are never more than: it is raised before a file grows, and corrected when it would
-    pass the bound.
+    `abc/<rest of the URL's digest>-<checksum>-<size>` is a complete file; its modification time is its last use.
+    `fetching/` has incomplete files; the owner of the lock of that name writes each. `total` has an upper bound for the
+    bytes of both: it is raised before a file grows, and recounted when it would exceed `max_bytes`.
     """
 
     def __init__(
@@ -69,16 +68,16 @@ class KeptFiles:
         self._counting = Lock()
 
     def begin(self) -> None:
-        """Remove what ended processes left, and what is more than the bound."""
+        """Remove leftovers of ended processes, and evict files beyond the bound."""
         with suppress(NotKept), self._giving_reasons():
             self._make(self._fetching)
             self._remove_leftovers()
             self._add(0)
 
     def find(self, url: str, claimed: bool = False) -> io.FileIO | None:
-        """Return a file, open, if it is there and is whole; one that is not is removed by who has claimed it.
+        """Return an open file if it is cached and intact; if `claimed`, remove a corrupt one.
 
-        Raises NotKept where somebody else may have planted it.
+        Raises NotKept if another user may have planted it.
         """
         folder, key = self._place(url)
         with self._giving_reasons(), ExitStack() as closing:
@@ -88,7 +87,7 @@ class KeptFiles:
                 name = next(name for name in os.listdir(folder) if name.startswith(key))
                 path = os.path.join(folder, name)
                 file = closing.enter_context(open(path, "rb", buffering=0, opener=open_trusted))
-            except (FileNotFoundError, StopIteration):  # it was never there, or has been evicted
+            except (FileNotFoundError, StopIteration):  # never cached, or evicted
                 return None
             if key + _mark_of(self._pieces_of(file)) == name:
                 file.seek(0)
@@ -102,7 +101,7 @@ class KeptFiles:
 
     @contextmanager
     def claimed(self, url: str) -> Iterator[None]:
-        """Let no other process or thread fetch the file of a URL meanwhile."""
+        """Hold the lock on a URL: no other process or thread fetches its file."""
         if time.monotonic() < self._full_until:
             raise NotKept("the disk was full a moment ago")
         with self._giving_reasons():
@@ -111,19 +110,19 @@ class KeptFiles:
                 yield
 
     def keep(self, url: str, stream: IO[bytes], size: int | None) -> io.FileIO:
-        """Fetch a file, which is claimed, and return it, open; its size is known, or not."""
+        """Fetch a claimed file and return it, open; `size` is None if unknown."""
         folder, key = self._place(url)
         part = self._part_of(url)
         try:
             with suppress(FileNotFoundError):
                 os.unlink(part)  # its writer ended, or it was planted
             with open(part, "wb", opener=_made) as file:
-                if size is not None:  # what has no room is not even begun
+                if size is not None:  # fail before fetching if there is no room
                     self._grow(file, 0, size)
                 mark = _mark_of(self._copying(stream, file, size))
             self._make(folder)
             with ExitStack() as closing:
-                # Before it has its name: then it may be evicted at once.
+                # Open it before the rename: it may be evicted right after.
                 kept = closing.enter_context(open(part, "rb", buffering=0, opener=open_trusted))
                 _note_use(kept)
                 os.replace(part, os.path.join(folder, key + mark))
@@ -134,7 +133,7 @@ class KeptFiles:
                 os.unlink(part)
 
     def _copying(self, stream: IO[bytes], file: IO[bytes], size: int | None) -> Iterator[bytes]:
-        """Yield a stream piece by piece, each when it was written to a file."""
+        """Yield the pieces of a stream, each after writing it to a file."""
         copied = 0
         for piece in self._pieces_of(stream):
             if size is None:
@@ -152,31 +151,31 @@ class KeptFiles:
             yield piece
 
     def _grow(self, file: IO[bytes], before: int, size: int) -> None:
-        self._add(size - before, lambda: file.truncate(size))  # so that whoever counts sees all that it may come to
+        self._add(size - before, lambda: file.truncate(size))  # a recount by another process must see the final size
 
     def _add(self, more: int, add: Callable[[], object] = int) -> None:
-        """Note that there are more bytes, and add them; evict files where that is more than there may be."""
-        # Among threads a lock of their own, for which they need not ask time and again.
+        """Raise `total` by `more`, then call `add`; evict files if the bound is exceeded."""
+        # Threads queue on a lock of their own, since the file lock polls.
         with self._counting, self._lock(self._total), open(self._total, "r+", opener=_opened_or_made) as file:
             total = file.read(_DIGITS + 1)
             if len(total) > _DIGITS:
                 raise NotKept(f"{self._total} is no file of a cache: use a folder of its own")
             try:
                 there = int(total) + more
-            except ValueError:  # it was made just now
+            except ValueError:  # just created, still empty
                 there = -1
             if not 0 <= there <= self._max_bytes:
                 there = self._room_made(more)
             file.seek(0)
-            # Over what was there: ext4 waits for the disk where a file is emptied first.
+            # Overwrite in place: ext4 waits for the disk when a file is truncated.
             file.write(f"{there:0{_DIGITS}}")
             file.flush()
             add()
 
     def _room_made(self, more: int) -> int:
-        """Evict the files used least recently until there is room for more bytes; return how many there are then."""
+        """Evict the least recently used files until `more` bytes fit; return the new total."""
         self._remove_leftovers()
-        # These first: one that gets its name now is seen twice, and not never.
+        # Before the complete files: a file renamed meanwhile is counted twice, rather than missed.
         in_hand = sum(size for _, size, _ in self._files_in(self._fetching, _PART)) + more
         if in_hand > self._max_bytes:
             raise NotKept(f"with those that are being fetched it comes to {in_hand} bytes of {self._max_bytes}")
@@ -197,21 +196,21 @@ class KeptFiles:
         return there
 
     def _files_in(self, folder: str, names: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
-        """Yield when each file of a folder was used last, its size and its path."""
+        """Yield last use, size and path of each file in a folder."""
         with os.scandir(folder) as entries:
             for entry in entries:
-                with suppress(FileNotFoundError):  # it may go at any time
+                with suppress(FileNotFoundError):  # it may be evicted at any time
                     if names.fullmatch(entry.name):
                         status = entry.stat(follow_symlinks=False)
                         yield status.st_mtime_ns, status.st_size, entry.path
 
     def _remove_leftovers(self) -> None:
-        """Remove what processes that have ended were fetching."""
+        """Remove the incomplete files of ended processes."""
         names = {name.removesuffix(".lock") for name in os.listdir(self._fetching)}
         for part in (os.path.join(self._fetching, name) for name in names if _PART.fullmatch(name)):
             with (
                 suppress(TimeoutError, FileNotFoundError, Untrusted),
-                FileLock(f"{part}.lock", 0, self._given_up),  # which another has who is alive
+                FileLock(f"{part}.lock", 0, self._given_up),  # a live process holds the lock
             ):
                 os.unlink(part)
 
@@ -225,7 +224,7 @@ class KeptFiles:
             yield
 
     def _make(self, folder: str) -> None:
-        """Make a folder for those who may use the cache: where nobody has made its directory, that is this user."""
+        """Create a folder with the permissions of the cache's; a new cache is private to this user."""
         os.makedirs(self._path, 0o700, exist_ok=True)
         mode = stat.S_IMODE(expect_trusted_folder(self._path).st_mode)
         with suppress(FileExistsError):
@@ -234,13 +233,13 @@ class KeptFiles:
 
     @contextmanager
     def _giving_reasons(self) -> Iterator[None]:
-        """Raise NotKept where the disk is full, may not be written to, or somebody may have planted what lies there."""
+        """Raise NotKept if the disk is full or not writable, or another user may have planted a file."""
         try:
             yield
         except Untrusted as error:
             raise NotKept(str(error)) from None
         except OSError as error:
-            of_folder = str(error.filename).startswith(self._path)  # and not of a server, which refuses
+            of_folder = str(error.filename).startswith(self._path)  # not a server's refusal
             if error.errno not in _NO_ROOM and not (of_folder and error.errno in _NOT_ALLOWED):
                 raise
             if error.errno in _FULL:
@@ -248,7 +247,7 @@ class KeptFiles:
             raise NotKept(str(error)) from None
 
     def _place(self, url: str) -> tuple[str, str]:
-        """Return the folder of a file, and what its name begins with."""
+        """Return the folder of a file, and the start of its name."""
         key = _key_of(url)
         return os.path.join(self._path, key[:3]), key[3:]
 
@@ -261,7 +260,7 @@ def _key_of(url: str) -> str:
 
 
 def _mark_of(pieces: Iterator[bytes]) -> str:
-    """Return what the name of a file ends in: a checksum of its content, and its size."""
+    """Return the end of a file's name: the checksum of its content, and its size."""
     checksum = size = 0
     for piece in pieces:
         checksum = zlib.crc32(piece, checksum)
@@ -278,9 +277,9 @@ def _made(path: str, flags: int) -> int:
 
 
 def _note_use(file: io.FileIO) -> None:
-    now = time.time_ns()  # the system's own idea of now may be some milliseconds old
+    now = time.time_ns()  # the kernel's timestamp may be some milliseconds old
     try:
         os.utime(file.fileno(), ns=(now, now))
-    except OSError:  # of one that another user has kept, it may be set to no other time than the system's
-        with suppress(OSError):  # nor that, where it may only be read
+    except OSError:  # another user's file accepts only the current time
+        with suppress(OSError):  # and not even that if it is read-only
             os.utime(file.fileno())

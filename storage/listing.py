@@ -1,4 +1,4 @@
-"""Files behind addresses, listed; objects of S3 a page at a time."""
+"""Listings of files at addresses; S3 is listed one page at a time."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["Pages", "files_below"]
 
 _PAGE = 1000
-"""How many objects S3 tells of in one answer."""
+"""How many objects S3 lists per response."""
 
 
 def files_below(url: str, options: Mapping[str, Any], counted_by: Guard | None = None) -> Iterator[str]:
-    """Yield the URLs of the files in a folder, and in those below it, in their order.
+    """Yield the URLs of the files in a folder and its subfolders, in their order.
 
-    They, and of S3 each page of them, are asked for up to five more times: `counted_by` counts that.
+    A failed listing, or page of S3, is retried up to five times; `counted_by` counts the retries.
     """
     wrap: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap
     if not url.startswith(OF_S3):
         file_system, path = locate(url, options)
-        file_system.invalidate_cache(path)  # or a later call would be told what an earlier one saw
+        file_system.invalidate_cache(path)  # the cache would repeat an earlier listing
         yield from urls_below(url, path, wrap(partial(in_plain_words, url, file_system.find))(path))
         return
     pages = Pages(f"{url.rstrip('/')}/", options, name=url)
@@ -43,20 +43,20 @@ def files_below(url: str, options: Mapping[str, Any], counted_by: Guard | None =
 
 
 class Pages:
-    """The keys that begin with a prefix, in their order: each call returns those of a page, and None after the last.
+    """The keys that begin with a prefix, in their order: each call returns one page of keys, and None after the last.
 
-    Where a call fails, another one asks for the same page again. No more than a page is held.
+    After a failed call, the next one requests the same page. At most one page is in memory.
 
-    obstore lists eight times as fast as botocore, but it lists folders, and it has keys without a slash at their end or
-    beginning and fails for some others. So botocore lists what is no folder, and the pages that have such keys.
+    obstore lists eight times as fast as botocore, but only folders; it drops a leading or trailing slash of a key and
+    fails for some other keys. So botocore lists prefixes that are no folders, and pages with such keys.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any], after: str = "", name: str = "") -> None:
-        """Take the keys after one of them; `options` are named as s3fs names them, and errors have the name."""
+        """Start after the key `after`. `options` are named as in s3fs; errors use `name` in place of the URL."""
         protocol, _, place = url.partition("://")
         self._bucket, _, self._prefix = place.partition("/")
         self.start = f"{protocol}://{self._bucket}/"
-        """What the URL of an object begins with, before the key."""
+        """The URL of an object up to its key."""
         self._url = name or url
         self._options = options
         self._last = after
@@ -79,7 +79,7 @@ class Pages:
 
     @cached_property
     def _is_folder(self) -> bool:
-        """Whether the prefix is a folder, or a bucket, of which obstore can list at least the most."""
+        """Whether the prefix is a folder or a bucket that obstore can list, at least most pages of it."""
         if self._prefix:
             return self._prefix.endswith("/") and self._is_named_plainly(self._prefix)
         return not self._answer(Prefix="/", MaxKeys=1).get("Contents")
@@ -88,11 +88,11 @@ class Pages:
         return not key or client_of(self.start + key.removesuffix("/"), self._options) is Client.OBSTORE
 
     def _by_obstore(self) -> list[str] | None:
-        """Return the keys of a page, or None where obstore does not tell them for sure."""
+        """Return the keys of a page, or None if obstore may report them wrong."""
         import obstore
         from obstore.exceptions import InvalidPathError
 
-        stream, self._stream = self._stream, None  # where this fails, it is not read on
+        stream, self._stream = self._stream, None  # a failed stream is not reused
         if stream is None:
             store, _ = store_of(self.start, self._options)
             stream = obstore.list(store, self._prefix, offset=self._last or None, chunk_size=_PAGE)
@@ -108,8 +108,8 @@ class Pages:
             return None
         keys = [found["path"] for found in page]
         if not (keys or self._last):
-            return None  # it takes any answer for a listing
-        # What stands for a folder is empty, or at least what is in the folder follows it.
+            return None  # obstore accepts any response as an empty listing
+        # obstore drops the slash of a folder marker, which is empty, or at least precedes the folder's content.
         if not all(found["size"] for found in page) or any(b.startswith(f"{a}/") for a, b in pairwise(keys)):
             return None
         self._is_at_end = not keys
@@ -117,7 +117,7 @@ class Pages:
         return keys
 
     def _answer(self, **asked_for: Any) -> Any:
-        # Not s3fs's own ways to list, which hold all of a listing, and remember it.
+        # The listing methods of s3fs hold and cache the complete listing.
         s3, _ = locate_for_one_attempt(self._url, self._options)
         page = in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)
         if "IsTruncated" not in page and "KeyCount" not in page:

@@ -1,4 +1,4 @@
-"""Locks between processes that end with their owner, however that ends."""
+"""Locks between processes; a lock ends with its owner, even on a crash."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .owners import open_trusted
 __all__ = ["FileLock"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
-"""Seconds between attempts, each twice the one before: the system's own way of waiting knows no limit or giving up."""
+"""Seconds between attempts, doubled each time: a blocking `flock` has no timeout and cannot be given up."""
 
 
 class FileLock:
-    """Hold the lock on the file `path` as long as the `with` block runs; the file is there only as long as that.
+    """Hold the lock on the file `path` during the `with` block; the file exists only as long.
 
-    The system gives a lock back when its owner ends, be it by `kill -9`; then the file stays behind, and `left_behind`
-    tells the next owner. Raises TimeoutError, which names the owner, where another one holds it for longer than
-    `timeout` seconds, InterruptedError once `given_up` is set, and PermissionError where what lies there is a link, or
-    may have been planted by another user.
+    The system releases a lock when its owner ends, even by `kill -9`; the file then stays, and `left_behind` is True
+    for the next owner. Raises TimeoutError, naming the owner, if another process holds the lock for more than `timeout`
+    seconds, InterruptedError once `given_up` is set, and PermissionError for a link or a file that another user may
+    have planted.
     """
 
     def __init__(self, path: str, timeout: float, given_up: threading.Event) -> None:
@@ -49,20 +49,20 @@ class FileLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with suppress(FileNotFoundError):  # somebody emptied the folder meanwhile
-            os.unlink(self.path)  # before it is given back: afterwards it may be another's
+        with suppress(FileNotFoundError):  # somebody emptied the folder
+            os.unlink(self.path)  # before the release: afterwards the file may be another owner's
         os.close(self._file)
 
     def _taken(self) -> bool:
-        import fcntl  # here, since Windows has none, and the rest of the package can be imported there
+        import fcntl  # not at the top: Windows has none, and must import the rest of the package
 
         file = open_trusted(self.path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            taken = self._is_named(file)  # not so where its owner removed it between the two lines above
+            taken = self._is_named(file)  # False if the owner removed the file between open and flock
             if taken:
                 self.left_behind = os.fstat(file).st_size > 0
-                if self.left_behind:  # ext4 waits for the disk where a file is emptied, even one that is empty
+                if self.left_behind:  # ext4 waits for the disk when a file is truncated, even an empty one
                     os.truncate(file, 0)
                 os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
                 self._file = file

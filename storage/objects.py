@@ -1,4 +1,4 @@
-"""Objects of a store, read by ranges."""
+"""Objects in a store, read by ranges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LARGE", "open_by_fsspec", "open_object", "open_ranged"]
 
 LARGE = 16 * 2**20
-"""Bytes above which an object is read while it is used, and not before."""
+"""Bytes above which an object is streamed instead of loaded into memory."""
 
 
 def _called(call: Callable[[], Any]) -> Any:
@@ -32,14 +32,14 @@ def _called(call: Callable[[], Any]) -> Any:
 
 
 _answer_whole: WeakValueDictionary[int, ObjectStore] = WeakValueDictionary()
-"""The stores, by their `id`, of servers that do not answer as they should where a range is asked for."""
+"""`id` → store, for servers that answer range requests incorrectly."""
 
 
 class _Ranges:
-    """Fetch ranges of an object, which must stay the one that it was when it was opened.
+    """Fetch ranges of an object, and fail if the object changes after it was opened.
 
-    Some servers send a range, but say that it is the whole: obstore refuses that. Of these, an object that is read from
-    its start comes out of one answer, which is read on, and other ranges come by fsspec.
+    Some servers send a range with the status of a complete object, which obstore rejects. With such servers, reads from
+    the start come from one response, read sequentially; fsspec reads other ranges.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class _Ranges:
         return content
 
     def _range(self, start: int, end: int) -> Any:
-        """Return a range, or None where the server does not send it in the way that is agreed on."""
+        """Return a range, or None if the server's range response does not follow HTTP."""
         from obstore.exceptions import GenericError, NotSupportedError, PreconditionError
 
         options: GetOptions = {"range": (start, end)}
         e_tag = self._meta["e_tag"]
-        if e_tag is not None and not e_tag.startswith("W/"):  # a weak one would match nothing
+        if e_tag is not None and not e_tag.startswith("W/"):  # a weak ETag never matches
             options["if_match"] = e_tag
         try:
             result = self._get(self._store, self._key, options=options)
@@ -112,8 +112,8 @@ class _Ranges:
         return result.bytes()
 
     def _out_of_body(self) -> bytes:
-        """Return the next bytes of the one answer that has them all."""
-        body, self._body = self._body, None  # where this fails, it is not read on
+        """Return the next bytes of the one response for the complete object."""
+        body, self._body = self._body, None  # a failed response is not read further
         if body is None:
             body, self._body_at = self._body_of(asked(self._url, self._get, self._store, self._key)), 0
         content = asked(self._url, next, body, b"")
@@ -124,7 +124,7 @@ class _Ranges:
         return content
 
     def _out_of_another_body(self, start: int) -> bytes:
-        """Return the bytes behind a place where an answer was cut, of a server that sends wholes only."""
+        """Return the bytes from `start`, where a response was cut; for servers that send complete objects only."""
         self._body = None
         while True:
             content = self._out_of_body()
@@ -136,22 +136,20 @@ class _Ranges:
         return iter(result.stream(PART))
 
     def _by_fsspec(self, start: int, end: int) -> bytes:
-        self._check(
-            asked(self._url, self._head, self._store, self._key)
-        )  # another may be there than when it was opened
+        self._check(asked(self._url, self._head, self._store, self._key))  # the object may have been replaced
         content: bytes = asked(self._url, self._file[0]._fetch_range, start, end)
         return content
 
     @cached_property
     def _file(self) -> tuple[Any, Any]:
         options = self._options
-        if self._url.startswith(OF_S3):  # which may also send the checksum of the whole with a part
+        if self._url.startswith(OF_S3):  # S3 may send the object's checksum with a range
             config = {**(options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
             options = {**options, "config_kwargs": config}
         return file_behind(self._url, options, {})
 
     def _check(self, now: Mapping[str, Any]) -> None:
-        """Raise where an object's size or version tell that it is another one now."""
+        """Raise OSError if the size or version shows that the object was replaced."""
         of_version = "e_tag" if now["e_tag"] is not None and self._meta["e_tag"] is not None else "last_modified"
         if now["size"] != self.size or now[of_version] != self._meta[of_version]:
             raise self._changed()
@@ -163,7 +161,7 @@ class _Ranges:
 def open_object(
     url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
 ) -> tuple[IO[bytes], int]:
-    """Return a stream of an object, with its size: in memory, or a large one as `open_ranged` gives it."""
+    """Return a stream of an object, and its size: in memory, or from `open_ranged` if it is large."""
     import obstore
 
     store, key = store_of(url, options)
@@ -182,9 +180,9 @@ def open_by_fsspec(
     counted_by: Guard | None = None,
     expect: Callable[[int], None] | None = None,
 ) -> tuple[IO[bytes], int | None]:
-    """Return a stream of a file, with its size where that is known; the rest is as for `open_object`.
+    """Return a stream of a file, and its size if known; the rest is as for `open_object`.
 
-    `expect` is told how many bytes will be in memory, before they are.
+    `expect` receives the number of bytes before they are loaded into memory.
     """
     if not url.startswith((*OF_S3, *OF_WEB)):
         return opened(url, options, None, {}), None
@@ -211,12 +209,11 @@ def open_ranged(
 ) -> IO[bytes]:
     """Return a stream of an object that is read by ranges.
 
-    `meta` is what obstore says of the object, where somebody has asked already, and `answer` what its `get` gave, which
-    is read on where the server knows no ranges. `retry` tells how often and after which errors a range is asked for
-    again, by default five times after those that may pass; `counted_by` counts that.
+    `meta` is obstore's description of the object, if known; `answer` is the result of its `get`, which is read if the
+    server does not support ranges. `retry` says how often, and after which errors, a range is retried: by default five
+    times, after transient errors. `counted_by` counts the retries.
 
-    Raises what `store_of` and `asked` raise and, when it is read, OSError where the object is not the one any more that
-    was opened.
+    Raises what `store_of` and `asked` raise. Reading raises OSError if the object was replaced since it was opened.
     """
     ranges = _Ranges(url, options, Guard(retry or trying_again("raise"), counted_by=counted_by), meta, answer)
     return io.BufferedReader(Ranged(ranges, ranges.size, url))

@@ -1,4 +1,4 @@
-"""Whose files are trusted: those that others may have planted in a folder are neither read nor written."""
+"""Which owners' files are trusted: files that another user may have planted are neither read nor written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["Untrusted", "expect_own_folder", "expect_trusted", "expect_trusted_f
 
 
 class Untrusted(PermissionError):
-    """A file that somebody else may have planted."""
+    """Another user may have planted the file."""
 
 
 def open_trusted(path: str, flags: int) -> int:
-    """Open a file that programs share, by no link, and return its descriptor; raise Untrusted where it is another's."""
+    """Return the descriptor of a shared file, opened without following links; raise Untrusted for another user's."""
     try:
-        # Nor is a pipe waited for.
+        # O_NONBLOCK: do not wait for a pipe's other end.
         file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EMLINK):  # which of them, the system says
+        if error.errno not in (errno.ELOOP, errno.EMLINK):  # Linux raises ELOOP, FreeBSD EMLINK
             raise
         raise Untrusted(errno.ELOOP, "a symbolic link is where a file belongs, and is not followed", path) from None
     try:
@@ -36,9 +36,9 @@ def open_trusted(path: str, flags: int) -> int:
 
 
 def expect_trusted(path: str, status: os.stat_result) -> None:
-    """Raise Untrusted for an entry of a folder that belongs neither to this user or root, nor to the folder's owner.
+    """Raise Untrusted for a folder entry that belongs to neither this user, root nor the folder's owner.
 
-    In a folder that its group may write to, and others may not, all are trusted: somebody shares it on purpose.
+    In a folder writable by its group but not by others, all entries are trusted: it is shared on purpose.
     """
     if _is_own(status):
         return
@@ -53,9 +53,9 @@ def expect_trusted(path: str, status: os.stat_result) -> None:
 
 
 def expect_trusted_folder(path: str) -> os.stat_result:
-    """Raise Untrusted for a folder that another user made, or one above it, where everybody may, as in /tmp.
+    """Raise Untrusted if another user made the folder, or one above it, where everybody may write (as in /tmp).
 
-    So for a folder behind such a user's link.
+    The target of a symbolic link is checked the same way.
     """
     for each in {os.path.abspath(path), os.path.realpath(path)}:
         _expect_trusted_all_the_way(each)
@@ -77,7 +77,7 @@ def _expect_trusted_all_the_way(path: str) -> None:
 
 
 def expect_own_folder(path: str) -> None:
-    """Raise Untrusted where a folder of a folder that programs share is a link or no folder, or is another's."""
+    """Raise Untrusted if a subfolder of a shared folder is a link, not a folder, or another user's."""
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
         raise Untrusted(errno.ENOTDIR, "a folder belongs there, and what is there is none, or a symbolic link", path)
@@ -98,7 +98,7 @@ def _is_of_a_group_of_ours(status: os.stat_result) -> bool:
 
 
 def _name_of(user: int) -> str:
-    import pwd  # here, since Windows has none
+    import pwd  # not at the top: Windows has none
 
     try:
         return f"{pwd.getpwuid(user).pw_name} (user {user})"

@@ -1,4 +1,4 @@
-"""Files that are not whole yet: under names that nobody asks for, each with a lock that ends with its writer."""
+"""Incomplete files, under temporary names. Each has a lock that ends with its writer."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["beside", "is_part", "lock_beside"]
 _BEGINNING, _END, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
 
 _LONGEST = 200
-"""Bytes of a name that is part of another; a name may have 255."""
+"""Most bytes of a file name used inside another name; the system's limit is 255."""
 
 _WEEK = 7 * 24 * 3600.0
-"""Seconds after which a file is left that nobody wrote to, where another machine's locks may not be seen."""
+"""Seconds without a write after which a file counts as abandoned, if another machine's locks may be invisible."""
 
 _SHARE = 100
-"""Looking for what is left takes no more than one part in so many of a writer's time, however large the folder."""
+"""The scan for leftovers takes at most 1/100 of a writer's time, however large the folder."""
 
 _look_again: dict[str, float] = {}
-"""When a folder is worth another look."""
+"""Folder → time of its next scan."""
 
 _MOST_FOLDERS = 1000
 
 
 def is_part(path: str) -> bool:
-    """Say whether a file is one of ours that is not whole, or the lock of one."""
+    """Say whether a path is one of our incomplete files or locks."""
     name = path.rpartition("/")[2]
     return name.startswith(_BEGINNING) and name.endswith((_END, _END_OF_LOCK))
 
 
 def lock_beside(path: str) -> str:
-    """Return the path of the lock that the writer of a file has, where there is to be one at a time."""
+    """Return the path of the lock for a file that only one process may write at a time."""
     folder, name = os.path.split(path)
     if len(os.fsencode(name)) > _LONGEST:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -47,9 +47,9 @@ def lock_beside(path: str) -> str:
 
 @contextmanager
 def beside(path: str) -> Iterator[str]:
-    """Yield the path of a new file in the folder of `path`, and give it that name afterwards; remove it on failure.
+    """Yield the path of a new file in the folder of `path`; rename it to `path` on exit, or remove it on failure.
 
-    What killed writers left in the folder is removed first. Missing folders are made.
+    Leftovers of killed writers are removed first. Missing folders are created.
     """
     folder = os.path.dirname(path)
     _remove_what_is_left(folder)
@@ -60,7 +60,7 @@ def beside(path: str) -> Iterator[str]:
         part, lock = _begun(path)
     try:
         with suppress(FileNotFoundError):
-            os.chmod(part, stat.S_IMODE(os.stat(path).st_mode))  # as whoever may not read it should not
+            os.chmod(part, stat.S_IMODE(os.stat(path).st_mode))  # keep the permissions of the file that is replaced
         yield part
         os.replace(part, path)
     except BaseException as error:
@@ -84,12 +84,12 @@ def _begun(path: str) -> tuple[str, int]:
             raise
         if _locked(lock) is not False and os.fstat(lock).st_nlink:
             return part, lock
-        os.close(lock)  # between the two lines, another writer took it for left
+        os.close(lock)  # before the lock was taken, another writer took the file for a leftover
 
 
 def _locked(file: int) -> bool | None:
-    """Lock a file, and say whether that went well; None where the file system has no locks."""
-    import fcntl  # here, since Windows has none, and the rest of the package can be imported there
+    """Lock a file and say whether that succeeded; None if the file system has no locks."""
+    import fcntl  # not at the top: Windows has none, and must import the rest of the package
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,10 +104,10 @@ def _remove_what_is_left(folder: str) -> None:
     began = time.monotonic()
     if began < _look_again.get(folder, began):
         return
-    with suppress(OSError), os.scandir(folder or ".") as entries:  # the folder may be missing, or not be readable
+    with suppress(OSError), os.scandir(folder or ".") as entries:  # the folder may be missing or unreadable
         for entry in entries:
             if is_part(entry.name) and entry.name.endswith(_END):
-                with suppress(OSError):  # its writer was done with it, or it is a link, or another user's
+                with suppress(OSError):  # its writer finished, or it is a link or another user's
                     _remove_if_left(entry.path)
     ended = time.monotonic()
     if len(_look_again) >= _MOST_FOLDERS:
@@ -119,9 +119,9 @@ def _remove_if_left(part: str) -> None:
     file = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         locked = _locked(file)
-        if locked is False:  # its writer lives
+        if locked is False:  # its writer is alive
             return
-        # Some network disks show each machine its own locks only.
+        # Some network file systems show a machine only its own locks.
         is_sure = locked and os.path.basename(part).startswith(f"{_BEGINNING}{_system()}-")
         if is_sure or time.time() - os.fstat(file).st_mtime > _WEEK:
             os.unlink(part)
@@ -131,7 +131,7 @@ def _remove_if_left(part: str) -> None:
 
 @functools.cache
 def _system() -> str:
-    """Return a name for the system that runs here, since it was started: what has the same one sees the same locks."""
+    """Return a name of this machine since its boot: processes with the same name see the same locks."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             told = file.read()

@@ -1,4 +1,4 @@
-"""Bytes read by ranges, of which the next are fetched while one is read."""
+"""Objects read by ranges, with prefetching of the next ranges."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 __all__ = ["Fetch", "Ranged"]
 
 PART = 4 * 2**20
-"""Bytes that are asked for at a time where an object is read on and on."""
+"""Bytes per request in a long sequential read."""
 
 AHEAD = 4
-"""How many ranges are fetched before they are wanted, at most."""
+"""Most ranges to prefetch."""
 
 AT_START, ELSEWHERE = 2**20, 2**16
-"""Bytes of the first range: at the start most read on, and elsewhere most look for something."""
+"""Bytes of the first range: reads at the start mostly continue, reads elsewhere are mostly short."""
 
 
 class Fetch(Protocol):
-    """Fetch the bytes from one place of an object to before another; called by several threads."""
+    """Fetch the bytes `start` to `end - 1` of an object; called by several threads."""
 
     @property
     def in_order(self) -> bool:
-        """Whether all comes out of one answer: one range is asked for at a time, and what comes may end elsewhere."""
+        """Whether all bytes come from one response: ranges are requested one by one, and may end elsewhere."""
 
     def __call__(self, start: int, end: int) -> Any: ...
 
     def give_up(self) -> None:
-        """Make no further attempt, and wait no more before one."""
+        """Stop retrying, and end a wait before a retry."""
 
 
 @dataclass(eq=False)
 class _Range:
-    """A part of an object that was asked for."""
+    """A requested part of an object."""
 
     start: int
     end: int
@@ -53,13 +53,12 @@ class _Range:
 class Ranged(io.RawIOBase):
     """The bytes of an object, fetched by ranges.
 
-    While it is read on and on, up to `ahead` ranges are fetched in as many threads before they are wanted, but no more
-    bytes than were read since the last seek: one who looks into an object here and there fetches little else. Ranges
-    become longer as it is read on, up to `part` bytes. No more than twice `ahead + 1` of them are in memory, and that
-    only after a seek.
+    Sequential reads prefetch up to `ahead` ranges in as many threads, but no more bytes than were read since the last
+    seek: random access fetches little extra. Ranges grow during a sequential read, up to `part` bytes. At most
+    `ahead + 1` ranges are in memory, twice as many after a seek.
 
-    Errors of a range are raised when it is read, and reading it again fetches it again. The threads end when this is
-    closed or dropped.
+    Errors of a range are raised when it is read; reading again fetches it again. The threads end when this is closed or
+    dropped.
     """
 
     def __init__(self, fetch: Fetch, size: int, name: str, part: int = PART, ahead: int = AHEAD) -> None:
@@ -69,16 +68,16 @@ class Ranged(io.RawIOBase):
         self._part = part
         self._ahead = ahead
         self._position = 0
-        self._read_from = 0  # where reading on and on began, with a range up to `_first_to`
+        self._read_from = 0  # where the sequential read began, with a range up to `_first_to`
         self._first_to = min(AT_START, part)
         self._least = AT_START
-        self._ranges: deque[_Range] = deque()  # one after the other, up to `_next`
+        self._ranges: deque[_Range] = deque()  # contiguous, up to `_next`
         self._next = 0
         self._pending: dict[int, _Range] = {}
         self._numbers = count()
         self._arrivals: Arrivals[Outcome] = Arrivals()
-        work = partial(_fetched, fetch)  # which knows nothing of this, or this could not be dropped
-        # One more than ahead, so that after a seek there is one for what is wanted now.
+        work = partial(_fetched, fetch)  # without a reference to `self`, which would keep it alive
+        # One more than `ahead`: after a seek, one thread is free for the range wanted now.
         self._threads = Threads(lambda: work, self._arrivals, ahead + 1, "penstock-ranged")
 
     def readable(self) -> bool:
@@ -122,10 +121,10 @@ class Ranged(io.RawIOBase):
         self._fetch.give_up()
         self._arrivals.put((None, None, ValueError("the object was closed while it was read")))
         self._threads.stop()
-        del self._threads, self._fetch  # and with them what is open
+        del self._threads, self._fetch  # drops open connections
 
     def interrupt(self) -> None:
-        """Let whoever waits for bytes get an error instead; called by another thread, while it may be closed here."""
+        """Make a waiting read raise an error; another thread calls this, possibly during `close`."""
         if (fetch := getattr(self, "_fetch", None)) is not None:
             fetch.give_up()
         self._arrivals.put((None, None, Interrupted()))
@@ -135,12 +134,12 @@ class Ranged(io.RawIOBase):
             raise ValueError("read of a closed object")
 
     def _piece(self, most: int) -> memoryview:
-        """Return what is next, of the range that it lies in, and go on to behind it."""
+        """Return the next bytes, up to the end of their range, and advance past them."""
         self._expect_open()
         at = self._position
         if at >= self.size or most <= 0:
             return memoryview(b"")
-        # One who reads through a buffer first reads a multiple of its length, and at the end fills it.
+        # BufferedReader first reads a multiple of its buffer size, then fills the buffer.
         rest = io.DEFAULT_BUFFER_SIZE if most > io.DEFAULT_BUFFER_SIZE else 0
         until = min(at + most + rest, self.size)
         while (current := self._ask(at, until)).content is None and current.error is None:
@@ -154,7 +153,7 @@ class Ranged(io.RawIOBase):
         return piece
 
     def _ask(self, at: int, until: int) -> _Range:
-        """Return the range of a place, which is asked for if it was not yet, as are those that are probably next."""
+        """Return the range at a position, requesting it if needed, and prefetch the next ranges."""
         while not self._arrivals.empty():
             self._take_arrival()
         ranges = self._ranges
@@ -165,7 +164,7 @@ class Ranged(io.RawIOBase):
             self._least = ELSEWHERE
             self._read_from = self._next = at
             self._first_to = at + min(max(ELSEWHERE, until - at), self._part)
-        read = at - self._read_from if at >= self._first_to else 0  # what it is after may lie in the first range
+        read = at - self._read_from if at >= self._first_to else 0  # the first range may be all that is needed
         while self._next < self.size and len(ranges) <= self._ahead:
             ahead = self._next - at
             if ahead and ((self._fetch.in_order and self._pending) or (ahead >= read and self._next >= until)):
@@ -188,12 +187,12 @@ class Ranged(io.RawIOBase):
             return
         arrived.content, arrived.error = content, error
         if content is not None and len(content) != arrived.end - arrived.start:
-            while self._ranges[-1] is not arrived:  # were asked for when it was not known that they come in order
+            while self._ranges[-1] is not arrived:  # later ranges were requested before `in_order` was known
                 self._ranges.pop().wanted = False
             self._next = arrived.end = arrived.start + len(content)
 
     def _forget(self) -> None:
-        """Want no range any more, so that the next read asks for one."""
+        """Discard all ranges, so that the next read requests one."""
         for each in self._ranges:
             each.wanted = False
         self._ranges.clear()

@@ -1,4 +1,4 @@
-"""Files behind addresses: opened, or read whole, each by the client that reads it."""
+"""Files at addresses: opened or read completely, each by its client."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["open_file", "open_to_seek", "read_whole"]
 def open_file(
     url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
 ) -> tuple[IO[bytes], int | None]:
-    """Return a stream of a file, which is read on and on, and its size where that is known.
+    """Return a stream of a file for sequential reading, and its size if known.
 
-    `options` are named as fsspec's file systems name them. `retry` says how often, and after which errors, a part of a
-    large object is asked for again, by default five times after those that may pass; `counted_by` counts that.
+    `options` are named as in fsspec's file systems. `retry` says how often, and after which errors, a part of a large
+    object is retried: by default five times, after transient errors. `counted_by` counts the retries.
 
     Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
     """
@@ -37,7 +37,7 @@ def open_file(
 def open_to_seek(
     url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
 ) -> IO[bytes]:
-    """Return a stream of a file of which parts are read here and there; the rest is as for `open_file`."""
+    """Return a stream of a file for random access; the rest is as for `open_file`."""
     if client_of(url, options) is Client.OBSTORE:
         return open_ranged(url, options, retry=retry, counted_by=counted_by)
     attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
@@ -46,7 +46,7 @@ def open_to_seek(
 
 
 def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
-    """Return all bytes of a file; the rest is as for `open_file`, but that nothing is tried again."""
+    """Return all bytes of a file; the rest is as for `open_file`, but without retries."""
     client = client_of(url, options)
     if client is Client.SYSTEM:
         return Path(url).read_bytes()
@@ -56,7 +56,7 @@ def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
         store, key = store_of(url, options)
         with suppress(Untold):
             return bytes(asked(url, asked(url, obstore.get, store, key).bytes))
-    elif url.startswith(OF_WEB):  # one request, whose answer tells where it ends
+    elif url.startswith(OF_WEB):  # one request; the response marks its own end
         file_system, path = locate_for_one_attempt(url, options)
         content: bytes = in_plain_words(url, file_system.cat_file, path)
         return content

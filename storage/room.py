@@ -1,4 +1,4 @@
-"""A bound for what is in memory while many items are made ready at once."""
+"""A bound on memory while many items are prepared concurrently."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["Room"]
 
 
 class Room:
-    """The bytes of objects that may be in memory at a time; the oldest that is not handed out yet may always be."""
+    """A bound on the bytes of objects in memory; the oldest object not yet emitted always fits."""
 
     def __init__(self, most: int) -> None:
         self.usual = 0
-        """How many bytes an object may well have."""
+        """Estimated bytes of an object: a moving average."""
         self._most = most
-        self._taken: dict[int, int] = {}  # by the numbers of the objects, the oldest first
+        self._taken: dict[int, int] = {}  # by object number, oldest first
         self._total = 0
         self._changed = threading.Condition()
         self._closed = False
 
     def expect(self, number: int) -> None:
-        """Let an object be known, the next in order."""
+        """Register the next object in order."""
         with self._changed:
             self._taken[number] = 0
 
@@ -35,7 +35,7 @@ class Room:
             self._put(number, size)
 
     def is_enough(self, number: int, size: int) -> bool:
-        """Say whether there is room for an object that turned out to be of this size; if not, it has none."""
+        """Say whether an object fits now that its size is known; if not, its room is released."""
         with self._changed:
             self.usual += (size - self.usual) // 4
             fits = self._fits(number, size)
@@ -43,14 +43,14 @@ class Room:
             return fits
 
     def give_back(self, number: int) -> None:
-        """Have an object's room for others."""
+        """Release the room of an object."""
         with self._changed:
             self._put(number, 0)
             del self._taken[number]
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

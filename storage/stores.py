@@ -1,4 +1,4 @@
-"""Objects behind URLs, read by obstore: which it can read, with one client for each bucket."""
+"""The obstore clients for URLs, one per bucket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 __all__ = ["asked", "check_process", "is_lost", "store_of"]
 
 _MOST = 256
-"""How many clients are kept."""
+"""How many clients are cached."""
 
 _stores: dict[tuple[Any, ...], ObjectStore] = {}
 _making = threading.Lock()
@@ -31,12 +31,12 @@ _used = _forked = False
 def store_of(
     url: str, options: Mapping[str, Any], surroundings: tuple[str | None, ...] | None = None
 ) -> tuple[ObjectStore, str]:
-    """Return the client for a URL that obstore reads, one for each bucket, and the key of the object.
+    """Return the client for a URL that obstore reads, one per bucket, and the key of the object.
 
-    `options` are named as s3fs names them. Who reads many objects asks for the `environment()` once: it takes a while.
+    `options` are named as in s3fs. To read many objects, pass `environment()` as `surroundings`: it is slow.
 
-    Raises PermissionError where no credentials for S3 are to be found, RuntimeError in a process that was forked from
-    one that used a client.
+    Raises PermissionError if no credentials for S3 are found, and RuntimeError in a process forked from one that used a
+    client.
     """
     global _used
     check_process()
@@ -53,21 +53,21 @@ def store_of(
         if not _used:
             _used = True
             os.register_at_fork(after_in_child=_note_fork)
-        with _making:  # making one takes a while, and many threads may ask for it at once
+        with _making:  # slow, and many threads may need the same one
             store = _stores.get(known_as) or in_plain_words(url, new_store, scheme, bucket, options)
-            while len(_stores) >= _MOST:  # the objects of a list from the web have many hosts
+            while len(_stores) >= _MOST:  # a list of web URLs may have many hosts
                 _stores.pop(next(iter(_stores)))
             _stores[known_as] = store
     return store, key
 
 
 def is_lost() -> bool:
-    """Say whether this process was forked from one that used a client: what that does here never ends."""
+    """Say whether this process was forked from one that used a client: its calls would hang here."""
     return _forked
 
 
 def check_process() -> None:
-    """Raise RuntimeError in a process that is lost."""
+    """Raise RuntimeError if this process was forked from one that used a client."""
     if _forked:
         raise RuntimeError(
             "this process was forked from one that had read from object storage, and its client does not survive that: "
@@ -82,7 +82,7 @@ def _note_fork() -> None:
 
 
 def asked(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what a call of obstore's returns; raises what `in_plain_words` raises, and `check_process`."""
+    """Return what an obstore call returns; raises what `in_plain_words` and `check_process` raise."""
     check_process()
     try:
         return in_plain_words(url, call, *args, **kwargs)

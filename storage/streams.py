@@ -1,4 +1,4 @@
-"""Streams of bytes and text over files, which are closed when nobody holds them any more."""
+"""Streams of bytes and text over files; a stream closes its file when dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class ClosedWhenDropped(io.RawIOBase):
-    """The bytes of a file, which is closed, without a ResourceWarning, when nobody holds this any more."""
+    """The bytes of a file, which is closed without a ResourceWarning when this object is dropped."""
 
     def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object, attempts: Guard | None = None) -> None:
         self.name = stream_name(name)
@@ -43,7 +43,7 @@ class ClosedWhenDropped(io.RawIOBase):
         read: Any = file.read if owner is None else partial(in_plain_words, name, file.read)
         again: Any = read if attempts is None else attempts.wrap(read)  # nothing is skipped
         self._read: Callable[[int], bytes | None] = again
-        # Not __del__: in a cycle, such as an error's traceback, the file itself might be collected first, and warn.
+        # Not __del__: in a reference cycle (an error's traceback), the file may be collected first, and warn.
         self._close_file = weakref.finalize(self, file.close)
 
     def readable(self) -> bool:
@@ -63,12 +63,12 @@ class ClosedWhenDropped(io.RawIOBase):
         return content
 
     def _is_cut(self) -> bool:
-        """Say whether less has come than was told that there is: fsspec's files end there."""
+        """Say whether fewer bytes came than the server reported: fsspec's files end early without an error."""
         size = self._told_size()
         return size is not None and self._file.tell() < size
 
     def _told_size(self) -> int | None:
-        """Return how many bytes there must be; a web server may tell of others than it sends, where it tells an end."""
+        """Return how many bytes must come. On the web, the size counts only if responses end with the connection."""
         if self._owner is None:
             return None
         is_web = self.name.startswith(("http://", "https://"))
@@ -81,7 +81,7 @@ class ClosedWhenDropped(io.RawIOBase):
         return ConnectionError(errno.EIO, text, self.name)
 
     def seekable(self) -> bool:
-        # A file of fsspec's over HTTP says that it can, also where the server tells no size, and then it cannot.
+        # fsspec's HTTP files claim to be seekable even without a size, when they are not.
         return self._file.seekable() and getattr(self._file, "size", 0) is not None
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -99,7 +99,7 @@ class ClosedWhenDropped(io.RawIOBase):
 
 
 class Loaded(io.BytesIO):
-    """The bytes of a file, in memory; nothing is to be closed."""
+    """The bytes of a file, in memory; closing is optional."""
 
     def __init__(self, content: Any, name: str) -> None:
         super().__init__(content)
@@ -116,41 +116,40 @@ def stream_over(
     owner: object = None,
     attempts: Guard | None = None,
 ) -> IO[Any]:
-    """Return a stream of a file that closes it when dropped: of bytes, or of text, with arguments for TextIOWrapper.
+    """Return a stream that closes its file when dropped: bytes, or text if `text` has arguments for TextIOWrapper.
 
-    `owner` is kept for as long as the stream, for a file that is closed with what it was opened by. By `attempts`, what
-    cannot be read is asked for again.
+    The stream keeps `owner` alive: some files close with the object that opened them. `attempts` retries failed reads.
     """
     stream = io.BufferedReader(ClosedWhenDropped(file, name, owner, attempts))
     return stream if text is None else io.TextIOWrapper(stream, **text)
 
 
 def is_binary(mode: str) -> bool:
-    """Say whether files are to be opened for bytes; raise ValueError for a mode that does not read."""
+    """Say whether a mode opens files as bytes; raise ValueError for a mode that does not read."""
     if mode not in ("r", "rt", "t", "rb", "b"):
         raise ValueError(f"mode must be 'r', 'rt' or 't' for text, 'rb' or 'b' for bytes, and is {mode!r}")
     return "b" in mode
 
 
 def checked_path(path: object) -> str:
-    """Return a path as text; raise TypeError where it is none."""
+    """Return a path as text; raise TypeError for anything else."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a path must be a string or os.PathLike, and is of type {type(path).__name__}")
     return os.fspath(path)
 
 
 def expect_bytes(stream: IO[Any]) -> None:
-    """Raise TypeError where a stream is one of text."""
+    """Raise TypeError for a text stream."""
     if isinstance(stream.read(0), str):
         raise TypeError("the stream is open as text, and its bytes are needed: open it with mode='rb'")
 
 
 def can_seek(stream: IO[Any]) -> bool:
-    """Say whether a stream can go back to what was read."""
+    """Say whether a stream is seekable."""
     return hasattr(stream, "seekable") and stream.seekable()
 
 
 def is_damage(error: Exception) -> bool:
-    """Say whether an error is what a decompressor raises for data that are cut or corrupt."""
-    of_bz2 = type(error) is OSError and error.errno is None  # one from the system has a number
+    """Say whether a decompressor raised the error for truncated or corrupt data."""
+    of_bz2 = type(error) is OSError and error.errno is None  # the system's own errors have an errno
     return of_bz2 or isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, LZMAError))

@@ -1,4 +1,4 @@
-"""Objects of S3 that are sent in parts, several at a time."""
+"""Multipart uploads to S3, several parts at a time."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from .retrying import trying_again
 __all__ = ["is_sent_in_parts", "sending"]
 
 AT_ONCE = 3
-"""How many parts are on their way at a time."""
+"""How many parts are sent concurrently."""
 
 _AT_A_TIME = 2**20
-"""Bytes that a connection takes at a time, which must be done within its timeout."""
+"""Bytes handed to a connection at a time; it must send them within its timeout."""
 
 _MOST = 16
-"""How many clients are kept: making one takes long."""
+"""How many clients are cached: creating one is slow."""
 
 _clients: dict[tuple[Any, ...], Any] = {}
 _making = threading.Lock()
 
 
 def is_sent_in_parts(url: str, options: Mapping[str, Any]) -> bool:
-    """Say whether the file at a URL can be sent by `sending`, with options of s3fs."""
+    """Say whether `sending` supports a URL with these s3fs options."""
     of_amazon = url.partition("://")[0] in AMAZON and client_of(url, options) is Client.OBSTORE
     return of_amazon and options.keys() <= {*OPTIONS_OF_AMAZON}
 
 
 @contextmanager
 def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard | None) -> Iterator[IO[bytes]]:
-    """Open an object for writing, which appears, sent in parts of a size, when all was written; or take it back.
+    """Open an object for writing in parts of `size` bytes: it appears once all is written, and is aborted on an error.
 
-    A request is made up to five more times after what may pass, which `counted_by` counts.
+    A request is retried up to five times after transient errors; `counted_by` counts the retries.
 
-    Not by obstore: it gives an upload up while parts are on their way, which then may stay with the store for ever.
+    Not by obstore: it aborts an upload while parts are being sent; those may stay in the store forever.
     """
     upload = _Upload(url, options, size, Guard(trying_again("raise"), counted_by=counted_by))
     try:
-        yield upload  # type: ignore[misc]  # as much of a file as is needed to write
+        yield upload  # type: ignore[misc]  # enough of a file for writing
         upload.complete()
     except BaseException as error:
         upload.take_back(error)
@@ -62,7 +62,7 @@ def sending(url: str, options: Mapping[str, Any], size: int, counted_by: Guard |
 
 
 class _Part(io.RawIOBase):
-    """Bytes to be sent, in memory that is used again: to get new memory takes as long as to hash what is sent."""
+    """A part to send, in reused memory: allocating new memory takes as long as hashing the part."""
 
     def __init__(self, memory: memoryview) -> None:
         self.memory = memory
@@ -73,14 +73,14 @@ class _Part(io.RawIOBase):
         return self._end == len(self.memory)
 
     def fill(self, content: memoryview) -> int:
-        """Add as much of a content as there is room for, and return how much that is."""
+        """Add as much of a content as fits, and return the number of bytes."""
         taken = content[: len(self.memory) - self._end]
         self.memory[self._end : self._end + len(taken)] = taken
         self._end += len(taken)
         return len(taken)
 
     def read(self, size: int | None = -1, /) -> Any:
-        """Return the next bytes as a view: many at a time, since a connection asks for few."""
+        """Return the next bytes as a view; more than requested, since connections request few."""
         left = self._end - self._place
         size = left if size is None or size < 0 else min(max(size, _AT_A_TIME), left)
         self._place += size
@@ -134,7 +134,7 @@ class _Upload(io.RawIOBase):
         return length
 
     def complete(self) -> None:
-        """Let the object appear."""
+        """Complete the upload: the object appears."""
         if self._id is None:
             self._call("put_object", Body=self._part)
             return
@@ -146,10 +146,10 @@ class _Upload(io.RawIOBase):
         self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
 
     def take_back(self, error: BaseException) -> None:
-        """Let the store drop what was sent, and say in an error where it does not."""
+        """Abort the upload, so that the store drops its parts; add a note to `error` if that fails."""
         try:
             self._attempts.give_up()
-            self._threads.stop()  # a part that arrives later would stay
+            self._threads.stop()  # a part sent after the abort would stay
             self._attempts.take_up()
             if self._id is not None:
                 self._call("abort_multipart_upload", UploadId=self._id)
@@ -160,11 +160,11 @@ class _Upload(io.RawIOBase):
             )
 
     def let_go(self) -> None:
-        """Let the memory be free now: its threads know this upload, which so waits for the collector of garbage."""
+        """Free the memory now: the threads refer to this upload, which delays it until garbage collection."""
         self._unused, self._part = [], _Part(memoryview(b""))
 
     def _submit(self) -> None:
-        """Let the part be sent, when there is room for another one."""
+        """Submit the current part, after waiting for a free slot."""
         if self._id is None:
             self._id = self._call("create_multipart_upload")["UploadId"]
         while self._sent - len(self._parts) == AT_ONCE:
@@ -202,7 +202,7 @@ class _Upload(io.RawIOBase):
 
 
 def _client_of(options: Mapping[str, Any]) -> Any:
-    """Return a client for uploads, one for each set of options, in each process."""
+    """Return the upload client for these options; each process has its own."""
     known_as = os.getpid(), repr(sorted(options.items())), environment()
     with _making:
         client = _clients.get(known_as)

@@ -1,4 +1,4 @@
-"""Clients of web servers that keep to themselves, on the way to another host, what they were given for the first."""
+"""Web clients that send headers, cookies and keys to no other host when redirected."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from .clients import timeouts
 __all__ = ["for_the_web", "keeping_to_itself", "new_session"]
 
 _HARMLESS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "range", "user-agent"}
-"""Headers that go along where a server sends one on to another host; any other may hold a key."""
+"""Headers kept on a redirect to another host; any other may hold a key."""
 
 
 def new_session() -> Any:
-    """Return a session of requests whose headers, cookies and keys go to no other host than the one they are for."""
+    """Return a requests session whose headers, cookies and keys go only to the host they are for."""
     requests = require("requests", "http")
 
-    class Session(requests.Session):  # type: ignore[name-defined,misc]  # requests is imported when it is needed
+    class Session(requests.Session):  # type: ignore[name-defined,misc]  # requests is imported on demand
         def rebuild_auth(self, prepared_request: Any, response: Any) -> None:
             super().rebuild_auth(prepared_request, response)
             if self.should_strip_auth(response.request.url, prepared_request.url):
                 _keep_harmless(prepared_request.headers)
-                prepared_request._cookies = requests.cookies.RequestsCookieJar()  # of which it makes a header again
+                prepared_request._cookies = requests.cookies.RequestsCookieJar()  # or requests rebuilds the header
 
     return Session()
 
 
 def for_the_web(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of fsspec's for the web, given ones as others are: with our session, and timeouts for it."""
+    """Return fsspec's HTTP options for options given as for S3: with our session and its timeouts."""
     client = {**(options.get("client_kwargs") or {})}
-    client.pop("region_name", None)  # of S3, as the retries are
+    client.pop("region_name", None)  # for S3 only, as are retries
     config = options.get("config_kwargs") or {}
     if unknown := config.keys() - {"connect_timeout", "read_timeout", "retries"}:
         raise TypeError(f"the web is not read with {', '.join(map(repr, sorted(unknown)))} in config_kwargs")
@@ -50,7 +50,7 @@ def _patience(options: Mapping[str, Any]) -> Any:
 
 
 async def keeping_to_itself(**kwargs: Any) -> Any:
-    """Return a session of aiohttp's for fsspec, as `new_session` does for requests, with our timeouts."""
+    """Return an aiohttp session for fsspec, as `new_session` does for requests, with our timeouts."""
     import aiohttp
 
     async def forget(session: Any, context: Any, redirect: Any) -> None:
@@ -58,11 +58,11 @@ async def keeping_to_itself(**kwargs: Any) -> Any:
         if redirect.url.join(type(redirect.url)(location)).origin() != redirect.url.origin():
             _keep_harmless(redirect.headers)
 
-    # A session would send these to every host; as headers they are some of many.
+    # A session would send these to every host. As headers, they are removed on a redirect with the others.
     auth, cookies = kwargs.pop("auth", None), kwargs.pop("cookies", None)
     headers = {**(kwargs.pop("headers", None) or {})}
     if auth is not None:
-        name, password, *encoding = auth  # a pair, as requests has it, or a BasicAuth of aiohttp's
+        name, password, *encoding = auth  # a pair, as for requests, or aiohttp's BasicAuth
         headers["Authorization"] = "Basic " + b64encode(f"{name}:{password}".encode(*encoding)).decode()
     if cookies:
         headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in dict(cookies).items())

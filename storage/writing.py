@@ -1,4 +1,4 @@
-"""Files that appear whole, under their name, or not at all."""
+"""Files that appear complete under their final name, or not at all."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from .uploads import is_sent_in_parts, sending
 __all__ = ["naming", "open_in_folder", "save", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
 
 _PART = 2**24
-"""Bytes that are sent at a time. S3 takes up to 10,000 parts of an object."""
+"""Bytes sent at a time. S3 allows up to 10,000 parts per object."""
 
 
 @contextmanager
 def whole_file(
     url: str, mode: str, options: Mapping[str, Any], *, counted_by: Guard | None = None, **arguments: Any
 ) -> Iterator[IO[bytes]]:
-    """Open the file at a URL for writing: what is written appears when that was all, and nothing where it fails.
+    """Open the file at a URL for writing: it appears once complete, and not at all if writing fails.
 
-    On a local disk and in object stores, an earlier file stays until then. What is written to a store is sent in parts,
-    and no more than some of them are held. `options` are those of the file system, and `arguments` for opening a file.
-    To S3, several parts are sent at a time, each up to five more times after what may pass: `counted_by` counts that.
+    On a local disk and in object stores, an earlier file stays until then. Stores receive the content in parts, and few
+    parts are in memory. `options` are for the file system, `arguments` for opening the file. For S3, several parts are
+    sent concurrently. Each is retried up to five times after transient errors; `counted_by` counts the retries.
     """
     from fsspec.core import get_compression  # type: ignore[import-untyped]  # slow to import
     from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
@@ -63,30 +63,30 @@ def whole_file(
             with naming(url):
                 opened = sent_whole(open_in_folder(place, mode, open_file, file_system.makedirs), url)
     compression = get_compression(place, compression)
-    # Not by fsspec: it leaves the file open below the one that compresses, to be sent when somebody collects it.
+    # fsspec's compression leaves the underlying file open: it would only be sent at garbage collection.
     with opened as file, _compressing(file, mode[0], compression) if compression else nullcontext(file) as outer:
         yield outer
 
 
 def _compressing(file: IO[bytes], mode: str, compression: str) -> Any:
-    """Return a file that compresses what is written to it, with a checksum."""
+    """Return a file that compresses what is written to it and adds a checksum."""
     from fsspec.compression import compr  # type: ignore[import-untyped]  # slow to import
 
-    if compression == "zstd":  # which by itself has none
+    if compression == "zstd":  # its checksum is off by default
         zstd = zstandard()
         return zstd.ZstdFile(file, mode, options={zstd.CompressionParameter.checksum_flag: 1})
     return compr[compression](file, mode=mode)
 
 
 def write_in_parts(file: IO[bytes], content: Any) -> None:
-    """Write bytes to a file that is sent somewhere: at one go, it would hold all of them once more."""
+    """Write bytes to an upload in pieces: a single write would hold a second copy of all of them."""
     contiguous = np.frombuffer(content, np.uint8).data
     for start in range(0, len(contiguous), _PART):
         file.write(contiguous[start : start + _PART])
 
 
 def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, str], IO[Any]]) -> None:
-    """Write a local file: beside its place, where it is put when it is whole, or straight to it to append."""
+    """Write a local file: to a temporary file, renamed when complete; in append mode, directly."""
     with _whole_local_file(path, mode, open_file) as file:
         file.write(content)
 
@@ -96,16 +96,16 @@ def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[A
     try:
         kind = os.lstat(path).st_mode
         if stat.S_ISLNK(kind):
-            path = os.path.realpath(path)  # the file that it leads to is replaced, not the link
+            path = os.path.realpath(path)  # replace the target, not the link
             kind = os.stat(path).st_mode
-        is_no_file = not stat.S_ISREG(kind)  # but a device or a pipe, which must not be replaced
+        is_no_file = not stat.S_ISREG(kind)  # a device or a pipe must not be replaced
     except FileNotFoundError:
         is_no_file = False
     if "a" in mode or is_no_file:
         with closing(_Named(open_in_folder(path, mode, open_file, os.makedirs), path)) as file:
             yield file
         return
-    # Beside it, since what is renamed must be on the same disk.
+    # In the same folder: a rename needs the same file system.
     with beside(path) as part, closing(_Named(open_file(part, mode), path)) as file:
         yield file
 
@@ -113,7 +113,7 @@ def _whole_local_file(path: str, mode: str, open_file: Callable[[str, str], IO[A
 def open_in_folder(
     path: str, mode: str, open_file: Callable[[str, str], IO[Any]], make_folders: Callable[..., Any]
 ) -> IO[Any]:
-    """Open a file for writing; where its folder is missing, make it first."""
+    """Open a file for writing; create its folder if missing."""
     try:
         return open_file(path, mode)
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def open_in_folder(
 
 @contextmanager
 def naming(url: str) -> Iterator[None]:
-    """Let an error say which file could not be written: of a full disk, the system does not."""
+    """Add the file's name to errors: the system omits it for a full disk."""
     try:
         yield
     except Exception as error:
@@ -135,7 +135,7 @@ def naming(url: str) -> Iterator[None]:
 
 
 class _Named:
-    """A file that is written, whose errors name it, but not those of what is read meanwhile."""
+    """A file whose write errors name it; errors of the source being read are not renamed."""
 
     def __init__(self, file: IO[Any], url: str) -> None:
         self._file = file
@@ -167,13 +167,13 @@ def save(
     hash_dict: Mapping[str, str] | None = None,
     hash_type: str = "sha256",
 ) -> None:
-    """Write a content to a file: a stream, which is read in pieces and closed, bytes or text, or an iterable of these.
+    """Write a content to a file: a stream (read in pieces, then closed), bytes or text, or an iterable of these.
 
-    The file is written beside `path`, and gets its own name when it is whole. Where there is a `hash_dict`, it must
-    have, for the path, the digest that the file has. Nothing stays of one that fails.
+    A temporary file beside `path` is renamed when complete, and removed on failure. With a `hash_dict`, the file must
+    have the digest given there for `path`.
 
-    Raises TypeError where the content is text and should be bytes or the other way round, RuntimeError where the digest
-    is another or is not given, and OSError where the file cannot be written.
+    Raises TypeError if the content is text where bytes are needed or the reverse, RuntimeError if the digest differs or
+    is not given, and OSError if the file cannot be written.
     """
     open_file = partial(open, mode="w", encoding="utf-8") if text else partial(open, mode="wb")
     try:
@@ -194,9 +194,9 @@ def save(
 
 @contextmanager
 def sent_whole(file: IO[bytes], url: str) -> Iterator[Any]:
-    """Close a file that is sent to an object store, which makes it appear, when all was written; or take it back.
+    """Close an upload after all was written, so that the object appears; discard it on an error.
 
-    As it is, fsspec would also send what there is of it when writing fails, or when the file is collected.
+    By default, fsspec also sends an incomplete file when writing fails or the file is garbage collected.
     """
     try:
         yield _Named(file, url)
@@ -208,7 +208,7 @@ def sent_whole(file: IO[bytes], url: str) -> Iterator[Any]:
 
 
 def _take_back(file: Any, error: BaseException) -> None:
-    if not hasattr(file, "discard"):  # of a file system that shows what is written at once
+    if not hasattr(file, "discard"):  # this file system shows writes immediately: nothing to discard
         with suppress(Exception):
             file.close()
         return
@@ -219,7 +219,7 @@ def _take_back(file: Any, error: BaseException) -> None:
             error,
             f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
         )
-    with suppress(AttributeError):  # in memory, a file is not sent
+    with suppress(AttributeError):  # read-only for a file in memory, which is not sent
         file.closed = True
 
 

@@ -1,4 +1,4 @@
-"""Zip files: what is damaged is one kind of error, and what is read of them is verified, whoever reads it."""
+"""Zip files: damage raises one kind of error, and content is verified, whatever library reads it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ __all__ = ["is_of_torchs_zips", "opened_part", "opened_zip", "read_verified", "t
 R = TypeVar("R")
 
 _HEADER = 30
-"""Bytes before the name of a file, which stands a second time before its content."""
+"""Bytes of a local file header, before the file name."""
 
 _END = 22
-"""Bytes of the end of a zip, before its comment."""
+"""Bytes of the end of central directory record, before the comment."""
 
 _IN_ZIP64 = 2**16 - 1
-"""What stands for a number of files that is told elsewhere."""
+"""Number of files that refers to the zip64 record."""
 
 _BEGINNING = b"PK\3\4"
 
 _PIECE = 2**20
 
 _OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.error)
-"""What zipfile raises, beside its own error, where a zip is corrupt."""
+"""What zipfile raises for a corrupt zip, besides its own error."""
 
 
 def opened_zip(stream: IO[bytes], kind: Callable[[IO[bytes]], zipfile.ZipFile] = zipfile.ZipFile) -> zipfile.ZipFile:
-    """Return the zip in a stream; raise zipfile.BadZipFile for one that is cut or corrupt."""
+    """Return the zip in a stream; raise zipfile.BadZipFile if it is truncated or corrupt."""
     try:
         with told_as_damage():
             archive = kind(stream)
@@ -48,13 +48,13 @@ def opened_zip(stream: IO[bytes], kind: Callable[[IO[bytes]], zipfile.ZipFile] =
             return archive
     except zipfile.BadZipFile as error:
         failure = error.__context__ if isinstance(error.__context__, OSError) else error
-    raise failure  # zipfile takes a connection that fails for a file that is none
+    raise failure  # zipfile reports a failed connection as a file that is not a zip
 
 
 def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
-    """Raise zipfile.BadZipFile where the end tells another number of files: zipfile takes one for a comment, say.
+    """Raise zipfile.BadZipFile if the end record counts other files than zipfile found (it may skip some).
 
-    One that tells of none, which zeros do, is an archive's that has nothing before it.
+    An end record with zero files (as in zeroed data) is valid only if nothing precedes it.
     """
     stream.seek(-_END - len(archive.comment), os.SEEK_END)
     end = stream.read(_END)
@@ -66,16 +66,16 @@ def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
 
 
 def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:
-    """Return the stream of a file in a zip; raise zipfile.BadZipFile where the zip is corrupt."""
+    """Return the stream of a file in a zip; raise zipfile.BadZipFile if the zip is corrupt."""
     with told_as_damage():
         return archive.open(part)
 
 
 def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: float = math.inf) -> R:
-    """Return what torch loads from a file: where that is a zip, each part is verified while it is read.
+    """Return what torch loads from a file; each part of a zip is verified while it is read.
 
-    Torch itself looks at no checksum. Raises zipfile.BadZipFile for a zip that is cut or corrupt, and TooLarge for one
-    that grows beyond bounds.
+    Torch itself verifies no checksums. Raises zipfile.BadZipFile for a truncated or corrupt zip, and TooLarge for one
+    that decompresses beyond its bound.
     """
     if not _is_zip(file):
         return _read_old(file, load)
@@ -83,7 +83,7 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: fl
     expect_honest(sum(part.file_size for part in archive.infolist()), file.seek(0, os.SEEK_END), max_bytes)
     parts = _Parts(file, archive)
     try:
-        value = load(parts)  # type: ignore[arg-type]  # as much of a file as torch.load needs
+        value = load(parts)  # type: ignore[arg-type]  # enough of a file for torch.load
     except (*Transient, zipfile.BadZipFile):
         raise
     except Exception as error:
@@ -97,12 +97,12 @@ def read_verified(file: IO[bytes], load: Callable[[IO[bytes]], R], max_bytes: fl
 
 
 def is_of_torchs_zips(error: Exception) -> bool:
-    """Say whether an error is torch's, of a zip that it cannot read."""
+    """Say whether an error is torch's own for a zip that it cannot read."""
     return isinstance(error, RuntimeError) and "PytorchStreamReader" in str(error)
 
 
 def verify(file: IO[bytes]) -> None:
-    """Raise zipfile.BadZipFile for a zip that is cut or corrupt, and go to the start of the file."""
+    """Raise zipfile.BadZipFile for a truncated or corrupt zip; otherwise seek to the start of the file."""
     if _is_zip(file):
         archive = opened_zip(file)
         _read_through(archive, archive.infolist())
@@ -110,7 +110,7 @@ def verify(file: IO[bytes]) -> None:
 
 
 def _is_zip(file: IO[bytes]) -> bool:
-    """Say whether a file is a zip; raise zipfile.BadZipFile where only its end is that of one."""
+    """Say whether a file is a zip; raise zipfile.BadZipFile if only its end looks like one."""
     file.seek(0)
     if file.read(4) == _BEGINNING:
         return True
@@ -127,7 +127,7 @@ def _read_through(archive: zipfile.ZipFile, parts: Iterable[zipfile.ZipInfo]) ->
 
 
 def _read_old(file: IO[bytes], load: Callable[[IO[bytes]], R]) -> R:
-    """Return what torch loads from a file as it wrote them before 1.6, which has no checksums."""
+    """Return what torch loads from a file in its format before 1.6, which has no checksums."""
     file.seek(0)
     try:
         return load(file)
@@ -138,7 +138,7 @@ def _read_old(file: IO[bytes], load: Callable[[IO[bytes]], R]) -> R:
 
 
 class _Parts(io.RawIOBase):
-    """A zip that is read by one who reads the header of a part, and then its content, and does not verify it."""
+    """A zip whose reader (torch) reads the header and then the content of each part; verifies checksums for it."""
 
     def __init__(self, file: IO[bytes], archive: zipfile.ZipFile) -> None:
         self._file = file
@@ -192,24 +192,24 @@ class _Parts(io.RawIOBase):
             self._in = None
 
     def verify_rest(self) -> None:
-        """Read the parts that were begun, and not read from their beginning to their end."""
+        """Verify the parts that were not read in one pass from start to end."""
         _read_through(self._archive, self._unverified.values())
 
     def verify_names(self) -> None:
-        """Look at the names before the contents: torch knows those at the end alone, and finds none of a wrong one."""
+        """Verify the names in the local headers: torch uses only the central directory, and misses a wrong name."""
         for part in self._archive.infolist():
             opened_part(self._archive, part).close()
 
 
 @contextmanager
 def told_as_damage() -> Iterator[None]:
-    """Raise zipfile.BadZipFile for whatever zipfile raises for a zip that is cut or corrupt."""
+    """Raise zipfile.BadZipFile for any error by which zipfile reports a truncated or corrupt zip."""
     try:
         yield
     except (zipfile.BadZipFile, TooLarge):
         raise
     except Exception as error:
-        before_its_start = isinstance(error, OSError) and error.errno == errno.EINVAL  # where a file was to seek
+        before_its_start = isinstance(error, OSError) and error.errno == errno.EINVAL  # a seek to a negative position
         if not (isinstance(error, _OF_ZIPFILE) or before_its_start or is_damage(error)):
             raise
         raise zipfile.BadZipFile(

@@ -1,4 +1,4 @@
-"""What operators of several families ask of their arguments."""
+"""Argument checks shared by operator families."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes"]
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
-    """Raise ValueError where there are no sources, and TypeError where one is not of a kind of pipe."""
+    """Raise ValueError without sources, and TypeError for a source that is no `kind` of pipe."""
     if not sources:
         raise ValueError(f"{name} needs at least one source")
     for position, source in enumerate(sources):
@@ -24,14 +24,14 @@ def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
 
 
 def expect_batching(batch_size: int, wrapper_class: object) -> None:
-    """Raise TypeError or ValueError where there can be no batches of a size, or of a class."""
+    """Raise TypeError or ValueError for an invalid `batch_size`, TypeError for a class that is not callable."""
     expect_whole("batch_size", batch_size)
     if not callable(wrapper_class):
         raise TypeError(f"wrapper_class must make a batch out of a list, and is {wrapper_class!r:.100}")
 
 
 def expect_indices(indices: Iterable[Any]) -> None:
-    """Raise TypeError where indices cannot be read anew by each pass."""
+    """Raise TypeError where not every pass can read the indices again."""
     if isinstance(indices, TorchIterDataPipe):
         raise TypeError("indices cannot be a pipe: write indices.map(dp.__getitem__), with dp the map-style pipe")
     if iter(indices) is indices:
@@ -41,7 +41,7 @@ def expect_indices(indices: Iterable[Any]) -> None:
 
 
 def expect_names(columns: object) -> None:
-    """Raise TypeError unless `columns` is a list of names, or None; ValueError where one is there twice."""
+    """Raise TypeError unless `columns` is a list of names, or None; ValueError for a duplicate name."""
     if columns is None:
         return
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
-    """Gives the items of a chain: each `reset` without a state is a new pass over it."""
+    """Yields the items of a chain; each `reset` without a state begins a new pass."""
 
     def __init__(self, chain: IterDataPipe[T]) -> None:
         super().__init__()
@@ -26,25 +26,25 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         super().reset(initial_state)
-        # Without a state, too: that of an earlier reset may not have been gone on from.
+        # Also without a state: the state of an earlier reset may be unused.
         if initial_state is None:
-            self.chain._epoch += self.chain._handed_down is not None  # the pass that an earlier state is of is over
+            self.chain._epoch += self.chain._handed_down is not None  # the pass of the earlier state is over
             hand_down(self.chain, [])
         else:
             load(self.chain, initial_state)
         self._it = iter(self.chain)
 
     def next(self) -> T:
-        return next(self._it)  # type: ignore[arg-type]  # there is one: next comes after a reset
+        return next(self._it)  # type: ignore[arg-type]  # set by reset, which comes first
 
     def get_state(self) -> dict[str, Any]:
-        # Not state_dict(), which tells at the end of a pass of the one to come: nodes ask for the next item to see
-        # the end, and reset then.
+        # Not state_dict(), which at the end of a pass reports the next one: nodes request one item more to see the
+        # end, then reset.
         return state_of(self.chain, after_the_end=False)
 
     def shutdown(self) -> None:
-        """Release what the pass holds. `NodeReader` calls it, and so do the nodes of torchdata after 0.11."""
-        with suppress(ValueError):  # a thread is still in the middle of an item, and lets go of the rest itself
+        """Release the resources of the pass. `NodeReader` calls this, as do the nodes of torchdata after 0.11."""
+        with suppress(ValueError):  # a thread is still producing an item, and releases the rest itself
             close(self._it)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Batches of items made into tensors."""
+"""Batches collated to tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADVICE = (
 
 
 def default_collated(batch: Any) -> Any:
-    """Return a batch as tensors, as torch's `default_collate` makes them, whose errors get a note of what to do."""
+    """Return a batch collated by torch's `default_collate`; errors get a note with advice."""
     try:
         return default_collate(batch)
     except Exception as error:
@@ -27,7 +27,7 @@ def default_collated(batch: Any) -> Any:
 
 
 def collated_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequence[Any]) -> Any:
-    """Return a batch of rows with each column as its function makes it, the others as `default_collated` does."""
+    """Return a batch of rows by column, each collated by its function, or by `default_collated`."""
     columns = _columns_of(batch)
     if unknown := conversion.keys() - columns.keys():
         raise KeyError(f"the batch has no column {', '.join(map(repr, unknown))}: its columns are {[*columns]}")
@@ -37,7 +37,7 @@ def collated_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequen
 
 
 def _columns_of(batch: Sequence[Any]) -> dict[Any, list[Any]]:
-    """The values of the rows of a batch, column by column; ValueError where the rows have different columns."""
+    """Return the values of a batch of rows by column; ValueError where the rows have different columns."""
     if not isinstance(batch[0], Mapping):
         return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}
     names = batch[0].keys()

@@ -1,4 +1,4 @@
-"""What the readers of files with columns have in common: files made into record batches."""
+"""Base of the column file readers: files to record batches."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_SIZE", "READ_AHEAD", "ColumnReader"]
 
 BATCH_SIZE = 65536
-"""Rows of a batch at most, where nothing else is said."""
+"""Default maximum rows of a batch."""
 
 READ_AHEAD = 2
-"""Files or row groups that are read at once, where nothing else is said."""
+"""Default number of files or row groups read at once."""
 
 _FOOTERS = 32 * 2**20
-"""Bytes that the footers of files may have together of which row groups are read one by one."""
+"""Maximum bytes of cached footers, kept for files read by row group."""
 
 
 class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
-    """Yield the record batches of files with columns: the base of the operators that do."""
+    """Yield the record batches of column files: a base class."""
 
     holds_items = False
     gives = "batches"
     kind: ClassVar[str]
-    """What the files are, a key of `FORMATS`."""
+    """The format of the files, a key of `FORMATS`."""
 
     format_options: Mapping[str, Any] = {}
-    """How they are to be read, where the format has options; a subclass that has some sets them."""
+    """Options of the format, set by subclasses."""
 
     _expression: pc.Expression | None = own(None, saved=False)
     _target: pa.Schema | None = own(None, saved=False)
@@ -80,7 +80,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         expect_whole("batch_size", batch_size)
         expect_whole("read_ahead", read_ahead)
         if filter is not None:
-            expression_of(filter)  # raises where it is none
+            expression_of(filter)  # raises for an invalid filter
         if not isinstance(unify, bool):
             import pyarrow as pa
 
@@ -98,11 +98,11 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self.guard = Guard(on_error)
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the batches: no row is read, but the end, or the beginning, of the first file.
+        """Return the schema of the batches: only the start or the end of the first file is read.
 
-        With `unify=True`, of every file that there is, whatever part of them is read here.
+        With `unify=True`, of every file, in all shards.
 
-        Raises ValueError where there is no file.
+        Raises ValueError without files.
         """
         files: set[ColumnFile] = set()
         target = self._unified(files)
@@ -162,7 +162,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         if self._last is None:
             return None
         url, number, first, end = self._last
-        rows = range(first, end) if self._filter is None else None  # of which it is not known which ones were left out
+        rows = range(first, end) if self._filter is None else None  # unknown which rows the filter dropped
         return Provenance((ReadRows(url, f"{PARTS[self.kind]} {number}", rows),))
 
     def _opened(self, item: Any) -> ColumnFile:
@@ -207,7 +207,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
             raise
 
     def _unified(self, files: set[ColumnFile]) -> pa.Schema | None:
-        """Return the schema that all files are brought to, or None where each is to have that of the first."""
+        """Return the schema to convert all files to, or None where each must have the schema of the first."""
         import pyarrow as pa
 
         if not isinstance(self.unify, bool):
@@ -228,7 +228,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
 
 
 def _whole(source: IterDataPipe[Any]) -> Iterator[Any]:
-    """Return the items of all shards of a source, of a copy of it: where the source stands is left alone."""
+    """Return the items of all shards of a source, from a copy: the source keeps its position."""
     import cloudpickle  # type: ignore[import-untyped]
 
     copy = cloudpickle.loads(cloudpickle.dumps(source))
@@ -240,7 +240,7 @@ def _whole(source: IterDataPipe[Any]) -> Iterator[Any]:
 
 
 def _numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
-    """Return the numbers of the parts to be read, from one on: of a `RowGroup`, which was found to match, its own."""
+    """Return the numbers of the parts to read, from `first` on; a `RowGroup` matched already and is one part."""
     if not isinstance(item, RowGroup):
         return file.parts(first)
     assert isinstance(file.content, ParquetFormat)

@@ -1,4 +1,4 @@
-"""Batches of columns that are cut in pieces, made into something else while they are whole: that costs less."""
+"""Column batches converted before they are cut in pieces, which costs less."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["CutsBatches"]
 
 
 class CutsBatches:
-    """The base of operators that cut batches: the step after them may make something of the whole ones first."""
+    """Base of operators that cut batches: the next step may convert batches before the cut."""
 
     transient: ClassVar[tuple[str, ...]] = ("_next_make", "_make")
     _next_make: Callable[[Any], Any] | None = None
     _make: Callable[[Any], Any] | None = None
 
     def make_of_whole(self, function: Callable[[Any], Any]) -> None:
-        """Let the pass that begins next cut what a function makes of each batch of Arrow's, row by row the same."""
+        """Have the next pass convert each Arrow batch by `function`, which keeps rows in place, before the cut."""
         self._next_make = function
 
     def _begin_cutting(self) -> None:
@@ -26,12 +26,12 @@ class CutsBatches:
         self._make, self._next_make = self._next_make, None
 
     def _cut(self, batch: Any, start: int, end: int, n: int) -> Iterator[Any]:
-        """Return so many rows of a batch as batches of `n` rows; the last may have fewer."""
+        """Return rows `start` to `end` of a batch as batches of `n` rows; the last may be shorter."""
         whole = end - (end - start) % n
         if self._make is not None and end - start > n and not isinstance(batch, dict):
             try:
                 batch = self._make(batch)
-            except Exception:  # the step itself says what is wrong, and in which piece
+            except Exception:  # the step itself then raises, and names the piece
                 self._make = None
         yield from pieces(batch, start, whole, n)
         if whole < end:

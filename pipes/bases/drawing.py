@@ -1,4 +1,4 @@
-"""Operators that draw random numbers, one sequence for a pass: where they stand in it is a count."""
+"""Operators that draw random numbers: one sequence a pass, with a count as position."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 
 class Drawer(Seeded, IterDataPipe[T]):
-    """Yield what random numbers decide: the base of the operators that draw them, by `_draws`, which counts them."""
+    """Yield what random numbers decide: a base class, whose `_draws` draws and counts them."""
 
     drawn: Tally = own(Tally)
 
     def _draws(self) -> Iterator[float]:
-        """Return this pass's random floats in [0, 1), from where it stands; to be called once in a pass."""
+        """Return this pass's random floats in [0, 1), from the current position on; call it once a pass."""
         return self.drawn.follow(uniform_draws(self.pass_seed, self.drawn.items))
 
 
 class Shuffling(Drawer[T]):
-    """Yield in a random order: the base of the operators that do, unless it is switched off."""
+    """Yield in a random order, unless switched off: a base class."""
 
     _enabled = True
 
@@ -37,7 +37,7 @@ class Shuffling(Drawer[T]):
 
 
 def in_random_order(items: Sequence[T], draws: Iterator[float]) -> list[T]:
-    """Return the items in an order that so many draws decide, all orders being equally likely.
+    """Return the items in an order decided by as many draws; all orders are equally likely.
 
     >>> in_random_order("abc", iter([0.5, 0.9, 0.1]))
     ['c', 'a', 'b']

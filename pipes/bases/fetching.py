@@ -1,4 +1,4 @@
-"""Several items by one call, `__getitems__`, where what is read by index has it."""
+"""Several items by one `__getitems__` call, where the source has it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ Fetch = Callable[[list[Any]], Sequence[T]]
 
 
 class Fetching(MapDataPipe[T]):
-    """Give several items by one call where all that is read from can: the base of the map-style operators that do.
+    """Give several items by one call where all sources can: the base of map-style operators.
 
-    `__getitems__` is there only then: torch's loaders, and batches, use it if it is. A subclass says in `_fetch` how it
-    gets the items at some indices by the `__getitems__` of what it reads from. One that has a `__getitem__` of its own
-    needs a `_fetch` of its own.
+    `__getitems__` exists only then: torch's loaders and `batch` use it where it exists. A subclass defines `_fetch`,
+    which gets items by the `__getitems__` of its sources. A subclass with its own `__getitem__` needs its own `_fetch`.
     """
 
     _fetches: ClassVar[bool] = False
@@ -32,7 +31,7 @@ class Fetching(MapDataPipe[T]):
 
     @property
     def __getitems__(self) -> Fetch[T]:
-        """Return the function that gives the items at a list of indices; AttributeError where there is none."""
+        """Return the function that gives the items at a list of indices; AttributeError without one."""
         if not self._fetches or None in map(fetcher, self._read_from()):
             raise AttributeError("__getitems__")
         return partial(fetch, self, self._fetch)
@@ -41,19 +40,19 @@ class Fetching(MapDataPipe[T]):
         raise NotImplementedError(f"{type(self).__name__} must define _fetch")
 
     def _read_from(self) -> Sequence[Any]:
-        """Return what must have `__getitems__` as well."""
+        """Return the sources, all of which need `__getitems__`."""
         return sources_of(self)
 
 
 def fetcher(source: Any) -> Fetch[Any] | None:
-    """Return the `__getitems__` of what is read by index, or None where it has none."""
+    """Return the `__getitems__` of a source, or None."""
     return getattr(source, "__getitems__", None)
 
 
 def fetch(pipe: Any, function: Fetch[T], indices: list[Any]) -> Sequence[T]:
-    """Return what a function gives for some indices, one item for each; an error says that it was in a pipe.
+    """Return the items that `function` gives for `indices`; errors name the pipe.
 
-    Raises ValueError where there are more or fewer items than indices.
+    Raises ValueError for more or fewer items than indices.
     """
     try:
         items = function(indices)

@@ -1,4 +1,4 @@
-"""What an index means to operators that count their own items."""
+"""Indices of operators that count their own items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["from_start"]
 
 
 def from_start(index: int, length: int) -> int:
-    """Return an index counted from the start; IndexError where there is no such item of `length`."""
+    """Return an index counted from the start; IndexError where it is out of range for `length`."""
     number = operator.index(index)
     if not -length <= number < length:
         raise IndexError(f"index {number} is out of range: the length is {length}")

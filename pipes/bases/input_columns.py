@@ -16,13 +16,13 @@ Columns = Hashable | list[Hashable] | tuple[Hashable, ...]
 """One column, or a list or tuple of several."""
 
 APPEND = -1
-"""The output column that stands for a new last place in tuples and lists."""
+"""The output column that appends to tuples and lists."""
 
 
 def check_function(name: str, fn: object, input_col: Columns | None) -> None:
-    """Raise TypeError where `fn` cannot be called, ValueError where not with one argument for each input column.
+    """Raise TypeError where `fn` is not callable, ValueError where it does not take one argument per input column.
 
-    Of many functions written in C nothing is known before they are called; these pass.
+    Many C functions have no signature; these pass.
     """
     if not callable(fn):
         raise TypeError(f"{name} must be a function or another callable, and is {fn!r:.100}")
@@ -53,7 +53,7 @@ def taking_columns(fn: Callable[..., R], input_col: Columns | None) -> Callable[
 
 
 def keys_by(key_fn: Callable[[Any], R], guard: Guard) -> Callable[[Any], Any]:
-    """Return a guarded function of an item that makes its key; one that cannot be a key of a dict is its failure."""
+    """Return a guarded function that makes an item's key; an unhashable key is a failure."""
     if guard.raises:
         return key_fn  # the dict raises the same error
 
@@ -68,10 +68,10 @@ def keys_by(key_fn: Callable[[Any], R], guard: Guard) -> Callable[[Any], Any]:
 def replacing_columns(
     fn: Callable[..., Any], input_col: Columns | None, output_col: Hashable | None
 ) -> Callable[[Any], Any]:
-    """Return a function of an item that returns the item with what `fn` makes of its columns put in.
+    """Return a function that returns a copy of an item with the result of `fn` on its columns.
 
-    That goes to `output_col`. Where that is None it takes the place of the first input column, and the other
-    input columns are left out. The item itself stays as it is.
+    The result goes to `output_col`. Where that is None, it replaces the first input column, and the other input columns
+    are dropped. The item itself does not change.
 
     >>> replacing_columns(max, [0, 1], None)((1, 2, "c"))
     (2, 'c')
@@ -115,7 +115,7 @@ def _like(item: Any, values: list[Any]) -> Any:
 
 
 def one_output_col(input_col: Columns | None, output_col: Hashable | list[Hashable] | None) -> Hashable | None:
-    """Return the one output column, which a list may name too; ValueError where there are more, or no input column."""
+    """Return the output column, also from a list of one; ValueError for several, or without an input column."""
     if isinstance(output_col, (list, tuple)):
         if len(output_col) != 1:
             raise ValueError(f"output_col must name one column, and names {len(output_col)}")

@@ -1,4 +1,4 @@
-"""Files listed under roots: what the listers are built on."""
+"""Base of the file listers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe
 
 
 class Lister(IterDataPipe[str]):
-    """Yield the files under one root after another: the base of the operators that do."""
+    """Yield the files under each root in turn: a base class."""
 
     def __init__(self, root: Roots, masks: str | Sequence[str], on_error: OnError) -> None:
         if not isinstance(root, (str, os.PathLike, TorchIterDataPipe)) and not _are(root, (str, os.PathLike)):
@@ -45,7 +45,7 @@ def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, i
     """Yield the paths of the files in a local folder, and in its subfolders, that match the masks."""
     for place, subfolders, names in os.walk(folder, onerror=_raise):
         if in_order:
-            subfolders.sort()  # in place, which is how os.walk is told where to go next
+            subfolders.sort()  # in place: os.walk visits them in this order
             names.sort()
         start = os.path.join(place, "")
         paths: Iterator[str] = (start + name for name in names)
@@ -55,9 +55,9 @@ def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, i
 
 
 def matches(path: str, masks: str | Sequence[str]) -> bool:
-    """Say whether a file's name matches one of the masks, or its path one that has a slash; no masks let all pass.
+    """Say whether a file's name matches a mask, or its path a mask with a slash; without masks all match.
 
-    What is not whole yet matches none.
+    Files still being written never match.
     """
     path = path.replace(os.sep, "/")
     if is_part(path):
@@ -70,14 +70,14 @@ def matches(path: str, masks: str | Sequence[str]) -> bool:
 
 
 def check_length(length: int) -> int:
-    """Return a length that `len` is to say, -1 for none; raise ValueError where it can be neither."""
+    """Return a length for `len`, -1 for unknown; raise ValueError for a smaller one."""
     if length < -1:
         raise ValueError(f"length must be a number of items, or -1 where it is not known, and is {length}")
     return length
 
 
 def promised(length: int) -> int:
-    """Return what `len` is to say; raise TypeError where that is not known."""
+    """Return a length for `len`; raise TypeError where it is unknown."""
     if length < 0:
         raise TypeError("how many items there are is not known; where you know, say it with the argument length")
     return length

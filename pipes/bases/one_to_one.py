@@ -1,4 +1,4 @@
-"""Items made into others one by one, in the same order: what the operators that do are built on."""
+"""Base of operators that map items one to one, in order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ R = TypeVar("R")
 
 
 class OneToOne(IterDataPipe[R]):
-    """Yield what a function makes of each item: the base of the operators that do."""
+    """Yield what a function makes of each item: a base class."""
 
     holds_items = False
     keeps_rows: ClassVar[bool] = False
-    """Whether what comes out has, for each row of a batch that comes in, one row in its place."""
+    """Whether each row of an input batch becomes one row at the same place of the output."""
     source: IterDataPipe[Any]
 
     def provenance(self) -> Provenance | None:
@@ -30,7 +30,7 @@ class OneToOne(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         function = self.guard.wrap(self._function())
-        # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
+        # A StopIteration of `function` ends `map` early: `at_end` detects it for our pipes, generators for others.
         results: Iterator[Any] = (
             map(function, self.source)
             if isinstance(self.source, IterDataPipe)

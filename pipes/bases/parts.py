@@ -1,4 +1,4 @@
-"""Files that are read by parts, some of them ahead, of which each gives many items."""
+"""Files read by parts, some ahead; each part gives many items."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ R = TypeVar("R")
 
 
 class ReadsParts(IterDataPipe[R]):
-    """Yield the items of the parts of one file after another: the base of the operators that do.
+    """Yield the items of the parts of each file in turn: a base class.
 
-    Up to `read_ahead` files are read at once, each by a thread. A state tells which file is read, which of its parts,
-    and how many of the items of that part went out; the parts before it are not read again.
+    Up to `read_ahead` files are read at once, each by a thread. A state records the current file, its current part,
+    and how many items of that part were yielded; earlier parts are not read again.
     """
 
     holds_items = False
@@ -28,16 +28,16 @@ class ReadsParts(IterDataPipe[R]):
     read_ahead: int
 
     part: int = own(0)
-    """The number of the part that is read."""
+    """The number of the current part."""
     given: int = own(0)
-    """How many items of that part were handed out."""
+    """How many items of that part were yielded."""
     _flows: Flows[Any, Any] | None = own(None, saved=False)
     _open_files: set[ColumnFile] = own(set, saved=False)
 
     def _parts(self, item: Any, first: int) -> Iterator[tuple[int, Any]]:
-        """Yield the parts of a file from one on, each with its number, or what the guard's `wrap` made of one.
+        """Yield the (number, part) pairs of a file from `first` on; a part may be a failure from the guard's `wrap`.
 
-        Called in a thread. A part of a file that cannot be opened is that number.
+        Called in a thread. A file that cannot be opened gives one failure, with the number `first`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define _parts")
 
@@ -70,7 +70,7 @@ class ReadsParts(IterDataPipe[R]):
             raise failures.pop()
 
     def _in_threads(self, outputs_of: Callable[[Any], Iterator[Any]], files: set[ColumnFile]) -> Flows[Any, Any]:
-        """Return what calls a function that gives outputs of an item in threads, and at the end gives files up."""
+        """Return flows that call `outputs_of` in threads, and give up `files` at the end."""
 
         def give_up() -> None:
             for file in [*files]:
@@ -81,7 +81,7 @@ class ReadsParts(IterDataPipe[R]):
     def _of_file(self, item: Any, parts: Iterator[tuple[int, Any]]) -> Iterator[R]:
         try:
             for number, part in parts:
-                if number != self.part:  # some were left out, as none of their rows match
+                if number != self.part:  # parts without matching rows were skipped
                     self.part, self.given = number, 0
                 if self.guard.keep(part):
                     for output in self._checked(item, number, part):
@@ -89,7 +89,7 @@ class ReadsParts(IterDataPipe[R]):
                         yield output
                 self.part, self.given = number + 1, 0
         except Exception as error:
-            say_where(error, self, item)  # the newest item of the source is another
+            say_where(error, self, item)  # name it: the source has read ahead
             raise
 
     def _checked(self, item: Any, number: int, part: Any) -> Iterator[R]:

@@ -1,4 +1,4 @@
-"""Random orders of ranges of numbers of which any part is computed by itself, without a list of the numbers."""
+"""Random orders of ranges, of which any part is computed without a list of the numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...registry.seeds import derive_seed
 __all__ = ["Permutation"]
 
 _SMALL = 2**16
-"""Up to so many numbers an order is kept as a table: half a megabyte."""
+"""Largest n with a table of the order: half a megabyte."""
 _ROUNDS = 6
 _HALF = np.uint64(32)
 _MIXING = np.uint64(0xD6E8FEB86659FD93)
@@ -23,8 +23,8 @@ _MIXING = np.uint64(0xD6E8FEB86659FD93)
 class Permutation:
     """A random order of 0, 1, 2, …, n - 1, for n up to 2**63, that is a function of `seed` and `n`.
 
-    Up to 65,536 numbers it is NumPy's shuffle, by which all orders are equally likely. Beyond, it is a cipher of
-    numbers below n, which takes no memory: the generalized Feistel network with cycle walking of Black and Rogaway,
+    Up to 65,536 numbers it is NumPy's shuffle: all orders are equally likely. Beyond, it is a cipher on the numbers
+    below n, which takes no memory: the generalized Feistel network with cycle walking of Black and Rogaway,
     "Ciphers with Arbitrary Finite Domains" (2002). A number is left + a · right, with a about √n; each round adds a
     keyed hash of one half to the other, modulo its size. The few results that are not below n are enciphered again
     until they are.
@@ -39,12 +39,12 @@ class Permutation:
         self._table = np.random.default_rng(seed).permutation(n) if n <= _SMALL else None
         self._n = np.uint64(n)
         side = isqrt(max(n - 1, 0)) + 1
-        # Both halves and the hash are below 2**32, so that no product overflows.
+        # Both halves and the hash are below 2**32, so no product overflows.
         self._left, self._right = np.uint64(side), np.uint64(-(-n // side))
         self._keys = np.random.SeedSequence(derive_seed(seed, n)).generate_state(2 * _ROUNDS, np.uint64).reshape(-1, 2)
 
     def at(self, places: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the numbers at some places of the order, which are from 0 to n - 1."""
+        """Return the numbers at `places` of the order, each from 0 to n - 1."""
         if self._table is not None:
             numbers_there: NDArray[np.int64] = self._table[places]
             return numbers_there
@@ -55,7 +55,7 @@ class Permutation:
 
     def _enciphered(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
         right = numbers // self._left
-        left = numbers - right * self._left  # quicker than numbers % self._left
+        left = numbers - right * self._left  # faster than numbers % self._left
         scratch = np.empty_like(left), np.empty_like(left)
         for first, second in zip(self._keys[::2], self._keys[1::2], strict=True):
             _add_hash(left, self._left, right, first, *scratch)
@@ -73,10 +73,10 @@ def _add_hash(
     hashed: NDArray[np.uint64],
     shifted: NDArray[np.uint64],
 ) -> None:
-    """Add to one half, in place and modulo its size, a hash of the other. The last two arrays are overwritten.
+    """Add a hash of `other` to `half`, in place and modulo `size`; `hashed` and `shifted` are scratch.
 
-    One multiplication alone would be quicker, but the rounds would stay so close to linear that neighbours in the order
-    could be told from chance even after many of them.
+    A single multiplication would be faster, but the rounds would be almost linear: even after many of them, neighbours
+    in the order would not look random.
     """
     np.bitwise_xor(other, key[0], out=hashed)
     np.multiply(hashed, key[1] | np.uint64(1), out=hashed)
@@ -84,7 +84,7 @@ def _add_hash(
     np.bitwise_xor(hashed, shifted, out=hashed)
     np.multiply(hashed, _MIXING, out=hashed)
     np.right_shift(hashed, _HALF, out=hashed)
-    np.multiply(hashed, size, out=hashed)  # a hash below 2**32 becomes one below the size
+    np.multiply(hashed, size, out=hashed)  # scales the hash from below 2**32 to below the size
     np.right_shift(hashed, _HALF, out=hashed)
     np.add(half, hashed, out=half)
     np.subtract(half, size, out=hashed)  # wraps around to a large number where the half is below its size

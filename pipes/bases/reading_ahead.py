@@ -19,7 +19,7 @@ _END = object()
 
 
 class ReadingThread:
-    """A thread that reads items, which can be closed, into a buffer with room for so many."""
+    """A thread that reads closable items into a buffer of `room` items."""
 
     def __init__(self, items: Any, source: IterDataPipe[Any], room: int) -> None:
         self._items = items
@@ -29,7 +29,7 @@ class ReadingThread:
         self._stopped = self._is_at_end = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._read, name="penstock-prefetch", daemon=True)
-        atexit.register(self.stop)  # a thread in the middle of torch's code when the interpreter ends may abort it
+        atexit.register(self.stop)  # a thread inside torch may abort the interpreter at exit
         self._thread.start()
 
     def __iter__(self) -> Iterator[Any]:
@@ -41,15 +41,15 @@ class ReadingThread:
             raise self._error
 
     def stop(self) -> None:
-        """End the thread, and wait until it has closed the source."""
+        """Stop the thread, and wait until it has closed the source."""
         if self._stopped:
             return
         self._stopped = True
         self._room.release()
         atexit.unregister(self.stop)
         if self._thread is threading.current_thread() or sys.is_finalizing():
-            return  # collected by the thread itself, or the interpreter has ended it: there is nothing to wait for
-        # What is behind a branch, others may still read; and what has come to its end may be read once more.
+            return  # garbage-collected in the thread itself, or ended by the interpreter: nothing to wait for
+        # Others may still read what is behind a branch, and an exhausted source may be read again.
         for pipe in () if self._is_at_end else walk(self._source, stop=is_one_of_several):
             if isinstance(pipe, (IterDataPipe, MapDataPipe)):
                 pipe.interrupt()
@@ -65,7 +65,7 @@ class ReadingThread:
                 if self._stopped:
                     break
                 self._buffer.put(item)
-        except BaseException as error:  # raised again where the items are read
+        except BaseException as error:  # __iter__ raises it
             self._error = error
         finally:
             self._items.close()

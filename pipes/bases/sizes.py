@@ -1,4 +1,4 @@
-"""How much memory items take up."""
+"""Memory size of items."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["size_of"]
 
 
 def size_of(item: Any) -> int:
-    """Return how many bytes of memory an item takes up, with all that it holds; what it holds twice counts once.
+    """Return the memory of an item in bytes, with all that it references; shared parts count once.
 
-    A tensor counts with the whole storage that it is a view of, an array with the whole array, a Pillow image with its
-    pixels, and what tells its `nbytes`, such as a table of Arrow, with these; lists, tuples, sets and dicts count with
-    what is in them, and other objects with their attributes. For the rest `sys.getsizeof` is asked.
+    A tensor counts with its complete storage, a NumPy view with its base array, a Pillow image with its pixels, and an
+    object with `nbytes`, such as an Arrow table, with these. Lists, tuples, sets and dicts count with their elements,
+    other objects with their attributes. `sys.getsizeof` covers the rest.
 
     >>> size_of(b"x" * 1000) == sys.getsizeof(b"x" * 1000)
     True
@@ -29,7 +29,7 @@ def size_of(item: Any) -> int:
     waiting = [item]
     while waiting:
         part = waiting.pop()
-        # A storage has a new Python object each time it is asked for, so it is known by its place in memory.
+        # Each access to a storage makes a new Python object, so its address identifies it.
         identity = part.data_ptr() if isinstance(part, torch.UntypedStorage) else id(part)
         if identity not in seen:
             seen.add(identity)
@@ -39,7 +39,7 @@ def size_of(item: Any) -> int:
 
 
 def _own_bytes(part: Any) -> int:
-    """What of a part's memory `sys.getsizeof` may not know of."""
+    """Return the bytes of a part that `sys.getsizeof` may miss."""
     if isinstance(part, torch.Tensor):
         return 0 if part.layout is torch.strided else part._nnz() * (part.element_size() + 8 * part.dim())
     if hasattr(part, "getbands"):
@@ -49,7 +49,7 @@ def _own_bytes(part: Any) -> int:
 
 
 def _parts(part: Any) -> Iterator[Any]:
-    """What a part holds that counts by itself."""
+    """Yield the objects in a part that count separately."""
     if isinstance(part, torch.Tensor):
         if part.layout is torch.strided:
             yield part.untyped_storage()

@@ -1,4 +1,4 @@
-"""Every n-th item of a stream, without the items between where they need not be read, and runs of n."""
+"""Every n-th item of a stream, without reading the others where possible, and runs of n."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ T = TypeVar("T")
 
 
 class Strided(IterDataPipe[T]):
-    """Yield items of which some can be had without the others: the base of the operators that know where they are.
+    """Yield items that can be read selectively: a base class.
 
-    `__iter__` is `_items`. A subclass that defines another one is read in full, since it may do anything to the items.
+    `__iter__` calls `_items`. A subclass that overrides `__iter__` is read completely, since it may change the items.
     """
 
     def __iter__(self) -> Iterator[T]:
         return self._items(0, 1, 1)
 
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
-        """Yield every `step`-th item from number `first` of those to come, read `at_a_time` where that is one call."""
+        """Yield every `step`-th item from upcoming item `first` on, reading `at_a_time` a call where possible."""
         raise NotImplementedError(f"{type(self).__name__} must define _items")
 
 
 class Positioned(Strided[T]):
-    """Yield items of which each has a position: the base of the operators that can begin at any."""
+    """Yield items with positions: the base of operators that can begin at any position."""
 
     holds_items = False
     position: int | Callable[[], int] = own(0, save=lambda value: value() if callable(value) else value)
-    """The position after that of the last item handed out; in a pass, a function that returns it."""
+    """The position after the last item yielded; during a pass, a function that returns it."""
 
     def _items(self, first: int, step: int, at_a_time: int) -> Iterator[T]:
         begun_at = self.position
@@ -48,14 +48,14 @@ class Positioned(Strided[T]):
         return items
 
     def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
-        """Return every `step`-th item from a position on, and a function that returns how many of them were given."""
+        """Return every `step`-th item from a position on, and a function that returns how many were yielded."""
         raise NotImplementedError(f"{type(self).__name__} must define _items_from")
 
 
 def strided(source: IterDataPipe[T], first: int = 0, step: int = 1, at_a_time: int = 1) -> Iterator[T]:
-    """Begin a pass over a source of which every `step`-th item is wanted, from number `first` of those to come.
+    """Begin a pass over every `step`-th item of a source, from upcoming item `first` on.
 
-    `at_a_time` is how many of these the reader takes together: no more are read ahead of what it asks for.
+    `at_a_time` is how many of these the reader takes at once; no more are read ahead.
     """
     if type(source).__iter__ is Strided.__iter__:
         return begin_pass(source, lambda pipe: pipe._items(first, step, at_a_time))
@@ -64,6 +64,6 @@ def strided(source: IterDataPipe[T], first: int = 0, step: int = 1, at_a_time: i
 
 
 def in_runs(source: IterDataPipe[T], length: int) -> Iterator[list[T]]:
-    """Begin a pass over a source of which so many items are wanted at a time; the last list may be shorter."""
+    """Begin a pass over a source in lists of `length` items; the last may be shorter."""
     items = iter(source)
     return iter(lambda: list(islice(items, length)), [])

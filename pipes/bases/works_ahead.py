@@ -1,4 +1,4 @@
-"""Many items worked on at once: what the operators that do are built on."""
+"""Base of operators that work on many items at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class Workers(Protocol):
-    """Works on items in the background, and puts each result into the queue of its operator."""
+    """Works on items in the background; results go into the queue of the operator."""
 
     def submit(self, number: int, item: Any) -> None: ...
 
@@ -30,10 +30,9 @@ class Workers(Protocol):
 
 
 class WorksAhead(IterDataPipe[R]):
-    """The base of operators that have many items worked on at once, of which each becomes one other.
+    """Base of operators that work on many items at once; each item gives one result.
 
-    The source is read in the thread of the consumer. Failures, the source's too, are raised in their turn, after the
-    items before them.
+    The consumer's thread reads the source. Failures, also of the source, are raised after the items before them.
     """
 
     holds_items = False
@@ -41,9 +40,9 @@ class WorksAhead(IterDataPipe[R]):
     source: IterDataPipe[Any]
 
     done: int = own(0, saved=False)
-    """All items before this number are done with."""
+    """All items before this number are done."""
     done_beyond: set[int] = own(set, save=sorted)
-    """The numbers of the items after it that are done with."""
+    """The numbers of later items that are done."""
     _arrivals: Arrivals[Outcome] = own(Arrivals, saved=False)
     _provenance: Provenance | None = own(None, saved=False)
 
@@ -60,7 +59,7 @@ class WorksAhead(IterDataPipe[R]):
         return len(self.source)
 
     def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
-        """Yield the results; the workers have no more items at a time than there is room for."""
+        """Yield the results; the workers have at most `room` items at a time."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
@@ -85,7 +84,7 @@ class WorksAhead(IterDataPipe[R]):
             raise failures.pop()
 
     def _outcomes(self) -> Iterator[tuple[int, Any, BaseException | None]]:
-        """Yield the outcomes in the order in which the operator hands them out."""
+        """Yield the outcomes in output order."""
         early: dict[int, tuple[int, Any, BaseException | None]] = {}
         while True:
             number, result, error = self._arrivals.get()
@@ -106,17 +105,17 @@ class WorksAhead(IterDataPipe[R]):
         outcomes: Iterator[tuple[int, Any, BaseException | None]],
         under_way: dict[int, tuple[Any, Provenance | None]],
     ) -> Iterator[R]:
-        """Hand out the next result, if it is one to be handed out."""
+        """Yield the next result, unless the guard drops it."""
         number, result, error = next(outcomes)
         item, provenance = under_way.pop(number)
         try:
-            if isinstance(error, StopIteration):  # out of a generator it would come without a word on the item
+            if isinstance(error, StopIteration):  # a generator would replace it, without naming the item
                 raise RuntimeError("a function raised StopIteration, which says nothing here") from error
             if error is not None:
                 raise error
             kept = self.guard.keep(result)
         except Exception as raised:
-            say_where(raised, self, item, provenance)  # the newest item of the source is another
+            say_where(raised, self, item, provenance)  # name it: the source has read ahead
             raise
         self.done_beyond.add(number)
         self._move_on()
@@ -132,7 +131,7 @@ class WorksAhead(IterDataPipe[R]):
 
 
 def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:
-    """Yield items up to an error, which is kept for later."""
+    """Yield items up to an error, which goes into `failures`."""
     try:
         yield from items
     except Exception as error:

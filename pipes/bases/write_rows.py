@@ -1,4 +1,4 @@
-"""Rows written to files of so many: what the operators share that write columns."""
+"""Base of operators that write columns, in files of a given number of rows."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ __all__ = ["RowWriter", "TableWriter"]
 
 P = TypeVar("P")
 Numbered = tuple[int, Any]
-"""An item, after its number in the pass."""
+"""The number of an item in the pass, and the item."""
 
 
 class RowWriter(ShardWriter, Generic[P]):
-    """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: the base of those that do.
+    """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: a base class.
 
-    What is written comes in pieces: `_made` makes them of batches, and `_fitted` compares them with those before. What
-    fails there is refused, before a byte of it is written. A state goes back to before the item in which the last file
-    ended, and tells how much of it is written.
+    Data is written in pieces: `_made` makes them from batches, and `_fitted` checks them against earlier ones. What
+    fails there is refused before any of it is written. A state restarts at the item in which the last file ended, and
+    records how many of its rows are written.
     """
 
     counted = "rows"
-    index_prefix = "_"  # those who read all files of a folder leave out such
+    index_prefix = "_"  # readers of folders skip names with this prefix
     rows_at_once: ClassVar[int] = 256
-    """So many single rows make a piece, at most."""
+    """Maximum single rows of a piece."""
 
     row: int = own(0)
-    """The next row of the first item that is still needed."""
+    """The next row to write of the first item still needed."""
     known: Any = own(None)
-    """What there is to know of the columns, once there were some."""
+    """The names and types of the columns, once known."""
     of_rows: bool | None = own(None)
     """Whether the items are single rows."""
     _rest: P | None = own(None, saved=False)
@@ -76,7 +76,7 @@ class RowWriter(ShardWriter, Generic[P]):
             yield self._pieces(first, items)
 
     def _pieces(self, piece: P | None, items: Reading[Any]) -> Iterator[P]:
-        """The pieces of a file, of which the first is there."""
+        """Yield the pieces of a file, beginning with `piece`."""
         room = self.rows_per_file
         while piece is not None:
             yield piece
@@ -84,7 +84,7 @@ class RowWriter(ShardWriter, Generic[P]):
             piece = self._next_piece(items, room) if room else None
 
     def _next_piece(self, items: Reading[Any], room: int) -> P | None:
-        """Return the next rows, as many as there are at hand, up to so many; None after the last."""
+        """Return the next available rows, up to `room`; None after the last."""
         while self._rest is None:
             rows: list[Numbered] = []
             for number, item in items:
@@ -107,7 +107,7 @@ class RowWriter(ShardWriter, Generic[P]):
                 if together is not None:
                     return together
             elif self._rest is None:
-                items.keep_from(items.pulled)  # what was refused last is not refused again
+                items.keep_from(items.pulled)  # a resumed pass must not refuse the last items again
                 return None
         start, rows_there = self.row, rows_in(self._rest)
         piece: P = sliced(self._rest, start, min(start + room, rows_there))
@@ -118,10 +118,10 @@ class RowWriter(ShardWriter, Generic[P]):
         return piece
 
     def _piece_of_batch(self, number: int, item: Any) -> P | None:
-        """Return a batch as a piece; None for one that is left out, or has no rows."""
+        """Return a batch as a piece; None for a refused batch, or one without rows."""
         try:
             batch = self._made(item)
-            if rows_in(batch) == 0:  # it may not even tell the types of its columns
+            if rows_in(batch) == 0:  # its column types may be unknown
                 return None
             return self._accepted(self._fitted(batch, of_rows=False), of_rows=False)
         except Exception as error:
@@ -131,7 +131,7 @@ class RowWriter(ShardWriter, Generic[P]):
             return None
 
     def _piece_of_rows(self, rows: list[Numbered]) -> P | None:
-        """Return rows as a piece, without those that are left out; None where all are."""
+        """Return rows as a piece, without refused ones; None where all are refused."""
         while rows:
             try:
                 return self._accepted(self._together(rows), of_rows=True)
@@ -145,8 +145,8 @@ class RowWriter(ShardWriter, Generic[P]):
         return self._fitted(self._made(columns_of_rows([row for _, row in rows])), of_rows=True)
 
     def _first_failing(self, rows: Sequence[Numbered], error: Exception) -> tuple[int, Exception]:
-        """Return the place of the first row that does not fit those before it, where there is one, and why."""
-        low, high = 0, len(rows)  # so many fit, and so many do not
+        """Return the position of the first row that does not fit those before it, and the error."""
+        low, high = 0, len(rows)  # rows[:low] fit, rows[:high] do not
         while high - low > 1:
             middle = (low + high) // 2
             try:
@@ -167,15 +167,15 @@ class RowWriter(ShardWriter, Generic[P]):
         self.guard.refuse(error, item)
 
     def _made(self, batch: Any) -> P:
-        """Return a batch, or a dict of columns that were put together from rows, as a piece."""
+        """Return a batch, or a dict of columns gathered from rows, as a piece."""
         raise NotImplementedError(f"{type(self).__name__} must define _made")
 
     def _fitted(self, piece: P, of_rows: bool) -> P:
-        """Return a piece with the columns and types that `known` tells; raise ValueError where it has others."""
+        """Return a piece with the columns and types of `known`; raise ValueError where they differ."""
         raise NotImplementedError(f"{type(self).__name__} must define _fitted")
 
     def _types(self, piece: P) -> Any:
-        """Return what there is to know of the columns of a piece: `known`."""
+        """Return the names and types of the columns of a piece, for `known`."""
         raise NotImplementedError(f"{type(self).__name__} must define _types")
 
 
@@ -195,7 +195,7 @@ def _unpacked(text: str) -> pa.Schema:
 
 
 class TableWriter(RowWriter["pa.Table"]):
-    """The base of the writers that write tables of Arrow."""
+    """Base of the writers of Arrow tables."""
 
     known: Any = own(None, save=_packed)
 

@@ -1,4 +1,4 @@
-"""Shards written one after another, each reader's its own, with an index: what the operators that write them share."""
+"""Base of shard writers: each reader writes its own shards and an index."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["CountedFile", "ShardWriter", "check_division", "check_template"]
 
 
 class ShardWriter(IterDataPipe[tuple[str, int]]):
-    """Write shards, and yield the URL of each and how much is in it: the base of the operators that do.
+    """Write shards, and yield the URL and count of each: a base class.
 
-    `counted` is what is counted in a shard, and `index_prefix` is what the name of the index begins with.
+    `counted` names what is counted in a shard; the name of the index begins with `index_prefix`.
     """
 
     holds_items = False
@@ -33,7 +33,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     source: IterDataPipe[Any]
 
     written: list[dict[str, Any]] = own(list)
-    """What the index is to tell of each shard."""
+    """The index entries of the shards."""
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         parts, part = part_read(self.source)
@@ -49,11 +49,11 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _shards(self) -> Generator[Iterator[Any], None, None]:
-        """Yield, for each shard, what is to be in it; it is used up before the next is asked for."""
+        """Yield the content of each shard, which is consumed before the next is requested."""
         raise NotImplementedError(f"{type(self).__name__} must define _shards")
 
     def _fill(self, file: CountedFile, content: Iterator[Any]) -> int:
-        """Write a shard, and return how much was in it."""
+        """Write a shard, and return its count."""
         raise NotImplementedError(f"{type(self).__name__} must define _fill")
 
     def _index(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         return checked_path(self.url_template).format(shard=shard)
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
-        """Write a shard, and return what the index tells of it."""
+        """Write a shard, and return its index entry."""
         with _naming(url), whole_file(url, "wb", self.options, counted_by=self.guard) as file:
             counted = CountedFile(file)
             number = self._fill(counted, content)
@@ -73,7 +73,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
 @contextmanager
 def _naming(url: str) -> Iterator[None]:
-    """Let an error say what was written."""
+    """Name the URL in errors while it is written."""
     try:
         yield
     except Exception as error:
@@ -82,9 +82,9 @@ def _naming(url: str) -> Iterator[None]:
 
 
 class CountedFile:
-    """A file that is written from its beginning to its end, of which size and digest are known.
+    """A file written sequentially, with its size and digest.
 
-    Once it failed to take something it takes no more: libraries write the end of a file while they clean up.
+    After a failed write it ignores further ones: libraries write the end of a file while they clean up.
     """
 
     closed = False
@@ -110,18 +110,18 @@ class CountedFile:
         return size
 
     def flush(self) -> None:
-        """Do nothing: what was written is sent when there is enough of it."""
+        """Do nothing: data is sent once there is enough."""
 
 
 class _AsItIs(str):
-    """What stands in the place of a shard's number, however that is formatted."""
+    """Text in place of a shard number; it ignores the format."""
 
     def __format__(self, spec: str) -> str:
         return self
 
 
 def check_template(template: str, *suffixes: str) -> None:
-    """Raise ValueError unless a template of URLs has the number of a shard, and one of the suffixes."""
+    """Raise ValueError unless a URL template has the shard number once, and one of the suffixes."""
     try:
         fields = [
             (name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None
@@ -137,7 +137,7 @@ def check_template(template: str, *suffixes: str) -> None:
 
 
 def check_division(source: Any) -> None:
-    """Raise ValueError where a stream is divided in a way that does not tell which part is read."""
+    """Raise ValueError where the division of a stream does not reveal which part is read."""
     for point in sharding_points(source):
         if not getattr(type(point), "is_sharding_filter", False) or getattr(type(point), "dispatches", False):
             raise ValueError(

@@ -1,1 +1,1 @@
-"""Columns of Arrow: in and out, their files, and what batches and rows they make."""
+"""Arrow columns: conversion, files, batches and rows."""

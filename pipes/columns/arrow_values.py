@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["cast_values", "converted", "first_failing", "stays_list"]
 
 Where = Callable[[int], str]
-"""Says, in the words of an error, where the value of that number is."""
+"""Describes the place of a value, by its number, for errors."""
 
 
 def converted(array: pa.Array, name: str, where: Where, dtype: torch.dtype | None) -> Any:
-    """Return the values of an array as `tensor_of` does; `where` says of a value, by its number, where it is."""
+    """Return the values of an array as `tensor_of` does; `where` describes the place of a value."""
     import pyarrow as pa
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
     kind, types = array.type, pa.types
     if (types.is_floating(kind) or types.is_integer(kind)) and dtype is None and not array.null_count:
-        return torch.from_dlpack(array)  # type: ignore[attr-defined]  # soon, since most columns are of these
+        return torch.from_dlpack(array)  # type: ignore[attr-defined]  # fast path: most columns
     if isinstance(kind, pa.FixedShapeTensorType):
         tensor = converted(array.storage, name, where, dtype).reshape(len(array), *kind.shape)
         return tensor.permute(0, *(place + 1 for place in kind.permutation)) if kind.permutation else tensor
@@ -114,7 +114,7 @@ def _within(where: Where, size: int) -> Where:
 
 
 def _nulls(array: pa.Array, where: Where, dtype: torch.dtype | None) -> np.ndarray | None:
-    """Which of the values are null; None where none is. Raise ValueError where one is that cannot become NaN."""
+    """Return a mask of nulls, or None without nulls; raise ValueError for a null that cannot become NaN."""
     if not array.null_count:
         return None
     nulls: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
@@ -158,7 +158,7 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
     nulls = _nulls(array, where, dtype)
     if types.is_boolean(kind) or types.is_null(kind):
         array = array.cast(plain)
-    # As plain numbers and without nulls, so that their memory can be shared.
+    # Plain numbers without a validity bitmap can share memory.
     array = pa.Array.from_buffers(plain, len(array), [None, array.buffers()[1]], offset=array.offset)
     if nulls is None:
         values = torch.from_dlpack(array)  # type: ignore[attr-defined]
@@ -185,7 +185,7 @@ def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Arra
 
 
 def first_failing(values: Any, attempt: Callable[[Any], object]) -> int:
-    """Return the number of the value at which something fails that succeeds with those before it."""
+    """Return the number of the first value that makes `attempt` fail."""
 
     def fails(end: int) -> bool:
         try:
@@ -198,7 +198,7 @@ def first_failing(values: Any, attempt: Callable[[Any], object]) -> int:
 
 
 def cast_values(values: torch.Tensor, dtype: torch.dtype, where: Where) -> torch.Tensor:
-    """Return values as those of a dtype; raise ValueError for the first that it does not have."""
+    """Return values cast to a dtype; raise ValueError for the first that it cannot represent."""
     if values.dtype == dtype:
         return values
     cast = values.to(dtype)
@@ -209,7 +209,7 @@ def cast_values(values: torch.Tensor, dtype: torch.dtype, where: Where) -> torch
 
 
 def _unfit(values: torch.Tensor, cast: torch.Tensor) -> torch.Tensor:
-    """Say of which values a cast has made others, and not only rounded them; empty where that cannot be."""
+    """Return a mask of values that a cast changed by more than rounding; it may be empty without any."""
     if cast.is_complex() or values.dtype == torch.bool:
         return torch.empty(0)
     if cast.is_floating_point():
@@ -221,5 +221,5 @@ def _unfit(values: torch.Tensor, cast: torch.Tensor) -> torch.Tensor:
     of_values = torch.iinfo(values.dtype)
     if low <= of_values.min and of_values.max <= high:
         return torch.empty(0)
-    wholes = values.cpu().numpy()  # which, unlike tensors, can be compared with what their type does not have
+    wholes = values.cpu().numpy()  # arrays, unlike tensors, compare with numbers outside their dtype
     return torch.from_numpy((wholes < low) | (wholes > high))

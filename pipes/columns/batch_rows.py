@@ -1,4 +1,4 @@
-"""The rows of column batches, which are Arrow's or dicts of columns: sliced, joined and taken as a whole."""
+"""Rows of column batches (Arrow's, or dicts of columns): slice, take and join."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .to_arrow import batch_of_frame, is_frame, rows_in
 __all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken"]
 
 _AT_A_TIME = 1024
-"""How many rows or pieces of a batch are made before the first of them is handed out."""
+"""Rows or pieces of a batch made before the first is yielded."""
 
 Batch = Any
 """A `pyarrow.RecordBatch`, or a dict of tensors, arrays and lists of one length."""
 
 
 def as_batch(item: Any) -> Batch:
-    """Return an item as a batch, of Arrow where it is a table or a data frame; raise TypeError where it is none."""
+    """Return an item as a batch, Arrow's for a table or a data frame; raise TypeError for other items."""
     if isinstance(item, dict):
         return item
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -58,14 +58,14 @@ def _in_one_piece(table: Any) -> Batch:
 
 
 def sliced(batch: Batch, start: int, end: int) -> Batch:
-    """Return some rows of a batch, without a copy."""
+    """Return rows `start` to `end` of a batch, without a copy."""
     if isinstance(batch, dict):
         return {name: column[start:end] for name, column in batch.items()}
     return batch.slice(start, end - start)
 
 
 def pieces(batch: Batch, start: int, end: int, size: int) -> Iterator[Batch]:
-    """Return some rows of a batch as one batch after another of so many, without a copy.
+    """Return rows `start` to `end` of a batch as batches of `size` rows, without a copy.
 
     `size` must divide the number of rows.
     """
@@ -82,12 +82,12 @@ def _pieces(batch: dict[str, Any], start: int, end: int, size: int) -> Iterator[
 
 def _parts(column: Any, start: int, end: int, size: int) -> Sequence[Any]:
     if isinstance(column, torch.Tensor):
-        return torch.split(column[start:end], size)  # by one call of torch: as many slices cost ten times as much
+        return torch.split(column[start:end], size)  # one torch call; slices cost ten times as much
     return [column[first : first + size] for first in range(start, end, size)]
 
 
 def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
-    """Return the rows of those numbers, in that order, as a new batch."""
+    """Return the rows with these numbers, in this order, as a new batch."""
     if isinstance(batch, dict):
         return {name: _taken(column, rows) for name, column in batch.items()}
     import pyarrow as pa
@@ -100,7 +100,7 @@ def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
 
 
 def _taken_of_arrow(column: Any, rows: NDArray[np.int64]) -> Any:
-    """Rows of a column, which may be of a type that pyarrow takes none of: views, and what is run-end encoded."""
+    """Return rows of a column, also of types that pyarrow's take lacks: views and run-end encoded."""
     import pyarrow as pa
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
@@ -138,9 +138,9 @@ def _taken(column: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Return batches as one; a single one as it is.
+    """Return batches as one; a single one as is.
 
-    Raises ValueError where their columns, or the types of these, are not the same.
+    Raises ValueError where their columns or column types differ.
     """
     first = batches[0]
     if len(batches) == 1:
@@ -187,13 +187,13 @@ def _joined_tensors(tensors: list[torch.Tensor]) -> torch.Tensor:
     arrays = [array for tensor in tensors if (array := _shared(tensor)) is not None]
     if len(arrays) < len(tensors):
         return torch.cat(tensors)
-    # torch would have several threads copy what takes one a moment. Where cores are few, and others use them too, these
-    # wait for each other a hundred times as long.
+    # torch.cat uses several threads for what one copies in a moment. On few busy cores, they wait for each other a
+    # hundred times as long.
     return torch.from_numpy(np.concatenate(arrays))
 
 
 def _shared(tensor: torch.Tensor) -> NDArray[Any] | None:
-    """The array with the memory of a tensor; None for one on a device, with gradients, or of a dtype of torch's own."""
+    """Return an array that shares a tensor's memory; None on a device, with gradients, or for a torch-only dtype."""
     try:
         return tensor.numpy()
     except (TypeError, RuntimeError):
@@ -201,18 +201,18 @@ def _shared(tensor: torch.Tensor) -> NDArray[Any] | None:
 
 
 def _kind(column: Any) -> tuple[str, ...]:
-    """What two columns must have in common, in words."""
+    """Describe what two columns must share to be joined."""
     if isinstance(column, (torch.Tensor, np.ndarray)):
         return type(column).__name__, f"{column.dtype} with rows of the shape {(*column.shape[1:],)}"
     return ("list",)
 
 
 def row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
-    """Return each row of a batch as a dict of its values.
+    """Return each row of a batch as a dict.
 
-    Numbers are Python's; of tensors and arrays with more than one dimension, the part that belongs to the row.
+    Numbers are Python's; tensors and arrays of more than one dimension give the slice of the row.
 
-    Raises ValueError where several columns have one name, of which a row could only have one.
+    Raises ValueError where several columns have the same name: a dict can hold only one.
     """
     rows = rows_in(batch)
     if not isinstance(batch, dict) and len({*batch.schema.names}) < batch.num_columns:
@@ -247,5 +247,5 @@ def _values_of_arrow(name: str, column: Any) -> Sequence[Any]:
         of_rows = iter(_values(tensor_of(column.filter(column.is_valid()), name)))
         return [next(of_rows) if valid else None for valid in column.is_valid().to_pylist()]
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
-        return _values(column.to_numpy())  # ten times as quick
+        return _values(column.to_numpy())  # ten times as fast
     return column.to_pylist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Files with columns behind paths and URLs: opened, and their parts read as tables of the columns that are wanted."""
+"""Column files by path or URL: opened, and read by parts as tables of selected columns."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["ColumnFile", "first_difference"]
 
 _IN_MEMORY = 32 * 2**20
-"""Bytes of a file of text that is not on disk from which on it is copied to disk, and not into memory."""
+"""Remote text files of at least so many bytes are copied to disk, not into memory."""
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""How a file of text is compressed, by how its name ends."""
+"""The codec of a text file, by the ending of its name."""
 
 
 class ColumnFile:
-    """A file with columns, of which some are wanted, of rows that match a filter, as their types are in a schema.
+    """A column file read with selected columns, filtered rows, and the types of a schema.
 
-    Without `columns` all are wanted, without a schema in the types that the file has. `footer` is that of a Parquet
-    file, where it is known. While it is open, it is one `among` others, so that another thread can give them up.
+    Without `columns` all are read; without `target` types are those of the file. `footer` is the footer of a Parquet
+    file, where known. While the file is open it is in `among`, so that another thread can give it up.
 
-    Raises KeyError for a column that there is not, and what pyarrow raises for what is no such file.
+    Raises KeyError for an unknown column, and pyarrow's error for a file of another format.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ColumnFile:
             self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
             _expect_once(self._together, self.content.schema.names)
             own_names = {field.name for field in own}
-            # Where none is in the file, one is read all the same, to know how many rows there are.
+            # Where the file has none of them, one is read anyway, to count the rows.
             self._to_read = [name for name in self._together if name in own_names] or self.content.schema.names[:1]
         except BaseException:
             self.close()
@@ -102,7 +102,7 @@ class ColumnFile:
         return pa.schema([whole.field(name) for name in self._wanted], whole.metadata)
 
     def parts(self, first: int) -> Iterable[int]:
-        """Return the numbers of the parts from one on that are to be read."""
+        """Return the numbers of the parts to read, from `first` on."""
         numbers = self.content.parts(first)
         if self._filter is None or not isinstance(self.content, ParquetFormat):
             return numbers
@@ -116,7 +116,7 @@ class ColumnFile:
         return [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
 
     def read(self, number: int) -> pa.Table | None:
-        """Return the rows of a part that match, or None where there is no such part."""
+        """Return the matching rows of a part, or None where the part does not exist."""
         try:
             table = self.content.read(number, self._to_read)
             return None if table is None else self._finished(table)
@@ -130,9 +130,9 @@ class ColumnFile:
         self._close_streams()
 
     def give_up(self) -> None:
-        """Let whoever waits for bytes of the file get an error instead; called by another thread."""
+        """Make reads that wait for bytes of the file raise; called by another thread."""
         for stream in [*self._streams]:
-            # Not by closing it, which is for the thread that reads it: the threads of one may be just starting.
+            # Do not close it: that is up to the reading thread. Threads of the stream may be just starting.
             raw: Any = getattr(stream, "raw", None)
             if isinstance(raw, Ranged):
                 raw.interrupt()
@@ -144,14 +144,14 @@ class ColumnFile:
         self._among.discard(self)
 
     def _open_stream(self, storage: Mapping[str, Any], guard: Guard, retry: Retry | None) -> pa.NativeFile:
-        """Return a stream of the file, as Arrow reads it; one of text is unpacked as its name says."""
+        """Return an Arrow stream of the file; text is decompressed by the name of the file."""
         import pyarrow as pa
 
         url, is_text = self.origin.url, self._kind in ("csv", "json")
         if self._copy is not None:
             stream = self._copy()
         elif is_local_path(url) and not storage:
-            # What is mapped is not copied, where the file has arrays as they are in memory.
+            # Arrow's own files hold arrays as in memory: mapping avoids a copy.
             stream = pa.memory_map(url) if self._kind == "ipc" else pa.OSFile(url)
         else:
             file = open_to_seek(url, storage, retry=retry, counted_by=guard)
@@ -169,7 +169,7 @@ class ColumnFile:
             arrays = {name: self._column(table, name) for name in self._together}
             table = pa.Table.from_arrays([*arrays.values()], [*arrays])
         if self._filter is not None:
-            table = table.filter(self._filter).combine_chunks()  # it would come in many small pieces
+            table = table.filter(self._filter).combine_chunks()  # the filter leaves many small chunks
         return table if table.column_names == self._wanted else table.select(self._wanted)
 
     def _column(self, table: pa.Table, name: str) -> Any:
@@ -186,7 +186,7 @@ class ColumnFile:
 
 
 def _expect_once(wanted: Sequence[str], names: Sequence[str]) -> None:
-    """Raise ValueError where a column that is wanted has the name of another in the file."""
+    """Raise ValueError where several columns of the file have a wanted name."""
     if several := [name for name in wanted if names.count(name) > 1]:
         raise ValueError(
             f"the file has several columns {', '.join(map(repr, several))}, which cannot be told apart: name those "
@@ -213,9 +213,9 @@ def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
 
 
 def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
-    """Return what opens a copy of a file, in memory or in a temporary file, which has no name to be left behind.
+    """Return a function that opens a copy of a file, in memory or in an unnamed temporary file.
 
-    Arrow reads text ahead in threads of its own. If those called Python, they would abort it where it ends meanwhile.
+    Arrow reads text ahead in its own threads. If these called Python at exit, they would abort it.
     """
     import pyarrow as pa
 
@@ -232,7 +232,7 @@ def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
 
 
 def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:
-    """Return, in words, in what field a schema differs from the one that is expected."""
+    """Describe the first field in which a schema differs from the expected one."""
     for field in expected:
         if field.name not in schema.names:
             return f"column {field.name!r} ({field.type}) is missing"

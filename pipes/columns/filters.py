@@ -1,4 +1,4 @@
-"""Filters of rows: a `pyarrow.compute.Expression`, or text that says the same in Python's words."""
+"""Row filters: a `pyarrow.compute.Expression`, or the same as text in Python syntax."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GRAMMAR = (
 
 
 def expression_of(filter: str | pc.Expression) -> pc.Expression:
-    """Return a filter as an expression; TypeError or ValueError where it is none.
+    """Return a filter as an expression; TypeError or ValueError for an invalid one.
 
     >>> expression_of("price > 3 and kind in ['a', 'b']")  # doctest: +ELLIPSIS
     <pyarrow.compute.Expression ((price > 3) and is_in(kind, {value_set=...
@@ -53,9 +53,9 @@ def expression_of(filter: str | pc.Expression) -> pc.Expression:
 
 
 def fields_in(expression: pc.Expression, schema: pa.Schema) -> list[str]:
-    """Return the columns of a schema that an expression looks at.
+    """Return the columns of a schema that an expression uses.
 
-    Raises KeyError where it names a column that there is not, and what pyarrow raises where types do not fit.
+    Raises KeyError for an unknown column, and pyarrow's error where types do not fit.
     """
     try:
         _bind(expression, schema)
@@ -65,16 +65,16 @@ def fields_in(expression: pc.Expression, schema: pa.Schema) -> list[str]:
 
 
 def may_be_true(expression: pc.Expression, known: Mapping[str, pa.Scalar]) -> bool:
-    """Say whether an expression can be true of rows of which the values of some columns are known.
+    """Say whether an expression can be true of rows with known values in some columns.
 
-    Where that cannot be told, it can.
+    True where that is undecidable.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds  # type: ignore[import-untyped]
     from pyarrow.fs import LocalFileSystem  # type: ignore[import-untyped]
 
     fields = {name: value.type for name, value in known.items()}
-    while True:  # of the other columns nothing is known but the names, one of which each attempt brings to light
+    while True:  # each attempt reveals the name of one more column; its values are unknown
         schema = pa.schema([*fields.items()])
         try:
             _bind(expression, schema)
@@ -87,12 +87,12 @@ def may_be_true(expression: pc.Expression, known: Mapping[str, pa.Scalar]) -> bo
             return True
     file_system, file_format = LocalFileSystem(), ds.ParquetFileFormat()
     fragment = file_format.make_fragment("any", file_system, partition_expression=guarantee(known))
-    files = ds.FileSystemDataset([fragment], schema, file_format, file_system)  # nothing of it is opened
+    files = ds.FileSystemDataset([fragment], schema, file_format, file_system)  # opens no file
     return any(True for _ in files.get_fragments(filter=expression))
 
 
 def guarantee(known: Mapping[str, pa.Scalar]) -> pc.Expression:
-    """Return an expression which says that columns have the values that are known."""
+    """Return an expression that columns have their known values."""
     import pyarrow.compute as pc
 
     said = pc.scalar(True)
@@ -102,7 +102,7 @@ def guarantee(known: Mapping[str, pa.Scalar]) -> pc.Expression:
 
 
 def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
-    """Raise where an expression does not fit a schema: _NoColumn for a column that there is not."""
+    """Raise where an expression does not fit a schema: _NoColumn for a missing column."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -115,7 +115,7 @@ def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema, others: list[str], names: Sequence[str]) -> list[str]:
-    """Return those of some columns without which, and the others, an expression cannot be told."""
+    """Return the columns of `names` that an expression needs besides `others`."""
     import pyarrow as pa
 
     try:
@@ -142,7 +142,7 @@ class _NotAFilter(Exception):
 
 
 def _condition(part: ast.expr) -> Any:
-    """The expression of a part of a filter that is true or false."""
+    """Return the expression of a Boolean part of a filter."""
     if isinstance(part, ast.BoolOp):
         first, *others = map(_condition, part.values)
         for other in others:
@@ -178,7 +178,7 @@ def _comparison(left: ast.expr, kind: ast.cmpop, right: ast.expr) -> Any:
 
 
 def _operand(part: ast.expr) -> Any:
-    """The expression of a column, of a field of one that has fields, or of a value."""
+    """Return the expression of a column, a struct field, or a value."""
     import pyarrow.compute as pc
 
     path: list[str] = []

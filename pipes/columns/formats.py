@@ -1,4 +1,4 @@
-"""Formats of files with columns, each read by its parts: row groups, stripes, record batches, blocks."""
+"""Column file formats, each read by parts: row groups, stripes, record batches, blocks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "PARTS", "ColumnFormat", "ParquetFormat", "check_options", "expect_all_rows"]
 
 _ROWS_AT_A_TIME = 64
-"""Rows by which a damaged column is searched for the first that cannot be read."""
+"""Rows per step in the search for the damage in a column."""
 
 
 class ColumnFormat:
-    """A file with columns. `open_stream` opens it, again each time that it is called; what is open closes with this."""
+    """A column file. Each call of `open_stream` opens it again; `close` closes all streams."""
 
     goes_on: ClassVar[bool] = True
-    """Whether the parts after one that cannot be read can be."""
+    """Whether parts after an unreadable one can be read."""
 
     schema: pa.Schema
 
@@ -33,11 +33,11 @@ class ColumnFormat:
         self._streams: list[pa.NativeFile] = []
 
     def parts(self, first: int) -> Iterable[int]:
-        """Return the numbers of the parts from one on; more than there are where that is not known."""
+        """Return the numbers of the parts from `first` on, without an end where their number is unknown."""
         raise NotImplementedError
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
-        """Return some columns of a part, or None behind the last."""
+        """Return some columns of a part, or None after the last."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class ColumnFormat:
 
 
 class ParquetFormat(ColumnFormat):
-    """A Parquet file: `footer` is what its end says, where that is known already."""
+    """A Parquet file; `footer` is its metadata, where already known."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ParquetFormat(ColumnFormat):
 
         super().__init__(open_stream, options)
         stream = self._opened()
-        # On disk there is nothing to be gained by joining the ranges of columns into one; elsewhere each is a request.
+        # Coalescing column ranges saves requests; a local disk has none.
         is_local = isinstance(stream, pa.OSFile)
         try:
             self._file = pq.ParquetFile(
@@ -81,16 +81,16 @@ class ParquetFormat(ColumnFormat):
         return range(first, self.footer.num_row_groups)
 
     def matching(self, expression: pc.Expression, known: pc.Expression, schema: pa.Schema) -> set[int]:
-        """Return the row groups that, by what the footer says of their values, may have rows that match a filter."""
+        """Return the row groups that may have matching rows, by the statistics in the footer."""
         import pyarrow as pa
         import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
-        footer = pa.BufferOutputStream()  # which a fragment would else read from the file, once more
+        footer = pa.BufferOutputStream()  # else the fragment would read it from the file again
         self.footer.write_metadata_file(footer)
         fragment = ds.ParquetFileFormat().make_fragment(pa.BufferReader(footer.getvalue()), partition_expression=known)
         try:
             return {group.id for group in fragment.subset(expression, schema=schema).row_groups}
-        except pa.ArrowException:  # the types in this file are not those that the filter is meant for
+        except pa.ArrowException:  # the filter does not fit the types of this file
             return {*self.parts(0)}
 
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
@@ -102,7 +102,7 @@ class ParquetFormat(ColumnFormat):
             raise
 
     def _damage(self, number: int, columns: Sequence[str]) -> tuple[str, int] | None:
-        """Return the first column of a row group that cannot be read, and about how many of its rows can be."""
+        """Return the first unreadable column of a row group, and about how many of its rows are readable."""
         for name in columns:
             rows = 0
             try:
@@ -114,9 +114,9 @@ class ParquetFormat(ColumnFormat):
 
 
 def expect_all_rows(footer: pq.FileMetaData) -> None:
-    """Raise `pyarrow.ArrowInvalid` where row groups of a Parquet file have other rows than the file: one bit may do it.
+    """Raise `pyarrow.ArrowInvalid` where the rows of the row groups do not add up to those of the file.
 
-    A footer has no checksum, and rows that it does not tell of would be missing in silence.
+    A footer has no checksum: one flipped bit could drop rows silently.
     """
     import pyarrow as pa
 
@@ -147,7 +147,7 @@ class OrcFormat(ColumnFormat):
 
 
 class _Streamed(ColumnFormat):
-    """A file that is read from its start: a part in the middle costs those before it."""
+    """A file read from its start: a later part costs reading those before it."""
 
     goes_on = False
 
@@ -159,7 +159,7 @@ class _Streamed(ColumnFormat):
         self._begin(None)
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
-        """Return a reader of the file, of which only some columns are wanted, or all with None."""
+        """Return a reader of some columns of the file, or of all with None."""
         raise NotImplementedError
 
     def parts(self, first: int) -> Iterable[int]:
@@ -175,7 +175,7 @@ class _Streamed(ColumnFormat):
         try:
             batch = next(islice(self._batches, number - self._next, None), None)
         except Exception:
-            self._batches = None  # another attempt begins anew
+            self._batches = None  # a retry starts over
             raise
         self._next = number + 1
         return None if batch is None else self._checked(pa.Table.from_batches([batch]))
@@ -196,21 +196,21 @@ class _Streamed(ColumnFormat):
 
 
 class CsvFormat(_Streamed):
-    """A file of comma-separated values, or separated by what the options say."""
+    """A CSV file; the options may set another delimiter."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
         from pyarrow import csv
 
         kinds = (csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions)
         read, parse, convert = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
-        read.use_threads = False  # or errors would not have the number of the row; it takes no longer
+        read.use_threads = False  # keeps row numbers in errors, and takes no longer
         if columns is not None:
             convert.include_columns = columns
         return csv.open_csv(self._opened(), read, parse, convert)
 
 
 class JsonFormat(_Streamed):
-    """A file with an object of JSON in each line."""
+    """A file with a JSON object on each line."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
         import pyarrow as pa
@@ -218,7 +218,7 @@ class JsonFormat(_Streamed):
 
         kinds = (json.ReadOptions, json.ParseOptions)
         read, parse = (kind(**given) for kind, given in options_by_class(self._options, kinds).items())
-        if columns is not None:  # the others are not made into arrays
+        if columns is not None:  # other columns are not converted
             parse.explicit_schema = pa.schema([self.schema.field(name) for name in columns])
             parse.unexpected_field_behavior = "ignore"
         try:
@@ -232,7 +232,7 @@ class JsonFormat(_Streamed):
 
 
 class IpcStreamFormat(_Streamed):
-    """A stream of record batches, as Arrow writes it where it cannot go back."""
+    """An Arrow IPC stream, the format for sinks that cannot seek."""
 
     def _reader(self, columns: Sequence[str] | None) -> Any:
         import pyarrow as pa
@@ -245,7 +245,7 @@ class IpcStreamFormat(_Streamed):
 
 
 class IpcFileFormat(ColumnFormat):
-    """A file of record batches: Arrow's own, which is Feather too."""
+    """An Arrow IPC file, which is also Feather."""
 
     def __init__(self, open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> None:
         import pyarrow as pa
@@ -262,7 +262,7 @@ class IpcFileFormat(ColumnFormat):
     def read(self, number: int, columns: Sequence[str]) -> pa.Table:
         import pyarrow as pa
 
-        # Of what is mapped into memory, all is had without reading it; to leave some out, Arrow would copy the rest.
+        # A memory map reads no unused columns; to exclude them, Arrow would copy the rest.
         if columns != self._columns and not isinstance(self._stream, pa.MemoryMappedFile):
             self._file = pa.ipc.open_file(self._stream, options=_only(columns, self.schema))
             self._columns = columns
@@ -270,13 +270,13 @@ class IpcFileFormat(ColumnFormat):
 
 
 def _validated(table: pa.Table) -> pa.Table:
-    """Return a table as it lay in a file: one wrong bit in an offset of text would end the process."""
+    """Return a table after full validation: one wrong bit in a string offset would crash the process."""
     table.validate(full=True)
     return table
 
 
 def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, Any]) -> ColumnFormat:
-    """Return a file of Arrow's own, of the one kind or of the other."""
+    """Return the format of an Arrow IPC file or stream."""
     with open_stream() as stream:
         beginning = stream.read(6)
     if beginning.startswith(b"FEA1"):
@@ -293,15 +293,15 @@ FORMATS: dict[str, Callable[..., ColumnFormat]] = {
     "ipc": ipc_format,
     "orc": OrcFormat,
 }
-"""How a file of a format is opened."""
+"""What opens a file of each format."""
 
 
 PARTS = {"parquet": "row group", "csv": "block", "json": "block", "ipc": "record batch", "orc": "stripe"}
-"""What a part of a file of a format is called."""
+"""The name of a part in each format."""
 
 
 def check_options(kind: str, options: Mapping[str, Any]) -> None:
-    """Raise TypeError where there is an option that a format does not have."""
+    """Raise TypeError for an option that a format lacks."""
     if options:
         from pyarrow import csv, json
 
@@ -310,7 +310,7 @@ def check_options(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[type, dict[str, Any]]:
-    """Return for each of some classes of pyarrow's the options that are its own.
+    """Return the options of each of some pyarrow classes.
 
     Raises TypeError for an option that none of them has.
     """
@@ -322,7 +322,7 @@ def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[
 
 
 _OURS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
-"""What the classes of options have besides the options that may be given."""
+"""Attributes of the option classes that users may not set."""
 
 
 def _only(columns: Sequence[str] | None, schema: pa.Schema | None) -> Any:

@@ -1,4 +1,4 @@
-"""What kinds of files can hold of the types of Arrow."""
+"""Which Arrow types each file format can hold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["expect_kinds", "floats_in", "has_elements", "is_tensor", "of_csv", "
 
 
 def expect_kinds(schema: pa.Schema, holds: Callable[[pa.DataType], bool], why: str) -> None:
-    """Raise TypeError, which names the column, for a type that files do not hold, and say why."""
+    """Raise TypeError, which names the column, for a type that files cannot hold, and say why."""
     for field in schema:
         if not holds(field.type):
             raise TypeError(f"the column {field.name!r} is {field.type}, and {why}")
 
 
 def has_elements(kind: pa.DataType) -> bool:
-    """Say whether Parquet can give back what has a type: not the tensors and lists of which all are to be empty."""
+    """Say whether Parquet can read a type back: not tensors and fixed-size lists without elements."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
@@ -30,7 +30,7 @@ def has_elements(kind: pa.DataType) -> bool:
 
 
 def of_parquet(kind: pa.DataType) -> bool:
-    """Say whether Parquet can hold what has a type: pyarrow tells it by trying."""
+    """Say whether Parquet can hold a type, by trying to write it."""
     import pyarrow as pa
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -42,7 +42,7 @@ def of_parquet(kind: pa.DataType) -> bool:
 
 
 def floats_in(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield the floats that there are in an array, at whatever depth."""
+    """Yield the float arrays in an array, at any depth."""
     import pyarrow as pa
     import pyarrow.types as types  # type: ignore[import-untyped]
 
@@ -61,9 +61,9 @@ def floats_in(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def repeating_in(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths, in Parquet, of what is in a column and may repeat, and so is worth a dictionary.
+    """Yield the Parquet paths in a column worth dictionary encoding, since values may repeat.
 
-    Floats would take several times as long to write with one, and seldom less space.
+    With it, floats take several times as long to write, and seldom less space.
     """
     import pyarrow.types as types
 
@@ -82,7 +82,7 @@ def repeating_in(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def of_csv(kind: pa.DataType) -> bool:
-    """Say whether a field of a CSV file can hold what has a type."""
+    """Say whether a field of a CSV file can hold a type."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):
@@ -91,7 +91,7 @@ def of_csv(kind: pa.DataType) -> bool:
 
 
 def of_json(kind: pa.DataType) -> bool:
-    """Say whether JSON can hold what has a type; tensors as lists."""
+    """Say whether JSON can hold a type; tensors become lists."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind) or is_tensor(kind):
@@ -102,7 +102,7 @@ def of_json(kind: pa.DataType) -> bool:
 
 
 def is_tensor(kind: pa.DataType) -> bool:
-    """Say whether a type is Arrow's of tensors."""
+    """Say whether a type is Arrow's fixed-shape tensor."""
     import pyarrow as pa
 
     return isinstance(kind, pa.FixedShapeTensorType)

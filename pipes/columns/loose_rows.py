@@ -1,4 +1,4 @@
-"""Rows that come one by one, on their way through operators that take batches of rows."""
+"""Single rows on their way through operators that take batches."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ROWS = "rows that came one by one"
 
 
 class RowGatherer(IterDataPipe[Any]):
-    """Yield column batches as they are, and all other items, which are rows, `n` at a time as one column of a batch.
+    """Yield column batches as is, and rows `n` at a time, as the only column of a batch.
 
-    `batched` says which they are. Without it the chain does, where its operators tell, and else each item, of which
-    those that may be either are an error.
+    `batched` says which the items are. Without it the operators of the chain decide, or else each item; an ambiguous
+    item is an error.
 
     >>> from penstock.pipes.iter import IterableWrapper
     >>> [out_of_batch(batch) for batch in RowGatherer(IterableWrapper(range(5)), 2)]
@@ -35,20 +35,20 @@ class RowGatherer(IterDataPipe[Any]):
     def __init__(self, source: IterDataPipe[Any], n: int, batched: bool | None = None) -> None:
         self.source = source
         self.n = n
-        # Asked now: a loader may put its own reader in the place of the source.
+        # Decided now: a loader may replace the source with its own reader.
         self.batched = gives_batches(source) if batched is None else batched
 
     def __iter__(self) -> Iterator[Any]:
         items = iter(self.source)
         for item in items:
-            # Only the first is looked at: of another kind than the others, it would be an error in what follows.
+            # Only the first is checked: mixed kinds raise in the steps after this one.
             self._gathers = not is_batch(item, self.batched)
             yield {_ROWS: [item, *islice(items, self.n - 1)]} if self._gathers else self._checked(item)
 
     def _checked(self, item: Any) -> Any:
         try:
             batch = as_batch(item)
-            rows_in(batch)  # raises where columns differ in it
+            rows_in(batch)  # raises where column lengths differ
             return batch
         except (TypeError, ValueError) as error:
             if self.batched:
@@ -60,7 +60,7 @@ class RowGatherer(IterDataPipe[Any]):
 
 
 def out_of_batch(batch: Any) -> Any:
-    """Return the rows of a batch that were gathered into it, as a list; any other batch as it is."""
+    """Return the rows gathered into a batch as a list; any other batch as is."""
     return batch[_ROWS] if are_rows(batch) else batch
 
 

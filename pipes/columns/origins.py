@@ -1,4 +1,4 @@
-"""Files with columns and row groups of them, as items, with the values that folders give to columns."""
+"""Items for column files and row groups, with column values from folder names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Origin", "RowGroup", "hive_values", "known_values", "origin_of"]
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 Partition = tuple[tuple[str, "int | str | None"], ...]
-"""The columns that all rows of a file have in common, each with its value, by the names of its folders."""
+"""The columns with one value in all of a file, with that value, from folder names."""
 
 
 class Origin(NamedTuple):
-    """A file, with the values that its folders give to columns; None of a type that `types` names."""
+    """A file, with column values from folder names; `types` names their types."""
 
     url: str
     partition: Partition = ()
@@ -28,7 +28,7 @@ class Origin(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """A row group of a Parquet file: its number and how many rows it has; the rest is as in an `Origin`."""
+    """A row group of a Parquet file: its number and row count; the rest as in `Origin`."""
 
     url: str
     number: int
@@ -38,14 +38,14 @@ class RowGroup(NamedTuple):
 
 
 def origin_of(item: object) -> Origin:
-    """Return what file an item is, or is of; TypeError where it is no path, URL, `Origin` or `RowGroup`."""
+    """Return the file of an item; TypeError unless it is a path, URL, `Origin` or `RowGroup`."""
     if isinstance(item, (Origin, RowGroup)):
         return Origin(item.url, item.partition, item.types)
     return Origin(checked_path(item))
 
 
 def hive_values(url: str) -> dict[str, str | None]:
-    """Return the values that the folders of a file give to columns, as text.
+    """Return the column values from a file's folder names, as text.
 
     >>> hive_values("s3://b/sales/year=2024/kind=a%20b/0.parquet")
     {'year': '2024', 'kind': 'a b'}
@@ -55,7 +55,7 @@ def hive_values(url: str) -> dict[str, str | None]:
 
 
 def known_values(origin: Origin) -> dict[str, pa.Scalar]:
-    """Return the values that all rows of a file have in common, by the names of the columns."""
+    """Return the values that all rows of a file share, by column name."""
     import pyarrow as pa
 
     types = {"int64": pa.int64(), "string": pa.string()}

@@ -1,4 +1,4 @@
-"""Whether the items of a chain are rows or column batches: what its operators tell, and what an item does."""
+"""Whether the items of a chain are rows or column batches, judged by its operators and by an item."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "may_be_b
 P = TypeVar("P", bound=IterDataPipe[Any])
 
 TOLD_BATCHES = "it is taken for a batch, as the operators before tell, or batched=True: batched=False is for rows"
-"""What an error is to say that comes of an item which is told to be a batch."""
+"""A note for errors of an item declared to be a batch."""
 
 
 def giving_rows(pipe: P) -> P:
-    """Return a pipe, which from now on says that its items are rows, where its operator does not tell."""
+    """Return a pipe, now declared to give rows, where its operator does not say."""
     pipe.gives = "rows"  # type: ignore[misc]
     return pipe
 
 
 def gives_batches(pipe: DataPipe) -> bool | None:
-    """Say whether a pipe's items are column batches, or rows; None where the chain does not tell.
+    """Say whether a pipe's items are column batches, or rows; None where the chain does not say.
 
-    Raises ValueError where an operator's `gives` is none of what it may be.
+    Raises ValueError for an invalid `gives` of an operator.
 
     >>> from penstock.pipes.iter import IterableWrapper
     >>> items = IterableWrapper([])
@@ -52,7 +52,7 @@ def gives_batches(pipe: DataPipe) -> bool | None:
 
 
 def _kind_given_by(pipe: Any) -> str | None:
-    # The class is asked first: a pipe without the attribute would look for a method of that name, in plug-ins too.
+    # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
     kind = pipe.gives if hasattr(type(pipe), "gives") else None
     if kind not in ("rows", "batches", "same", None):
         raise ValueError(f"{type(pipe).__name__}.gives is {kind!r}, and may be 'rows', 'batches', 'same' or None")
@@ -60,10 +60,10 @@ def _kind_given_by(pipe: Any) -> str | None:
 
 
 def is_batch(item: object, told: bool | None) -> bool:
-    """Say whether an item is a column batch: where it is `told`, all are or only those of Arrow.
+    """Say whether an item is a column batch; with `told`, all are (True), or only tables and data frames (False).
 
-    Where nothing is told, a dict is a row, unless it has tensors or arrays with dimensions and nothing else but lists.
-    Raises ValueError for such a one, which may be either.
+    With None, a dict is a row, but one of tensors or arrays with dimensions, and otherwise only lists, is ambiguous.
+    Raises ValueError for such a dict.
 
     >>> is_batch({"id": torch.tensor([1, 2])}, told=True), is_batch({"id": torch.tensor(1), "text": ["a"]}, told=None)
     (True, False)
@@ -79,12 +79,12 @@ def is_batch(item: object, told: bool | None) -> bool:
 
 
 def may_be_batch(item: object) -> bool:
-    """Say whether an item is a column batch, or a dict that may be one by what it has in it."""
+    """Say whether an item is a column batch, or a dict that could be one."""
     return _may_be_columns(item) if isinstance(item, Mapping) else _is_table(item)
 
 
 def _is_table(item: object) -> bool:
-    import pyarrow as pa  # type: ignore[import-untyped]  # here, since importing it takes a while
+    import pyarrow as pa  # type: ignore[import-untyped]  # here: the import takes a while
 
     return isinstance(item, (pa.RecordBatch, pa.Table)) or is_frame(item)
 

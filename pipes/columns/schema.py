@@ -1,4 +1,4 @@
-"""What the items of a chain have in them, found out without a pass over it."""
+"""The schema of a chain's items, without a pass over it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Field", "Schema", "schema"]
 
 
 class Field(NamedTuple):
-    """A part of an item: its name, its dtype, or its type where it has none, and its shape, where it has one."""
+    """A part of an item: its name, its dtype (else its type), and its shape, if any."""
 
     name: str
     dtype: Any
@@ -26,7 +26,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Schema:
-    """The parts that the items of a chain have: `schema["name"]` is one of its `fields`."""
+    """The fields of a chain's items: `schema["name"]` is one of `fields`."""
 
     fields: tuple[Field, ...]
 
@@ -55,16 +55,16 @@ class Schema:
 
 
 def schema(dp: DataPipe) -> Schema:
-    """Return the names, dtypes and shapes of what the items of a chain have in them. The chain stays as it is.
+    """Return the names, dtypes and shapes of the fields of a chain's items. The chain does not change.
 
-    Where it ends in a reader that knows that, such as `read_parquet`, the reader is asked. Else the first item of a
-    copy of the chain is looked at, and the copy is closed: the steps are taken that lead to one item, with what they do
-    besides, such as writing. A batch has the shape that the first one has.
+    A reader that knows its schema, such as `read_parquet`, reports it. Else the first item of a copy of the chain is
+    inspected, and the copy is closed: this runs the steps for one item, with side effects such as writing. The shapes
+    of a batch are those of the first one.
 
-    Columns of Arrow have Arrow's types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+    Arrow columns have Arrow types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
 
-    Raises TypeError for a chain over an iterator, of which an item could be looked at only by taking it away, and
-    ValueError for one that gives no item.
+    Raises TypeError for a chain over an iterator, since inspecting an item would consume it, and ValueError for a chain
+    without items.
 
     >>> import penstock as ps, torch
     >>> dp = ps.iter.IterableWrapper([{"image": torch.zeros(3, 8, 8), "label": 1}]).repeat(1000)
@@ -82,7 +82,7 @@ def schema(dp: DataPipe) -> Schema:
                 raise TypeError(
                     f"{type(pipe).__name__} reads an iterator, which cannot be looked at without taking an item from it"
                 )
-    # Seeds that have not been drawn yet are drawn for the copy as well, and are not to change those of the chain.
+    # The copy may draw seeds; these draws must not change the seeds of the chain.
     with torch.random.fork_rng(devices=()), closing(_items(dp)) as items:
         for item in items:
             return Schema((*_fields(item),))
@@ -90,10 +90,10 @@ def schema(dp: DataPipe) -> Schema:
 
 
 def _reader_of(dp: Any) -> Any:
-    """The reader at the end of a chain that knows its schema, where each step behind it says `keeps_schema = True`."""
+    """Return the reader that knows its schema, where each later step has `keeps_schema = True`."""
     while not callable(getattr(type(dp), "schema", None)):
         sources = sources_of(dp)
-        # The class is asked first: a pipe without the attribute would look for a method of that name, in plug-ins too.
+        # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
         if not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema) or len(sources) != 1:
             return None
         dp = sources[0]

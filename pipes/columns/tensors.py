@@ -1,4 +1,4 @@
-"""Columns of Arrow made into tensors."""
+"""Arrow columns to tensors."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 __all__ = ["Dtypes", "check_dtypes", "column_of", "names_of", "tensor_of", "tensors_of"]
 
 Dtypes = torch.dtype | Mapping[str, torch.dtype]
-"""One dtype for all columns of numbers, or one for each of the columns that are named."""
+"""One dtype for all numeric columns, or a dict of dtypes by column name."""
 
 
 def tensor_of(values: Column, name: str, dtype: torch.dtype | None = None) -> torch.Tensor | list[Any]:
-    """Return the values of a column as a tensor, whose first dimension are the rows; text and bytes as a list.
+    """Return a column as a tensor, with rows as first dimension; text and bytes as a list.
 
-    The column is one of Arrow, or what `array_of` makes one of. Types map to:
+    The column is Arrow's, or anything that `array_of` takes. Types map to:
 
-    - integers and floats: the dtype of the same name, in the memory of the column, which must not be written to
+    - integers and floats: the dtype of the same name, sharing the column's memory, which must not be written to
     - booleans: `torch.bool`
     - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type
     - decimals: only with a `dtype`
-    - fixed-size lists, lists that all have one length, and Arrow's fixed-shape tensors: tensors with these dimensions
-      after the first; of lists of text or bytes, a list of lists
-    - dictionaries, and values that are run-end encoded: the values that they stand for
-    - text and bytes: a list of `str` and `bytes`, in which null is None
-    - images, as Hugging Face has them, which are structs of `bytes` and `path`: a list of their `bytes`
+    - fixed-size lists, lists of equal length, and Arrow's fixed-shape tensors: tensors with these dimensions after the
+      first; lists of text or bytes: a list of lists
+    - dictionary and run-end encoded values: the decoded values
+    - text and bytes: a list of `str` and `bytes`, with None for null
+    - Hugging Face images, which are structs of `bytes` and `path`: a list of their `bytes`
 
-    Null has no place in a tensor, unless `dtype` is a float: there it is NaN. With `dtype`, all values must be ones of
-    it: fractions become no integers, and only 0 and 1 are booleans. In floats they are rounded, but may not overflow.
+    In tensors, null becomes NaN where `dtype` is a float, and is an error otherwise. `dtype` must represent all values:
+    fractions become no integers, and only 0 and 1 are booleans. Floats are rounded, but must not overflow.
 
     Raises ValueError, which names the column and the row, for a null, for lists of different lengths, and for a value
-    that the dtype does not have. Raises TypeError for a column of another type, such as of structs or maps, and for
-    text and bytes that are to have a `dtype`.
+    that `dtype` cannot represent. Raises TypeError for a column of another type, such as structs or maps, and for text
+    and bytes with a `dtype`.
 
     >>> import pyarrow as pa
     >>> tensor_of(pa.array([[1, 2], [3, 4]]), "pair", torch.float32)
@@ -59,11 +59,11 @@ def tensor_of(values: Column, name: str, dtype: torch.dtype | None = None) -> to
 def tensors_of(
     batch: pa.RecordBatch | Mapping[str, Any], columns: Sequence[str] | None = None, dtypes: Dtypes | None = None
 ) -> dict[str, torch.Tensor | list[Any]]:
-    """Return the columns of a batch by their names, each as `tensor_of` makes it: all of them, or those in `columns`.
+    """Return the columns of a batch, or those in `columns`, by name, each as `tensor_of` makes it.
 
-    `dtypes` is one dtype, for all columns but those that stay lists, or a dict that has one for some of the columns.
+    `dtypes` is one dtype, for all columns but those that stay lists, or a dict of dtypes for some columns.
 
-    Raises KeyError for a column that the batch does not have, and what `tensor_of` raises.
+    Raises KeyError for an unknown column, and what `tensor_of` raises.
 
     >>> import pyarrow as pa
     >>> tensors_of(pa.record_batch({"id": [1, 2], "text": ["a", "b"]}))
@@ -77,15 +77,15 @@ def tensors_of(
         column = column_of(batch, name)
         dtype = dtypes.get(name) if isinstance(dtypes, Mapping) else dtypes
         if dtype is not None and dtypes is dtype and not isinstance(column, torch.Tensor) and stays_list(column.type):
-            dtype = None  # it was meant for the others
+            dtype = None  # meant for the other columns
         tensors[name] = tensor_of(column, name, dtype)
     return tensors
 
 
 def column_of(batch: pa.RecordBatch | Mapping[str, Any], name: str) -> pa.Array | torch.Tensor:
-    """Return a column of a batch, as one of Arrow unless it is a tensor.
+    """Return a column of a batch: a tensor as is, anything else as an Arrow array.
 
-    Raises KeyError where there is none of that name, or several.
+    Raises KeyError where no column, or several, have that name.
     """
     if isinstance(batch, Mapping):
         column, times = batch.get(name), int(name in batch)

@@ -1,4 +1,4 @@
-"""Tensors, arrays, lists and data frames made into columns of Arrow."""
+"""Tensors, arrays, lists and data frames to Arrow columns."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["Column", "array_of", "batch_of", "batch_of_frame", "is_frame", "listed", "rows_in"]
 
 Column = Any
-"""A column of Arrow, a tensor, an array of NumPy, or a list of values."""
+"""An Arrow column, a tensor, a NumPy array, or a list of values."""
 
 
 def array_of(values: Column, name: str) -> pa.Array:
-    """Return tensors, arrays and other values as a column of Arrow, without a copy where the type allows.
+    """Return tensors, arrays and other values as an Arrow array, without a copy where the type allows.
 
-    The first dimension are the rows; a tensor or array with more has Arrow's type of fixed-shape tensors. Tensors that
-    are on a device are copied to main memory. Of a list of tensors or arrays that have one shape and dtype, the same
-    comes out as of these stacked; where they differ, lists.
+    The first dimension is the rows; more dimensions give Arrow's fixed-shape tensor type. Tensors on a device are
+    copied to main memory. A list of tensors or arrays of one shape and dtype is stacked; others become lists.
 
-    Raises ValueError and TypeError, which name the column, for what has no dimension, for dtypes that Arrow does not
-    have, and for values of which `pyarrow.array` makes no column; for these, with the row.
+    Raises ValueError and TypeError, which name the column, for values without a dimension, for dtypes that Arrow lacks,
+    and, with the row, for values that `pyarrow.array` refuses.
 
     >>> array_of(torch.zeros(2, 4, 4, dtype=torch.uint8), "image").type.shape
     [4, 4]
@@ -55,9 +54,9 @@ def array_of(values: Column, name: str) -> pa.Array:
 
 
 def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
-    """Return values as `pyarrow.array` takes them: tensors and arrays in them as lists of arrays of one dimension.
+    """Return values as `pyarrow.array` takes them: tensors and arrays in them as lists of one-dimensional arrays.
 
-    Raises TypeError, which names the column, for a tensor of a dtype that Arrow does not have.
+    Raises TypeError, which names the column, for a tensor of a dtype that Arrow lacks.
 
     >>> listed([torch.zeros(2), np.zeros((1, 2))], "x")
     [array([0., 0.], dtype=float32), [array([0., 0.])]]
@@ -66,7 +65,7 @@ def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
 
 
 def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
-    """Return columns, each of which `array_of` takes, as one batch; raise ValueError where their lengths differ.
+    """Return columns that `array_of` takes as one batch; raise ValueError where their lengths differ.
 
     >>> batch_of({"id": torch.tensor([1, 2]), "text": ["a", "b"]}).to_pydict()
     {'id': [1, 2], 'text': ['a', 'b']}
@@ -79,16 +78,16 @@ def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
 
 
 def is_frame(item: object) -> bool:
-    """Say whether an item is a data frame of pandas."""
-    pandas = sys.modules.get("pandas")  # without which there are none
+    """Say whether an item is a pandas data frame."""
+    pandas = sys.modules.get("pandas")  # not imported: no frames exist
     return pandas is not None and isinstance(item, pandas.DataFrame)
 
 
 def batch_of_frame(frame: Any) -> pa.RecordBatch:
-    """Return the columns of a data frame of pandas as one batch, without its index.
+    """Return the columns of a pandas data frame as one batch, without its index.
 
-    Floats that are NaN stay that, as pandas has them; what else is missing becomes null. Raises ValueError where two
-    columns have one name.
+    NaN floats stay NaN, as in pandas; other missing values become null. Raises ValueError where two columns have the
+    same name.
     """
     names = [*map(str, frame.columns)]
     if len({*names}) < len(names):
@@ -105,9 +104,9 @@ def _of_series(series: Any) -> Column:
 
 
 def rows_in(batch: pa.RecordBatch | Mapping[str, Any]) -> int:
-    """Return the number of rows of a batch: of Arrow, or a dict of tensors, arrays and lists.
+    """Return the number of rows of a batch: Arrow's, or a dict of tensors, arrays and lists.
 
-    Raises TypeError for what is no batch, ValueError for a dict whose columns differ in their number of rows.
+    Raises TypeError for other items, ValueError for a dict with columns of different lengths.
 
     >>> rows_in({"id": torch.tensor([1, 2]), "text": ["a", "b"]})
     2
@@ -180,13 +179,13 @@ def _of_values(values: Any, name: str) -> pa.Array:
 
 
 def _are_nested(values: Sequence[Any]) -> bool:
-    """Say whether values have tensors or others in them; by their types, since numbers and text are many."""
+    """Say whether values include tensors or containers; checks the set of types, since values are many."""
     nested = (torch.Tensor, np.ndarray, list, tuple, Mapping)
     return any(issubclass(kind, nested) for kind in {*map(type, values)})
 
 
 def _plain(value: Any, name: str) -> Any:
-    """A value without tensors in it: arrays instead."""
+    """Return a value with arrays in place of tensors."""
     if isinstance(value, torch.Tensor):
         return _as_ndarray(value, name)
     if isinstance(value, (list, tuple)):
@@ -205,7 +204,7 @@ def _are_alike(values: list[Any]) -> bool:
 
 
 def _listed(value: Any) -> Any:
-    """A value as pyarrow takes it, in which arrays have one dimension."""
+    """Return a value as pyarrow takes it, with one-dimensional arrays."""
     if isinstance(value, np.ndarray):
         return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_listed, value)]
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Items of a chain made into tables and arrays that can be written: batches, and rows that are put together to some."""
+"""Batches, and rows gathered into batches, to tables and arrays for writing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _ADVICE = "give all rows one type before they come here: rows as .dataframe(dtyp
 
 
 def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the values of rows by the names of their columns.
+    """Return the values of rows by column name.
 
-    Raises ValueError, which names the column, for a row that does not have those of the first.
+    Raises ValueError, which names the column, for a row whose columns differ from the first.
     """
     names = rows[0].keys()
     for row in rows:
@@ -43,7 +43,7 @@ def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def table_of(batch: Any) -> pa.Table:
-    """Return a batch as a table: one of Arrow, a table, or a dict of tensors, arrays and lists."""
+    """Return a batch as a table: a record batch, a table, or a dict of tensors, arrays and lists."""
     import pyarrow as pa
 
     if isinstance(batch, Mapping):
@@ -55,10 +55,10 @@ def table_of(batch: Any) -> pa.Table:
 
 
 def arrays_of(batch: Any, column: str | None = None) -> Arrays:
-    """Return the columns of a batch, or a single one, as arrays by their names, of the dtypes that they have.
+    """Return the columns of a batch, or a single one, as arrays by name, with their own dtypes.
 
-    Text becomes `str`, and what is a time in Arrow `datetime64` or `timedelta64`. Raises what `tensor_of` does, and
-    TypeError for values that NumPy has only as objects, or cuts short.
+    Text becomes `str`; Arrow's timestamps, dates and durations become `datetime64` or `timedelta64`. Raises what
+    `tensor_of` raises, TypeError for bytes and for values that NumPy holds only as objects.
     """
     columns = batch
     if not isinstance(batch, Mapping):
@@ -77,7 +77,7 @@ def arrays_of(batch: Any, column: str | None = None) -> Arrays:
 
 
 def types_in(arrays: Arrays) -> dict[str, str]:
-    """Return in words the dtype of each array, and the shape of a row; of text only that it is."""
+    """Return the dtype and row shape of each array in words; for text, `str` without a length."""
     return {
         name: " ".join(
             [
@@ -90,9 +90,9 @@ def types_in(arrays: Arrays) -> dict[str, str]:
 
 
 def fitted_arrays(arrays: Arrays, known: Mapping[str, str], widen: bool) -> Arrays:
-    """Return arrays with the columns and types of those before them; ValueError, with the column, if they have others.
+    """Return arrays with the columns and types of earlier ones; ValueError, with the column, where they differ.
 
-    With `widen`, integers become floats where those before them are, and where that changes no value.
+    With `widen`, integers become floats where earlier ones are floats and no value changes.
     """
     if arrays.keys() != known.keys():
         _raise_for_names([*arrays], [*known])
@@ -104,10 +104,10 @@ def fitted_arrays(arrays: Arrays, known: Mapping[str, str], widen: bool) -> Arra
 
 
 def fitted(table: pa.Table, schema: pa.Schema, widen: bool) -> pa.Table:
-    """Return a table under the schema of those before it; raise ValueError, which names the column, if it has another.
+    """Return a table with the schema of earlier ones; raise ValueError, which names the column, where it differs.
 
-    With `widen`, what is of another type since only some rows were looked at is converted where that changes no value:
-    nothing but nulls or empty lists, integers among floats, and lists that happen to have one length.
+    With `widen`, types inferred from too few rows are converted where no value changes: only nulls or empty lists,
+    integers among floats, and lists that happen to have equal length.
     """
     import pyarrow as pa
 
@@ -173,7 +173,7 @@ def _widened(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | None
         return pa.chunked_array([pa.nulls(len(column), field.type)])
     try:
         return column.cast(field.type)
-    except pa.ArrowInvalid as error:  # an integer that the float does not have
+    except pa.ArrowInvalid as error:  # the float cannot represent an integer
         raise ValueError(f"the column {field.name!r} was {field.type} before: {error}") from error
 
 
@@ -218,7 +218,7 @@ def _array_of(values: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def _array_of_tensor(value: Any, name: str) -> Any:
-    """A value, and in place of a tensor an array."""
+    """Return a value, with an array in place of a tensor."""
     if not isinstance(value, torch.Tensor):
         return value
     try:
@@ -230,7 +230,7 @@ def _array_of_tensor(value: Any, name: str) -> Any:
 
 
 def _stacked(rows: Sequence[Any], name: str) -> np.ndarray[Any, Any]:
-    """The array of values one of which is for each row."""
+    """Return rows stacked as one array."""
     rows = [_array_of_tensor(row, name) for row in rows]
     shapes = [np.shape(row) if isinstance(row, (np.ndarray, np.generic)) else None for row in rows]
     for row, shape in enumerate(shapes):

@@ -1,4 +1,4 @@
-"""Compressed files: how they are known, and read."""
+"""Compressed files: detection and reading."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK = 2**17
 """Bytes that are read or decompressed at once."""
 
 _START = 263
-"""Bytes of a file that tell what it is: what marks a tar comes last, behind the name of its first file."""
+"""Bytes that identify a file: the mark of a tar comes last, after the name of its first file."""
 
 
 class _Kind(NamedTuple):
@@ -34,7 +34,7 @@ class _Kind(NamedTuple):
 
 
 class _Decompressed(ClosedWhenDropped):
-    """The bytes of a compressed file. Python's own files take what is corrupt between two parts for the end."""
+    """The decompressed bytes of a file. Python's own readers take corruption between two parts for the end."""
 
     def __init__(self, file: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float) -> None:
         super().__init__(file, name, None)
@@ -64,7 +64,7 @@ class _Decompressed(ClosedWhenDropped):
         return b"".join(pieces)
 
     def _next(self, size: int) -> bytes:
-        """Return up to so many bytes, and none at the end."""
+        """Return up to `size` bytes, none at the end."""
         content = b""
         while not content:
             packed = self._packed()
@@ -80,7 +80,7 @@ class _Decompressed(ClosedWhenDropped):
         return content
 
     def _packed(self) -> bytes | None:
-        """Return what the decompressor takes next, a new one at the beginning of each part; None at the end."""
+        """Return the next input of the decompressor, which is new for each part; None at the end."""
         current = self._decompressor
         if current is not None and not current.eof:
             if not current.needs_input:
@@ -88,7 +88,7 @@ class _Decompressed(ClosedWhenDropped):
             if packed := self._read_packed():
                 return packed
             raise self._damage("it ends too early")
-        # Between parts there may be zeros: an xz fills up with them, and a tape did.
+        # Zeros may pad parts, as in xz files and on tapes.
         packed = current.unused_data.lstrip(b"\0") if current is not None else b""
         while not packed:
             packed = self._read_packed()
@@ -132,11 +132,11 @@ class _Decompressed(ClosedWhenDropped):
         return self._at
 
     def fileno(self) -> int:
-        raise io.UnsupportedOperation("the file of this stream holds what is compressed")  # NumPy would read that
+        raise io.UnsupportedOperation("the file of this stream holds what is compressed")  # NumPy would read it
 
 
 class _Gunzip:
-    """zlib's decompressor for gzip with the methods of that for bz2."""
+    """zlib's gzip decompressor with the interface of `BZ2Decompressor`."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
@@ -157,7 +157,7 @@ class _Gunzip:
 
 
 def _bz2() -> Any:
-    from bz2 import BZ2Decompressor  # Python can be built without it, and without the next one
+    from bz2 import BZ2Decompressor  # Python can be built without bz2 and lzma
 
     return BZ2Decompressor()
 
@@ -174,9 +174,9 @@ def _zstd() -> Any:
 
 KINDS = {
     "gzip": _Kind(re.compile(rb"\x1f\x8b\x08"), (".gz", ".gzip", ".tgz"), _Gunzip),
-    # What follows the size of the blocks marks the first block, or the end.
+    # After the block size comes the mark of the first block, or of the end.
     "bz2": _Kind(re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), (".bz2", ".tbz", ".tbz2"), _bz2),
-    # The older format begins with its settings, and the size of the content, which may not be known.
+    # The older lzma format begins with its settings and the content size, which may be unknown.
     "lzma": _Kind(
         re.compile(rb"(?s)\xfd7zXZ\x00|\x5d\x00\x00(?!\x00\x00)..(\xff{8}|.{5}\x00{3})"),
         (".xz", ".lzma", ".txz"),
@@ -186,33 +186,33 @@ KINDS = {
     "zip": _Kind(re.compile(rb"PK(\x03\x04|\x05\x06)"), (".zip",)),
     "tar": _Kind(re.compile(rb"(?s).{257}ustar"), (".tar",)),
 }
-"""The types of files that are known."""
+"""The known file types."""
 
 
 def decompressed(
     stream: IO[bytes], name: str, new_decompressor: Callable[[], Any], max_bytes: float = math.inf
 ) -> IO[bytes]:
-    """Return the stream of what a stream has compressed; the latter is closed when that is dropped.
+    """Return a stream of decompressed bytes; dropping it closes `stream`.
 
-    Reading it at once raises TooLarge where it grows beyond bounds. Who reads it by pieces needs no memory for it.
+    A full read raises TooLarge where the content grows beyond bounds. Reads in pieces have no bound: they hold little.
     """
     return io.BufferedReader(_Decompressed(stream, name, new_decompressor, max_bytes), _CHUNK)
 
 
 def with_start(stream: Any, name: str) -> tuple[IO[bytes], bytes]:
-    """Return a stream, or one over it that can do so, of which the first bytes were looked at; and these."""
+    """Return a stream that can peek, wrapped if needed, and its first bytes."""
     if not hasattr(stream, "peek"):
         stream = stream_over(stream, name, None)
     return stream, stream.peek(_START)
 
 
 def known_kind(start: bytes) -> str | None:
-    """Return the type of a file that begins so, or None where its first bytes do not tell."""
+    """Return the type of a file by its first bytes, or None where they match none."""
     return next((kind for kind, signs in KINDS.items() if signs.start.match(start)), None)
 
 
 def kind_of(name: str, start: bytes) -> str:
-    """Return the type of a file; raise RuntimeError where it cannot be told."""
+    """Return the type of a file by its first bytes, else by its name; raise RuntimeError where both match none."""
     if kind := known_kind(start):
         return kind
     for kind, signs in KINDS.items():

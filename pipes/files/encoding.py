@@ -1,4 +1,4 @@
-"""Values made into the bytes of files, by the extension of the file's name: the way back from decoding."""
+"""Values encoded as files by extension: the inverse of decoding."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["encoded"]
 
 
 def encoded(extension: str, value: Any) -> bytes:
-    """Return the bytes of a file with a value, from which `routed_decode` makes it again.
+    """Return a value as the bytes of a file, which `routed_decode` decodes again.
 
-    Bytes and streams of bytes stay as they are, streams are closed, and str is UTF-8. Tensors, and dicts and lists with
-    some, are for `pt` and `pth`, arrays for `npy`. Under other extensions numbers, dicts and lists are JSON.
+    Bytes stay as they are, byte streams are read and closed, and str becomes UTF-8. `pt` and `pth` take tensors, and
+    dicts and lists with tensors; `npy` takes arrays. Under other extensions numbers, dicts and lists become JSON.
 
     Raises TypeError for values of other kinds.
 
@@ -52,14 +52,14 @@ def encoded(extension: str, value: Any) -> bytes:
 
 
 def _json_default(value: object) -> Any:
-    """Return what JSON is to have for a scalar of NumPy's."""
+    """Return a NumPy scalar as a Python one, for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"JSON has no {type(value).__name__}, only numbers, text, bool, None, dicts and lists")
 
 
 def _on_its_own(value: Any) -> Any:
-    """Return what torch.load takes with `weights_only`, with tensors on the CPU that are no part of larger ones."""
+    """Return a value that torch.load takes with `weights_only`; tensors are on the CPU, with their own storage."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().clone()
     if isinstance(value, dict):

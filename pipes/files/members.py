@@ -1,4 +1,4 @@
-"""The files in an archive: small ones read into memory, large ones as somebody reads them."""
+"""Archive members: small ones read into memory, large ones on demand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
 R = TypeVar("R")
 
 LARGE = 16 * 2**20
-"""Files of more bytes are not read into memory when they come out, but from the archive as they are read."""
+"""Larger files are not read into memory, but on demand from the archive."""
 
 
 class Member(NamedTuple):
@@ -37,16 +37,16 @@ class Member(NamedTuple):
     open: Callable[[], Any]
     seekable: bool = True
     packed: int | None = None
-    """Its bytes in the archive, where these are compressed one by one."""
+    """Its compressed size, where members are compressed one by one."""
 
     @property
     def whole(self) -> int:
-        """What to ask for to read all: of a zip no more than it tells, as it may unpack more, but to behind its end."""
+        """The argument of a full `read`: in a zip one byte past the declared size, a bound that reaches the end."""
         return -1 if self.packed is None else self.size + 1
 
 
 class OpenArchive:
-    """What is open of an archive: closed when neither the loader nor a large file that came out holds it any more."""
+    """The open resources of an archive, closed when neither the loader nor a large file references it."""
 
     def __init__(self, stream: IO[bytes], damaged: type[Exception], max_bytes: float) -> None:
         self.max_bytes = max_bytes
@@ -56,11 +56,11 @@ class OpenArchive:
         weakref.finalize(self, self.opened.close)
 
     def damage(self, error: Exception) -> Exception:
-        """Return what is raised for the archive where a decompressor raised an error."""
+        """Return the error to raise for an error of a decompressor."""
         return self._damaged(f"the archive is cut or corrupt: {error}")
 
     def read(self, member: Member, path: str) -> IO[bytes]:
-        """Return the stream of a file: from memory, or of a large one from the archive."""
+        """Return the stream of a file: in memory, or from the archive if large."""
         if member.size > LARGE:
             return self.stream(member, path)
         with member.open() as file:
@@ -72,7 +72,7 @@ class OpenArchive:
 
 
 class _FileWithin(io.RawIOBase):
-    """A file that is read from its archive, which it holds open."""
+    """A file read from its archive, which it keeps open."""
 
     def __init__(self, file: IO[bytes], path: str, member: Member, archive: OpenArchive) -> None:
         self.name = stream_name(path)
@@ -100,7 +100,7 @@ class _FileWithin(io.RawIOBase):
         return self._file.read(self._member.whole if size < 0 else size)
 
     def _told(self, call: Callable[..., R], *args: int) -> R:
-        """Return what a call returns, of which errors name the file."""
+        """Return what a call returns; errors name the file."""
         try:
             return call(*args)
         except tarfile.StreamError as error:
@@ -130,7 +130,7 @@ class _FileWithin(io.RawIOBase):
 
 
 def seekable(stream: IO[bytes], opened: ExitStack) -> IO[bytes]:
-    """Return a stream, or a copy of one that cannot seek: in memory or, where it is large, in a temporary file."""
+    """Return a stream, or a copy if it cannot seek: in memory or, if large, in a temporary file."""
     if can_seek(stream):
         return stream
     copy = opened.enter_context(tempfile.SpooledTemporaryFile(max_size=LARGE))  # noqa: SIM115  it is closed

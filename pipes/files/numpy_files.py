@@ -1,4 +1,4 @@
-"""Files of NumPy made into arrays: whole, or an error that says what is wrong."""
+"""NumPy files to arrays: complete, or an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...storage.zips import opened_part, opened_zip, told_as_damage
 __all__ = ["arrays_in", "is_npy"]
 
 _AS_NUMPY_WRITES = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How files in an npz are packed. Others are unpacked in pieces that nothing bounds."""
+"""Compression methods of an npz. Others decompress in unbounded pieces."""
 
 
 def is_npy(content: bytes) -> bool:
@@ -25,7 +25,7 @@ def is_npy(content: bytes) -> bool:
 
 
 def arrays_in(content: bytes, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the array of an npy file, or the arrays of an npz file by their names.
+    """Return the array of an npy file, or the arrays of an npz file by name.
 
     Raises ValueError for a file that is cut or corrupt, one with pickled objects, and one that grows beyond bounds.
     """
@@ -47,7 +47,7 @@ def arrays_in(content: bytes, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def _array(file: IO[bytes], size: int) -> Any:
-    """Return the array of an npy file of so many bytes; what is none stays bytes."""
+    """Return the array of an npy file of `size` bytes; other files stay bytes."""
     if not is_npy(file.read(len(np.lib.format.MAGIC_PREFIX))):
         file.seek(0)
         return file.read(size)
@@ -65,7 +65,7 @@ def _array(file: IO[bytes], size: int) -> Any:
     content = bytearray(needed)
     if file.readinto(content) < needed:  # type: ignore[attr-defined]
         raise ValueError("the file is cut or corrupt: it ends within the array")
-    file.read(1)  # what is packed is verified where it ends
+    file.read(1)  # the checksum of a zip member is verified at its end
     return np.ndarray(shape, dtype, content, order="F" if by_columns else "C")
 
 
@@ -75,7 +75,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     for attempts_left in reversed(range(_ATTEMPTS)):
         file.seek(0)
         is_first_version = layout.read_magic(file) == (1, 0)
-        # The third version differs from the second in the names of fields alone.
+        # Version 3 differs from version 2 only in field names.
         read_header = layout.read_array_header_1_0 if is_first_version else layout.read_array_header_2_0
         try:
             return read_header(file)
@@ -86,4 +86,4 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 _ATTEMPTS = 10
-"""Python 3.11's parser counts its depth for all threads together, and may find another's count (CPython #106905)."""
+"""Attempts to parse a header: threads share the depth counter of Python 3.11's parser (CPython #106905)."""

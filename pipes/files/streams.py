@@ -1,4 +1,4 @@
-"""Streams that travel as items, in pairs with their path."""
+"""Items that are pairs of a path and a stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 def path_and(what: str, item: object) -> tuple[Any, Any]:
-    """Return the parts of a pair of a path and what goes with it; raise TypeError where it is none."""
+    """Return the parts of a (path, content) pair; raise TypeError for other items."""
     if not isinstance(item, (tuple, list)) or len(item) != 2:
         raise TypeError(f"pairs of a path and {what} are needed, and this is of type {type(item).__name__}")
     path, content = item
@@ -22,7 +22,7 @@ def path_and(what: str, item: object) -> tuple[Any, Any]:
 
 
 def path_and_stream(item: object) -> tuple[Any, Any]:
-    """Return the parts of a pair of a path and a stream; raise TypeError where it is none."""
+    """Return the parts of a (path, stream) pair; raise TypeError for other items."""
     path, stream = path_and("a stream", item)
     if not hasattr(stream, "read"):
         raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
@@ -30,6 +30,6 @@ def path_and_stream(item: object) -> tuple[Any, Any]:
 
 
 def close_parts(item: object) -> None:
-    """Close the streams of an item that nobody will read, whatever it is."""
+    """Close the streams of an unread item of any type."""
     for part in item if isinstance(item, (tuple, list)) else ():
         close(part)

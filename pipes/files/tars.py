@@ -1,4 +1,4 @@
-"""Tar archives: opened so that checksums are verified, and read within a bound."""
+"""Tar archives, with verified checksums and bounded reads."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .compression import KINDS, decompressed, known_kind, with_start
 __all__ = ["HEADER_BYTES", "MODES", "Tar", "opened_tar"]
 
 HEADER_BYTES = 2**20
-"""Bytes that the header of a file may have, where nothing else is said. Names have up to some thousand."""
+"""Default maximum bytes of a file's header. Names have up to a few thousand."""
 
 _PIECE = 2**22
-"""Bytes that are read at a time where many are asked for at once."""
+"""Bytes read at a time in large reads."""
 
 _COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
 
 MODES = ("r", *(f"r{how}{of}" for how in ":|" for of in ("", "*", "tar", *_COMPRESSIONS)))
-"""How a tar can be read: as `tarfile.open` names it."""
+"""Modes for reading a tar, as `tarfile.open` names them."""
 
 
 class Tar(tarfile.TarFile):
-    """A tar that is read, in which what stands before the content of a file has up to `max_bytes`.
+    """A tar opened for reading, in which the headers before a file's content have up to `max_bytes`.
 
-    `taken` says how many compressed bytes were read, where the tar is compressed: contents that are read at once may
-    grow to a hundred times as many, to 1 GiB, or to `max_bytes`.
+    For a compressed tar, `taken` returns the compressed bytes read so far. A single read may grow to a hundred times as
+    many, to 1 GiB, or to `max_bytes`.
     """
 
     members: list[tarfile.TarInfo]
@@ -61,17 +61,17 @@ class Tar(tarfile.TarFile):
             file.left = math.inf
 
     def read_to_end(self) -> None:
-        """Read on behind the last file to the end of the stream, which has the checksum of what is compressed."""
+        """Read from the last file to the end of the stream, where the checksum of the compression is."""
         file: Any = self.fileobj
         while file.read(2**16):
             pass
 
 
 def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> Tar:
-    """Return the tar in a stream, as a mode of `MODES` says.
+    """Return the tar in a stream, opened in a mode of `MODES`.
 
-    What decompresses is ours, since tarfile's own verifies no checksum where it cannot seek. Raises tarfile.ReadError
-    for a tar that is cut or corrupt, and OSError where what is compressed is so.
+    Decompression is ours, since tarfile's verifies no checksum where it cannot seek. Raises tarfile.ReadError for a cut
+    or corrupt tar, and OSError for cut or corrupt compressed data.
     """
     how, compression = mode[1:2] or ":", mode[2:] if mode != "r" else "*"
     name = str(getattr(stream, "name", "the stream"))
@@ -84,13 +84,13 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
     taken = (lambda: plain.raw.taken) if new_decompressor else None
     can_go_back = how == ":" and can_seek(plain)
     tar_mode: Any = "r:" if can_go_back else "r|"
-    opening: Any = Tar.open  # of whose arguments some are ours
+    opening: Any = Tar.open  # Any, since some arguments are ours
     tar: Tar = opening(fileobj=plain, mode=tar_mode, max_bytes=max_bytes, taken=taken, can_go_back=can_go_back)
     return tar
 
 
 class _Bounded:
-    """What tarfile reads of a stream, of which `left` bytes may be read."""
+    """A stream for tarfile, of which `left` bytes may be read."""
 
     def __init__(self, file: Any, left: float, taken: Callable[[], int] | None, can_go_back: bool) -> None:
         self.left = left
@@ -113,7 +113,7 @@ class _Bounded:
             content: bytes = self._file.read(size)
             return content
         pieces = io.BytesIO()
-        # Not at one go: a header may tell of more bytes than there is memory.
+        # In pieces: a header may declare more bytes than memory holds.
         while (grown := pieces.tell()) < size and (piece := self._file.read(min(size - grown, _PIECE))):
             pieces.write(piece)
             if self._taken is not None:
@@ -121,7 +121,7 @@ class _Bounded:
         return pieces.getvalue()
 
     def seek(self, position: int) -> None:
-        # By itself, tarfile asks for each block up to there, where there is none any more.
+        # tarfile itself would request every block up to there, even past the end.
         while not self._can_go_back and (rest := position - self._file.tell()) > 0:
             if not self._file.read(min(rest, _PIECE)):
                 raise tarfile.ReadError("unexpected end of data")
@@ -129,13 +129,13 @@ class _Bounded:
 
 
 class _Header(tarfile.TarInfo):
-    """A header that, when it is cut or corrupt, is an error wherever it stands: tarfile takes it for the end."""
+    """A header that raises where it is cut or corrupt: tarfile would take it for the end."""
 
     @classmethod
     def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
         try:
             header = super().fromtarfile(archive)
-            if header.size < 0:  # which would lead back to it for ever
+            if header.size < 0:  # would loop back to this header for ever
                 raise ValueError(f"a file of {header.size} bytes")
             return header
         except (EOFHeaderError, TooLarge, tarfile.ReadError):

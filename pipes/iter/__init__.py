@@ -1,4 +1,4 @@
-"""The iterable operators, one file for one family."""
+"""The iterable operators, one file per family."""
 
 from typing import Any
 

@@ -15,8 +15,8 @@ T = TypeVar("T")
 class Prefetcher(IterDataPipe[T]):
     """Yield the items of the source, read by a thread up to `buffer_size` items ahead.
 
-    The thread starts with the first item asked for and ends with the pass: when it is exhausted, closed or replaced. An
-    error of the source is raised in its turn, after the items before it.
+    The thread starts at the first item requested. It ends with the pass: when that is exhausted, closed or replaced. An
+    error from the source is raised in order, after the items before it.
 
     >>> dp = IterableWrapper(range(4)).prefetch(2)
     >>> list(dp)

@@ -1,4 +1,4 @@
-"""Objects in an AIStore cluster: listed, read."""
+"""List and read objects in an AIStore cluster."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["AISFileLister", "AISFileLoader"]
 class AISFileLister(IterDataPipe[str]):
     """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-    A prefix is a bucket with the beginning of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider
-    may be `ais`, or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint
-    of the cluster; tokens and certificates are taken from the environment, as the `aistore` package does, which also
-    tries again where the network fails. Objects come in the cluster's order, a page at a time. `length` is what `len`
-    is to say; without it `len` raises TypeError. `on_error` handles a prefix that cannot be listed.
+    A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider is
+    `ais` or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint of the
+    cluster. The `aistore` package takes tokens and certificates from the environment and retries network failures.
+    Objects come in the cluster's order, a page at a time. `len` returns `length`; without `length` it raises TypeError.
+    `on_error` handles a prefix that cannot be listed.
 
-    Raises what `aistore` raises: `AISError` for a bucket that there is not, or `requests.ConnectionError`, which is an
-    OSError, where there is no cluster. Raises ImportError where it is missing. Resuming goes by position within a
-    prefix, and so needs the same objects.
+    Raises the errors of `aistore`: `AISError` for a missing bucket, `requests.ConnectionError` (an OSError) for an
+    unreachable cluster. Raises ImportError where `aistore` is not installed. Resuming counts objects within a prefix,
+    so the objects must be the same.
 
     >>> prefixes = IterableWrapper(["ais://a-bucket/train-"])
     >>> shards = prefixes.list_files_by_ais("http://localhost:51080", length=8)
@@ -63,13 +63,12 @@ class AISFileLister(IterDataPipe[str]):
 class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
     """Yield the URL and a stream of the bytes of each object, given its URL.
 
-    A URL is that of a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of
-    `list_files_by_ais`. `url` is the endpoint of the cluster. A stream that breaks off is resumed by the `aistore`
-    package, and closed when it is dropped. `length` is what `len` is to say; without it that is the length of the
-    source. `on_error` handles an object that cannot be read from.
+    A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of `list_files_by_ais`. `url`
+    is the endpoint of the cluster. The `aistore` package resumes a stream that breaks off. A dropped stream is closed.
+    `len` returns `length`, or else the length of the source. `on_error` handles an object that cannot be read.
 
-    Raises what `aistore` raises: `AISError` for an object that there is not, or `requests.ConnectionError`, which is an
-    OSError, where there is no cluster. Raises ImportError where it is missing.
+    Raises the errors of `aistore`: `AISError` for a missing object, `requests.ConnectionError` (an OSError) for an
+    unreachable cluster. Raises ImportError where `aistore` is not installed.
 
     >>> cluster = "http://localhost:51080"
     >>> shards = IterableWrapper(["ais://a-bucket/train-"]).list_files_by_ais(cluster, length=8)
@@ -95,7 +94,7 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
             provider, bucket, name = _parts(item)
             file = client.bucket(bucket, provider=provider).object(name).get_reader().as_file()
             stream: Any = stream_over(file, item, None)
-            stream.peek(1)  # asks for the object, so that one that is missing is this operator's error
+            stream.peek(1)  # requests the object, so this operator raises where it is missing
             return item, stream
 
         return load

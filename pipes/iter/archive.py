@@ -1,4 +1,4 @@
-"""Archives: one file in, the files that it holds out."""
+"""Read the files in archives."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
 R = TypeVar("R")
 
 _ENCRYPTED = 0x1
-"""The flag of an encrypted file in a zip."""
+"""The flag bit of an encrypted file in a zip."""
 
 
 class Unpacker(IterDataPipe[R]):
     """Yield the parts of each file: the base of the operators that take files apart.
 
-    A subclass reads the files from `_files_left()`, leaves out the first `given` parts of each, and counts there those
-    that it gives.
+    A subclass reads the files from `_files_left()`, skips the first `given` parts of each, and counts the parts it
+    yields in `given`.
     """
 
     holds_items = False
     given: int = own(0)
-    """The parts of the file that were handed out."""
+    """How many parts of the current file were yielded."""
 
     source: IterDataPipe[tuple[str, IO[bytes]]]
 
     def _files_left(self) -> Iterator[tuple[str, IO[bytes]]]:
-        """Yield the source's items, from the one that the pass stands in."""
+        """Yield the items of the source, from the current one on."""
         items = self.read(self.source, drop=close_parts)
         for number, item in items:
             items.keep_from(number)
@@ -51,11 +51,11 @@ class Unpacker(IterDataPipe[R]):
 
 
 class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
-    """Yield the path and the stream of each file in archives: the base of the operators that do."""
+    """Yield the path and the stream of each file in archives: the base of the archive operators."""
 
     holds_items = False
     damaged: type[Exception]
-    """What is raised for an archive that is cut or corrupt."""
+    """The error raised for a truncated or corrupt archive."""
 
     def __init__(
         self, source: IterDataPipe[tuple[str, IO[bytes]]], length: int, max_bytes: int, on_error: OnError
@@ -69,11 +69,11 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
 
     @property
     def _most_at_once(self) -> int:
-        """Bytes to which a file may grow that is read at once."""
+        """The most bytes a file may have when it is read at once."""
         return self.max_bytes
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
-        """Yield the files of an archive, and enter what is opened for that into `opened`."""
+        """Yield the files of an archive; enter the resources that this opens into `opened`."""
         raise NotImplementedError(f"{type(self).__name__} must define _members")
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
@@ -92,7 +92,7 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
                 self.given += 1
                 yield name, file
         except Exception as error:
-            archive.opened.close()  # the error's traceback holds the archive, and nobody else will read from it
+            archive.opened.close()  # otherwise the traceback keeps it open
             if is_damage(error):
                 raise archive.damage(error) from error
             raise
@@ -105,26 +105,26 @@ class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
 class TarArchiveLoader(ArchiveLoader):
     """Yield the path and the stream of each file in tar archives.
 
-    Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end. A file's path is
-    that of the archive, a slash, and its name in it. `mode` is as for `tarfile.open`: `"r:*"` finds the compression by
-    itself, and `"r|*"` never seeks; where a stream cannot seek, the latter is taken. Directories, symbolic links and
-    devices hold no data and are left out; a hard link has the content of the file that it names. `length` is what
-    `len` is to say; without it `len` raises TypeError.
+    Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. The path of a
+    file is `archive path/name in the archive`. `mode` is as for `tarfile.open`: `"r:*"` detects the compression, and
+    `"r|*"` never seeks. A stream that cannot seek is always read with `|`. Directories, symbolic links and devices hold
+    no data and are left out. A hard link has the content of the file it names. `len` returns `length`; without `length`
+    it raises TypeError.
 
-    A file's stream can be read for as long as somebody holds it, whatever is read from the archive meanwhile. Files up
-    to 16 MiB are in memory. Of an archive that cannot seek, a larger one must be read before the next file is asked
-    for; later its stream raises tarfile.StreamError.
+    The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
+    MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its
+    stream raises tarfile.StreamError.
 
-    The checksums of what is compressed are verified, that at its end when the last file was read. The header of a file
-    may have `max_bytes`; in it are its name and what else is said of it. A large file of a compressed archive that is
-    read at once may grow to 1 GiB, to `max_bytes`, or to a hundred times the compressed bytes.
+    Checksums of compressed data are verified, the final one after the last file. The header of a file, with its name
+    and metadata, may have `max_bytes` bytes. A large file of a compressed archive, read at once, may have the largest
+    of 1 GiB, `max_bytes` and a hundred times the compressed bytes.
 
     `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
-    Raises tarfile.ReadError for an archive that is corrupt or cut, as is one without an end mark, ValueError for a file
-    whose name is absolute or leads out of the archive by `..`, or whose header has more than `max_bytes`, and TypeError
-    for a stream of text.
+    Raises tarfile.ReadError for an archive that is corrupt, truncated or without an end mark. Raises ValueError for a
+    name that is absolute or leaves the archive by `..`, and for a header of more than `max_bytes`. Raises TypeError for
+    a stream of text.
 
     >>> import io, tarfile
     >>> buffer = io.BytesIO()
@@ -162,7 +162,7 @@ class TarArchiveLoader(ArchiveLoader):
         tar = opened.enter_context(opened_tar(stream, self.mode, self.max_bytes))
         files: dict[str, tarfile.TarInfo] = {}
         while (header := tar.next()) is not None:
-            tar.members.clear()  # which tarfile keeps, and their names may be long
+            tar.members.clear()  # tarfile keeps all headers, which may be long
             if header.isreg():
                 files[header.name] = header
             elif header.islnk():
@@ -175,7 +175,7 @@ class TarArchiveLoader(ArchiveLoader):
             else:
                 continue
             content = files[header.name]
-            parts: Any = content.sparse  # of a sparse file, where and how many bytes; all else are zeros
+            parts: Any = content.sparse  # (offset, size) of each stored part of a sparse file
             written = None if parts is None else sum(size for _, size in parts)
             yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back, packed=written)
         tar.read_to_end()
@@ -185,19 +185,19 @@ class TarArchiveLoader(ArchiveLoader):
 class ZipArchiveLoader(ArchiveLoader):
     """Yield the path and the stream of each file in zip archives.
 
-    Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
-    is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
-    its name in it. Directories are left out; a symbolic link is a file that holds its target's name, as in
-    torchdata: what makes it one has no checksum. `length` is what `len` is to say; without it `len` raises TypeError. A
-    file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
-    Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
+    Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
+    cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
+    path/name in the archive`. Directories are left out. A symbolic link is yielded as a file that holds the name of its
+    target, as in torchdata, since the link flag has no checksum. `len` returns `length`; without `length` it raises
+    TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger file,
+    read at once, may have `max_bytes`, or a hundred times its compressed size where that is more.
 
     `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
-    Raises zipfile.BadZipFile for an archive that is cut or corrupt, RuntimeError for a file that is encrypted,
-    ValueError for one whose name is absolute or leads out of the archive by `..`, or that grows beyond `max_bytes`, and
-    TypeError for a stream of text.
+    Raises zipfile.BadZipFile for an archive that is truncated or corrupt, and RuntimeError for an encrypted file.
+    Raises ValueError for a name that is absolute or leaves the archive by `..`, and for a file beyond `max_bytes`.
+    Raises TypeError for a stream of text.
 
     >>> import io, zipfile
     >>> buffer = io.BytesIO()
@@ -227,7 +227,7 @@ class ZipArchiveLoader(ArchiveLoader):
             is_encrypted = entry.flag_bits & _ENCRYPTED
             if entry.filename.endswith("/"):
                 if not is_encrypted:
-                    opened_part(archive, entry).close()  # where the name stands again: a wrong bit may have made it so
+                    opened_part(archive, entry).close()  # checks the name: it may be corrupt
                 continue
             if is_encrypted:
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")

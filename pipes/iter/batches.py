@@ -1,4 +1,4 @@
-"""Whole batches made into others by a function."""
+"""Call a function on batches."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _ADVICE = (
 class BatchMapper(IterDataPipe[Any]):
     """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
 
-    `fn` gets a list of items and returns an iterable, as long as it likes, or is a generator function. With
-    `input_col`, it gets a list of the values of each of these columns, and what it returns takes the place of the
-    items. `on_error` handles a batch for which `fn` raises: where it is left out, it counts as one.
+    `fn` takes a list of items and returns an iterable of any length, or is a generator function. With `input_col`, `fn`
+    takes one list of values for each of these columns; its outputs replace the items. `on_error` handles a batch for
+    which `fn` raises. A skipped batch counts as one failure.
 
-    Raises TypeError where `fn` returns a dict, text or bytes: what is to make one batch of columns of another, as Ray
-    Data's `map_batches` does, is `.map(fn)` on such batches.
+    Raises TypeError where `fn` returns a dict, text or bytes. To turn one batch of columns into another, as
+    `map_batches` of Ray Data does, use `.map(fn)` on batches of columns.
 
     >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
     >>> list(dp)
@@ -97,12 +97,12 @@ class BatchMapper(IterDataPipe[Any]):
 class BatchAsyncMapper(WorksAhead[Any]):
     """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
 
-    Up to `batch_size` items are read ahead, of which `max_concurrency` are awaited at a time. They are awaited in one
-    event loop for the pass, in a thread of its own, so that notebooks, which have a loop running, can use it. With
-    `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
+    Up to `batch_size` items are read ahead, and `max_concurrency` of them are awaited at a time. Each pass has an event
+    loop in its own thread, so this works in notebooks, where a loop already runs. With `flatten=False`, lists of
+    `batch_size` results are yielded; the last may be short.
 
-    `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises.
-    Closing cancels what is awaited; RuntimeError is raised where something goes on for half a minute all the same.
+    `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises. Closing
+    cancels the calls in progress. It raises RuntimeError for a call that has not ended half a minute later.
 
     >>> async def load(number):
     ...     await asyncio.sleep(0.01)
@@ -136,7 +136,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
         self.max_concurrency = max_concurrency
-        self._flatten = flatten  # under the plain name it would hide the method of all pipes
+        self._flatten = flatten  # `flatten` would hide the method of that name
         self.on_error = on_error
         self.guard = Guard(on_error)
 
@@ -162,7 +162,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
 
 
 class _Loop:
-    """An event loop in a thread of its own that awaits a function of items, so many at a time."""
+    """An event loop in its own thread that awaits a function of items, at most `most` at a time."""
 
     def __init__(
         self, function: Callable[[Any], Awaitable[Any]], guard: Guard, arrivals: Arrivals[Outcome], most: int
@@ -179,19 +179,19 @@ class _Loop:
         self._thread: threading.Thread | None = None
 
     def submit(self, number: int, item: Any) -> None:
-        """Have an item awaited as soon as there is room for it."""
+        """Await an item as soon as there is room for it."""
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._run, name="penstock-async", daemon=True)
             atexit.register(self.stop)
             self._thread.start()
         self._coming.append((number, item))
-        if not self._told:  # once for all that come until it looks, since telling it costs more than the rest
+        if not self._told:  # one wake-up for all items until the loop looks: wake-ups are the main cost
             self._told = True
             self._loop.call_soon_threadsafe(self._begin)
 
     def stop(self) -> None:
-        """Cancel what is awaited, and wait until it has ended; RuntimeError where it does not."""
+        """Cancel the calls in progress and wait for their end; raise RuntimeError where one does not end."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -210,7 +210,7 @@ class _Loop:
         await self._over.wait()  # the runner cancels what is left
 
     def _begin(self) -> None:
-        self._told = False  # before it looks: what comes meanwhile is told of again
+        self._told = False  # before it looks: items that come meanwhile need another wake-up
         while self._coming:
             number, item = self._coming.popleft()
             self._tasks[number] = self._loop.create_task(self._work(number, item)), item
@@ -219,7 +219,7 @@ class _Loop:
         async with self._gate:
             try:
                 outcome: Outcome = (number, await self._guarded_function(item), None)
-            except asyncio.CancelledError as error:  # by itself, or at the end, when nobody is there to be told
+            except asyncio.CancelledError as error:  # by async_fn itself, or by stop, when nobody reads it
                 told = RuntimeError("async_fn was cancelled")
                 told.__cause__ = error
                 outcome = (number, None, told)
@@ -239,7 +239,7 @@ class _Loop:
                 raise failures.pop()
             return asyncio.run_coroutine_threadsafe(self._awaited(item), self._loop).result()
 
-        # In a thread, since between attempts it waits.
+        # In a thread, since retrying sleeps between attempts.
         return await asyncio.to_thread(self._guard.wrap(attempt), item)
 
     async def _awaited(self, item: Any) -> Any:
@@ -250,17 +250,18 @@ class _Loop:
 class Vectorizer(OneToOne[Any]):
     """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
 
-    The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` gives them, whose first dimension is the
-    batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for all of them;
-    what it returns, tensors or tuples, lists and dicts of tensors, is yielded with the dimension put in front. With
-    `input_col` and `output_col`, as for `map`, `fn` gets these columns of the batch, and the others may be anything.
+    The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` makes them. The first dimension of each
+    tensor is the batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for
+    all samples. It returns tensors, or tuples, lists and dicts of them; they are yielded with the batch dimension in
+    front. With `input_col` and `output_col`, as for `map`, `fn` takes these columns of the batch, and the other columns
+    may be anything.
 
-    `in_dims` says which dimension of the tensors is the batch: for all, or laid out as `fn`'s argument is, or as a
-    tuple with one for each column; None is for what is the same for all samples. `randomness` says what random
-    operations in `fn` do: `"error"`, `"different"` numbers for each sample, or the `"same"`; they draw from torch's own
-    generator. `on_error` handles a batch for which this fails.
+    `in_dims` gives the batch dimension of the tensors: one for all, a structure like the argument of `fn`, or a tuple
+    with one for each column. None marks what is the same for all samples. `randomness` is the behaviour of random
+    operations in `fn`: `"error"`, `"different"` numbers for each sample, or the `"same"`. They draw from torch's global
+    generator. `on_error` handles a batch that fails.
 
-    Raises what torch raises where `fn` cannot be vectorised, with advice.
+    Raises the error of torch, with advice, where `fn` cannot be vectorised.
 
     >>> dp = IterableWrapper([1.0, 2.0, 3.0]).batch(2).collate().vmap(lambda x: x * 2 if x.dim() == 0 else x)
     >>> list(dp)

@@ -1,4 +1,4 @@
-"""Batches of items of about the same size, so that little is padded."""
+"""Batch items of similar size, to reduce padding."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ T = TypeVar("T")
 class BucketBatcher(Shuffling[DataChunk[T]]):
     """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
 
-    A bucket has the items of `batch_num` batches, and is sorted by `sort_key`, a function of a list that returns the
-    sorted list. Before, the items are shuffled: in pools of `bucket_num` buckets, which are read one after another; or,
-    without `use_in_batch_shuffle`, in a buffer of that size, as `shuffle` does it. The batches of a pool then come in
-    random order where it has several buckets; of one bucket alone they come in its order, and without
-    `use_in_batch_shuffle` in random order. Every item comes once: only the last items of the stream can make a batch
-    shorter than `batch_size`, which comes in its turn or is dropped with `drop_last`.
+    A bucket has the items of `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items
+    are shuffled before: in consecutive pools of `bucket_num` buckets, or, without `use_in_batch_shuffle`, in a buffer
+    of that size, as `shuffle` does. The batches of a pool come in random order where it has several buckets; those of a
+    single bucket keep its order. Without `use_in_batch_shuffle` they come in random order. Every item comes once. Only
+    the last batch of the stream can be shorter than `batch_size`; it is yielded in its place, or dropped with
+    `drop_last`.
 
-    `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling there are
-    `bucket_by_length` and `max_token_bucketize`.
+    `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling, use `bucket_by_length`
+    or `max_token_bucketize`.
 
-    Raises TypeError or ValueError where `sort_key` returns something else than as many items in a list.
+    Raises TypeError where `sort_key` does not return a list, and ValueError where the number of items differs.
 
     >>> dp = IterableWrapper(["aaaa", "b", "ccc", "dd"]).bucketbatch(2, sort_key=lambda bucket: sorted(bucket, key=len))
     >>> list(dp)
@@ -109,11 +109,11 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
 class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
 
-    `len_fn` says how many tokens an item has. Up to `buffer_size` items are held; when there are so many, the shortest
-    of them, the first of several, goes into the batch, and the batch comes out before one that does not fit any more.
-    At the end all that are held come in the order of their lengths. With `include_padding`, what counts is the size of
-    the batch padded to its longest item. Items shorter than `min_len` or longer than `max_len` are left out. Batches of
-    much the same length follow each other: `shuffle` after it, and before it, mixes them.
+    `len_fn` returns the number of tokens of an item. Up to `buffer_size` items are held. When the buffer is full, the
+    shortest item, the first of several, goes into the batch; a batch is yielded when the next item no longer fits. At
+    the end, the held items follow in order of length. With `include_padding`, the size of the batch padded to its
+    longest item counts. Items shorter than `min_len` or longer than `max_len` are left out. Batches of similar length
+    follow each other: put `shuffle` before this and after it to mix them.
 
     `on_error` handles an item for which `len_fn` raises, or which is too long.
 
@@ -128,9 +128,9 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
 
     holds_items = False
     heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
-    """The lengths, numbers and items of those held, in a heap; no two numbers are equal."""
+    """A heap of the length, number and item of each item held; numbers are unique."""
     beginning: dict[int, T] = own(dict, save=list)
-    """The items of the batch that comes out next, by their numbers."""
+    """The items of the next batch, by number."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         heap = self.heap = [(length_of(again[number]), number, again[number]) for number in held]
         batch = self.beginning = {number: again[number] for number in begun}
         del again
-        tokens = longest = max(map(length_of, batch.values()), default=0)  # a state has one item in it at most
+        tokens = longest = max(map(length_of, batch.values()), default=0)  # a state has at most one item in the batch
         items.keep_from(lambda: min(chain((number for _, number, _ in heap), batch), default=None))
 
         def by_length() -> Iterator[tuple[Any, int, T]]:
@@ -194,7 +194,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
                 yield heappop(heap)
 
         for length, number, shortest in by_length():
-            longest = length if length > longest else longest  # max() costs more, for each item
+            longest = length if length > longest else longest  # faster than max()
             tokens = longest * (len(batch) + 1) if self.include_padding else tokens + length
             if tokens <= self.max_token_count:
                 batch[number] = shortest
@@ -221,9 +221,9 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
     """Yield batches of items whose lengths lie between the same two of some boundaries.
 
     With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
-    `len_fn` says how long an item is. A batch comes out as soon as a bucket has `batch_size` items, where `batch_size`
-    is one number or one for each bucket; the order is otherwise that of the source. At the end comes what the buckets
-    still hold, the shorter items first, or it is dropped with `drop_last`. `on_error` handles an item for
+    `len_fn` returns the length of an item. A batch is yielded as soon as its bucket has `batch_size` items;
+    `batch_size` is one number, or one for each bucket. Items of a batch keep the order of the source. At the end,
+    incomplete batches are yielded, shorter items first, or dropped with `drop_last`. `on_error` handles an item for
     which `len_fn` raises.
 
     >>> dp = IterableWrapper(["a", "bbbb", "cc", "dddd", "eee"]).bucket_by_length([3], batch_size=[3, 2])
@@ -233,7 +233,7 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
 
     holds_items = False
     buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])
-    """The items held, by their numbers: states have the numbers in each bucket."""
+    """The items held, by number, for each bucket. States have the numbers alone."""
 
     def __init__(
         self,

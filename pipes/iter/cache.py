@@ -1,4 +1,4 @@
-"""Items that are kept in memory once they were read."""
+"""Keep items in memory."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ T = TypeVar("T")
 class InMemoryCacheHolder(IterDataPipe[T]):
     """Yield the items of the source, and keep them: every pass after a whole one gives the same again from memory.
 
-    With a `size`, in megabytes (of 2**20 bytes), the items up to the first that would be too much are kept, and a
-    warning says how many; the rest is read from the source in each pass. An item counts with all the memory that it
-    holds: tensors, arrays, bytes, text, and what containers and objects have in them. What a pass that was given up
-    had read is dropped, unless the limit was reached.
+    With a `size`, in megabytes (of 2**20 bytes), items are kept up to the first one over the limit, and a warning gives
+    their number. Each pass reads the rest from the source. The size of an item includes the tensors, arrays, bytes and
+    text in its containers and objects. If a pass is abandoned before the limit is reached, its items are dropped.
 
-    The same objects are handed out in every pass, so what changes them in place changes them for ever, and streams are
-    at their end: read these before. All passes have the order of the first: shuffle behind, not before. Where only one
-    branch of a fork has a cache, the others find, from the second pass on, that it is not read in step with them: cache
-    before the fork. The items belong to the process, which is to say to each worker: they do not travel with pickles,
-    copies or states, and a resumed pass reads the source again from its start.
+    Every pass yields the same objects. Changes in place are permanent, and a stream is at its end after the first pass:
+    read streams before the cache. All passes have the order of the first: shuffle after the cache, not before. Cache
+    before a fork: with a cache in one branch only, the branches are not read in step from the second pass on. Items are
+    kept per process, so per worker. Pickles, copies and states do not contain them, and a resumed pass reads the source
+    again from its start.
 
     >>> dp = IterableWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
     >>> list(dp), list(dp)
@@ -45,11 +44,11 @@ class InMemoryCacheHolder(IterDataPipe[T]):
 
     _kept: list[T]
     _rest: tuple[Node | None, int] | None = None
-    """Where the source goes on behind the kept items: a state of it, and how many items to skip from there."""
+    """Where the source continues after the kept items: a state, and the number of items to skip from there."""
     _filled = False
-    """Whether the kept items are all there are, or all that there is room for."""
+    """Whether the cache is complete or full."""
     _seeds: list[int | None] = []
-    """The seeds of the source when they were kept."""
+    """The seeds of the source when the items were kept."""
 
     def __init__(self, source: IterDataPipe[T], size: float | None = None) -> None:
         if size is not None and not size >= 0:
@@ -59,7 +58,7 @@ class InMemoryCacheHolder(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         assert self._pass is not None
-        self._pass.as_the_first()  # so a pass that has to read the source anew has the order of the first
+        self._pass.as_the_first()  # a pass that reads the source again keeps the order of the first
         if self._filled and self._seeds == seeds_of(self.source):
             return chain(self._kept, self._behind_the_kept())
         self._kept, self._rest, self._filled, self._seeds = [], None, False, seeds_of(self.source)

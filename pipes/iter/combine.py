@@ -1,4 +1,4 @@
-"""Several streams become one."""
+"""Join several streams into one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ R = TypeVar("R", bound=tuple[Any, ...])
 class Zipper(IterDataPipe[R]):
     """Yield tuples of one item from each source, until the shortest is exhausted.
 
-    As with `zip`, the sources before the shortest have then given one item more, which is dropped. To zip a pipe with
-    itself, fork it or build it twice: a pipe has one live iterator.
+    As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
+    pipe with itself, fork it or build it twice: a pipe has one live iterator.
 
     >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
     >>> list(dp)
@@ -57,7 +57,7 @@ class Zipper(IterDataPipe[R]):
 class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
     """Yield tuples of one item from each source, until the longest is exhausted.
 
-    In the places of the sources that are exhausted before stands `fill_value`.
+    `fill_value` replaces the items of exhausted sources.
 
     >>> dp = IterableWrapper("abc").zip_longest(IterableWrapper(range(2)), fill_value=-1)
     >>> list(dp)
@@ -82,8 +82,8 @@ class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
 class Multiplexer(IterDataPipe[T]):
     """Yield one item from each source in turn, until the shortest is exhausted.
 
-    Only whole rounds are yielded: what the sources before the shortest gave in the last round is dropped.
-    `mux_longest` goes on with the others; `mix` draws whose turn it is, by weights.
+    Only complete rounds are yielded: items of an incomplete last round are dropped. `mux_longest` continues with the
+    other sources. `mix` draws the next source by weight.
 
     >>> dp = IterableWrapper("abc").mux(IterableWrapper("xy"))
     >>> list(dp)
@@ -117,9 +117,9 @@ class MultiplexerLongest(IterDataPipe[T]):
     keeps_schema = True
     holds_items = False
     gone: list[int] = own(list)
-    """The numbers of the sources that are exhausted."""
+    """The numbers of the exhausted sources."""
     turns: Tally = own(Tally)
-    """The turns that were taken since the last of them was."""
+    """The turns taken since the last source was exhausted."""
 
     def __init__(self, *sources: IterDataPipe[T]) -> None:
         expect_pipes("MultiplexerLongest", sources, TorchIterDataPipe)
@@ -132,7 +132,7 @@ class MultiplexerLongest(IterDataPipe[T]):
         return sum(map(len, self.sources))
 
     def _stretches(self) -> Iterator[Iterator[T]]:
-        """Yield, for each number of sources that are left, the items until one of them is exhausted."""
+        """Yield an iterator over the items until the next source is exhausted, again and again."""
         readers = [iter(source) for source in self.sources]
         while left := [source for source in range(len(self.sources)) if source not in self.gone]:
             turns = islice(cycle([readers[source] for source in left]), self.turns.items % len(left), None)
@@ -146,7 +146,7 @@ class MultiplexerLongest(IterDataPipe[T]):
 class Concater(IterDataPipe[T]):
     """Yield the items of the first source, then those of the second, and so on.
 
-    The same pipe may stand several times: it is read anew each time.
+    A pipe may be given several times: each time it is read again.
 
     >>> dp = IterableWrapper("ab").concat(IterableWrapper("cd"))
     >>> list(dp)
@@ -157,7 +157,7 @@ class Concater(IterDataPipe[T]):
     keeps_schema = True
     holds_items = False
     number: int = own(0)
-    """Of the source that is read."""
+    """The number of the current source."""
 
     def __init__(self, *sources: IterDataPipe[T]) -> None:
         expect_pipes("Concater", sources, TorchIterDataPipe)

@@ -1,4 +1,4 @@
-"""From pipes read by index to pipes read item by item."""
+"""Convert map-style pipes to iterable ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 class MapToIterConverter(Positioned[T]):
     """Yield the items of a map-style pipe in the order of `indices`, by default 0, 1, 2, ….
 
-    `indices` is any iterable that each pass can read anew, such as a list or a dict's keys; a pipe that is read by
-    keys which are not 0, 1, 2, … needs it. To resume exactly, it must give the same order in each pass.
+    `indices` is any iterable that each pass can read again, such as a list or the keys of a dict. A pipe whose keys are
+    not 0, 1, 2, … needs it. To resume exactly, it must give the same order in each pass.
 
-    A `sharding_filter` right after it has only its own items read, and a `batch` right after either has those of each
-    batch read by one call of `__getitems__`, where `source` has that, as data sets of Hugging Face and torch's do.
+    A `sharding_filter` right after this reads only its own items. A `batch` right after either reads each batch by one
+    call of `__getitems__` where `source` has that method, as data sets of Hugging Face and torch do.
 
     >>> dp = SequenceWrapper("abc").to_iter_datapipe()
     >>> list(dp)
@@ -38,7 +38,7 @@ class MapToIterConverter(Positioned[T]):
     payload = ("indices",)
     _given: Tally = own(Tally, saved=False)
     _expected: int = own(0, saved=False)
-    """How many items the pass gives, since it was resumed; 0 where that is not known."""
+    """How many items the pass yields from where it was resumed; 0 where that is unknown."""
 
     def __init__(self, source: MapDataPipe[T], indices: Iterable[Any] | None = None) -> None:
         if indices is not None:
@@ -57,7 +57,7 @@ class MapToIterConverter(Positioned[T]):
         try:
             self._expected = len(range(start, len(self), step))
             results: Iterator[Any] = map(read, wanted)
-        except TypeError:  # the indices have no length: a generator catches a StopIteration by itself
+        except TypeError:  # indices without a length: a generator turns a StopIteration into an error
             results = (read(each) for each in wanted)
         return given.follow(results if together is None else chain.from_iterable(results)), lambda: given.items
 
@@ -69,6 +69,6 @@ class MapToIterConverter(Positioned[T]):
         return len(self.source if self.indices is None else self.indices)  # type: ignore[arg-type]
 
     def _order(self, start: int, step: int) -> Iterable[Any]:
-        """The indices of one pass from place `start` on, every `step`-th of them."""
+        """Return every `step`-th index of a pass, from position `start` on."""
         order = range(len(self.source)) if self.indices is None else self.indices
         return order[start::step] if isinstance(order, range) else islice(order, start, None, step)

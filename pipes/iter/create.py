@@ -1,4 +1,4 @@
-"""Where a chain begins."""
+"""The first steps of a chain."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 class IterableWrapper(Positioned[T]):
     """Yield the items of any iterable.
 
-    With `deepcopy`, each pass reads a deep copy, so that items changed later do not show in the next pass; an iterable
-    that cannot be copied, such as a generator, is read as it is.
+    With `deepcopy`, each pass reads a deep copy, so later changes of items do not reach the next pass. An iterable that
+    cannot be copied, such as a generator, is read as it is.
 
-    Of a list, tuple or range, a `sharding_filter` right after it has only its own items copied and read.
+    A `sharding_filter` right after a list, tuple or range copies and reads only its own items.
 
     >>> dp = IterableWrapper(range(5))
     >>> list(dp)
@@ -45,7 +45,7 @@ class IterableWrapper(Positioned[T]):
     def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
         items = self.iterable
         if type(items) in (list, tuple, range):
-            # The iterators of these know how many items are left, so counting them would be waste.
+            # Iterators of these have a length hint, so no counting is needed.
             wanted: Any = self._copied(items[start::step] if (start, step) != (0, 1) else items)  # type: ignore[index]
             rest: Iterator[T] = iter(wanted)
             total = len(wanted)
@@ -63,7 +63,7 @@ class IterableWrapper(Positioned[T]):
             return items
         try:
             return copy.deepcopy(items)
-        except Exception:  # what copying raises is up to the class: generators, open files and locks cannot be copied
+        except Exception:  # the class decides what copying raises: generators, open files, locks
             return items
 
 
@@ -71,11 +71,11 @@ class IterableWrapper(Positioned[T]):
 class Sampler(Seeded, IterDataPipe[Any]):
     """Yield what one of torch's samplers draws for a source with a length: for most, the indices of its items.
 
-    The source itself is not read; for one that is read by index, `.map(source.__getitem__)` fetches the items.
-    `sampler` is a class. It is called with the source, if the first of its parameters is `data_source` or `dataset`,
-    then with `sampler_args` and `sampler_kwargs`. One that takes a `generator`, as those that draw at random do, gets
-    one for each pass, so that `set_seed` governs the order and a pass can be run again. Where `sampler_kwargs` have a
-    generator, or the sampler draws without, a resumed pass goes on in another order.
+    The source itself is not read; for a source with an index, `.map(source.__getitem__)` fetches the items. `sampler`
+    is a class. Its arguments are the source, if its first parameter is `data_source` or `dataset`, then `sampler_args`
+    and `sampler_kwargs`. A sampler with a parameter `generator`, as random samplers have, gets a new one for each pass:
+    `set_seed` governs the order, and a pass can be repeated. Where `sampler_kwargs` have a generator, or the sampler
+    draws without one, a resumed pass continues in another order.
 
     Raises TypeError for a source without a length, or arguments that the sampler does not take.
 
@@ -113,7 +113,7 @@ class Sampler(Seeded, IterDataPipe[Any]):
 
     def _sampler(self) -> Iterable[Any]:
         args, kwargs = self._arguments()
-        return self.sampler(*args, **kwargs) if len(self.source) else ()  # torch's refuse to sample nothing
+        return self.sampler(*args, **kwargs) if len(self.source) else ()  # samplers of torch reject an empty source
 
     def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
         names = [*inspect.signature(self.sampler).parameters]

@@ -1,4 +1,4 @@
-"""Bytes of files made into what they stand for, by the extension of the file's name."""
+"""Decode the bytes of files by extension."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 Handler = Callable[[str, bytes], Any]
-"""A function of an extension and the bytes of a file: it returns their value, or None where it is for others."""
+"""A function of an extension and the bytes of a file. It returns the value, or None for extensions it does not
+handle."""
 
 _IMAGE_EXTENSIONS = {"bmp", "jpeg", "jpg", "pbm", "pgm", "png", "pnm", "ppm", "tif", "tiff", "webp"}
 _IMAGE_SPECS = {
@@ -61,7 +62,7 @@ _IMAGE_SPECS = {
 
 
 def extension_extract_fn(pathname: str) -> str:
-    """Return what follows the last dot of a path's last part, in lower case; nothing where it has no dot.
+    """Return the text after the last dot of a file's name, in lower case; `""` where the name has no dot.
 
     >>> extension_extract_fn("a.b/IMG.seg.PNG"), extension_extract_fn("a.b/README")
     ('png', '')
@@ -71,7 +72,7 @@ def extension_extract_fn(pathname: str) -> str:
 
 
 def decode_text(extension: str, data: bytes) -> str | None:
-    """Return the text of `txt`, `text` and `transcript` files, which is UTF-8."""
+    """Return the text of `txt`, `text` and `transcript` files, decoded as UTF-8."""
     return data.decode() if extension in {"txt", "text", "transcript"} else None
 
 
@@ -81,7 +82,7 @@ def decode_number(extension: str, data: bytes) -> int | None:
 
 
 def decode_json(extension: str, data: bytes) -> Any:
-    """Return the value of `json` and `jsn` files. The value null is None, and so leaves the bytes as they are."""
+    """Return the value of `json` and `jsn` files. A null gives None, so the bytes stay."""
     if extension not in {"json", "jsn"}:
         return None
     try:
@@ -93,8 +94,8 @@ def decode_json(extension: str, data: bytes) -> Any:
 def decode_numpy(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any:
     """Return the array of `npy` files and the dict of arrays of `npz` files.
 
-    Raises ValueError for one that is cut or corrupt, for pickled objects, and for more than `max_bytes`, where that is
-    a hundred times the size of the file.
+    Raises ValueError for a truncated or corrupt file, for pickled objects, and for arrays larger than both `max_bytes`
+    and a hundred times the file.
     """
     if extension not in {"npy", "npz"}:
         return None
@@ -104,10 +105,10 @@ def decode_numpy(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any
 
 
 def decode_torch(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any:
-    """Return what is in `pt` and `pth` files, on the CPU.
+    """Return the content of `pt` and `pth` files, on the CPU.
 
-    Raises ValueError for one that is cut or corrupt, or grows beyond `max_bytes`, as `decode_numpy` does, and
-    UnpicklingError for more than tensors and plain data.
+    Raises ValueError for a file that is truncated, corrupt or too large, as `decode_numpy` does, and UnpicklingError
+    for anything but tensors and plain data.
     """
     if extension not in {"pt", "pth"}:
         return None
@@ -120,9 +121,10 @@ def decode_torch(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any
 
 @dataclass(frozen=True)
 class ImageDecoder:
-    """Decode images with Pillow, to what a spec says.
+    """Decode images with Pillow, as a spec says.
 
-    A spec names the container, the channels and, with an 8 at its end, bytes in 0 … 255; without, float32 in 0 … 1:
+    A spec names the container and the channels. With an 8 at its end, values are uint8 in 0 … 255, else float32 in 0 …
+    1:
 
     - `l8`, `rgb8`, `rgba8`, `l`, `rgb`, `rgba`: NumPy arrays of shape (height, width) or (height, width, channels)
     - `torchl8`, `torchrgb8`, `torchrgba8`, `torchl`, `torchrgb` or `torch`, `torchrgba`: tensors of shape (channels,
@@ -130,8 +132,8 @@ class ImageDecoder:
     - `pill`, `pilrgb` or `pil`, `pilrgba`: images of Pillow
 
     Extensions: bmp, jpeg, jpg, pbm, pgm, png, pnm, ppm, tif, tiff, webp. Raises OSError (or Pillow's subclass of it,
-    UnidentifiedImageError) for an image that is cut or corrupt, and ValueError for one with more than 8 bits for each
-    channel, which all specs would cut off.
+    UnidentifiedImageError) for a truncated or corrupt image, and ValueError for one with more than 8 bits per channel,
+    which all specs would truncate.
     """
 
     spec: str
@@ -165,26 +167,25 @@ def default_handlers(image_spec: str = "torch", max_bytes: int = MAX_BYTES) -> t
 class RoutedDecoder(OneToOne[Any]):
     """Yield each file with what its bytes stand for, chosen by its extension.
 
-    From pairs of a path and a stream (or bytes), pairs of the path and the value; from dicts as `webdataset` yields
-    them, dicts with each value decoded. Streams are read and closed. Bytes for which there is no handler stay bytes,
-    and what is neither a stream nor bytes stays as it is, as does what has a key that begins with `__`.
+    A pair of a path and a stream (or bytes) becomes a pair of the path and the value. In a dict, as from `webdataset`,
+    each value is decoded. Streams are read and closed. Bytes without a handler stay bytes. Other values, and values
+    whose key begins with `__`, stay as they are.
 
-    Each handler is a function of an extension and bytes; the first one that returns something other than None wins.
-    Without `handlers` those of `penstock.pipes.iter.decode` are used, for: images, as tensors of float32 in 0 … 1, of
-    shape (3, height, width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`.
-    A string among the handlers stands for all of these, with images as that spec of `ImageDecoder` says, such as
-    `"torchrgb8"`. Pickles are not among them: reading one runs whatever code its author put in.
+    Each handler is a function of an extension and bytes; the first result other than None is taken. The default
+    handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
+    width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
+    handlers stands for all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
+    no handler: reading one runs the code in it.
 
-    The arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of
-    the file where that is more.
+    Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
+    file where that is more.
 
-    `key_fn` makes of a path what the handlers get as the extension; for an entry of a dict, the path is the dict's
-    `"__key__"` with the entry's key. `on_error` handles a file or dict that cannot be read or decoded; it
-    cannot be a `Retry`.
+    `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
+    key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.
 
-    Raises what the handler raises, such as OSError for an image that is cut, Pillow's DecompressionBombError for one of
-    too many pixels, UnicodeDecodeError for text that is none, or ValueError for arrays and tensors that are cut,
-    corrupt or larger than `max_bytes`, and ImportError for an image where Pillow is not installed.
+    Raises the errors of the handlers: OSError for a truncated image, DecompressionBombError of Pillow for too many
+    pixels, UnicodeDecodeError for text that is not UTF-8, ValueError for arrays and tensors that are truncated, corrupt
+    or larger than `max_bytes`. Raises ImportError for an image where Pillow is not installed.
 
     >>> dp = IterableWrapper([("a/1.txt", b"one"), ("a/1.json", b"[1, 2]"), ("a/1.raw", b"xyz")]).routed_decode()
     >>> list(dp)
@@ -256,7 +257,7 @@ class RoutedDecoder(OneToOne[Any]):
 
 
 def _read(data: Any) -> bytes | None:
-    """The bytes of a stream, which is closed, or of a buffer; None where it is neither."""
+    """Return the bytes of a buffer or of a stream, which is closed; None for anything else."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     if not hasattr(data, "read"):
@@ -283,5 +284,5 @@ def _read_image(data: bytes, mode: str) -> Any:
                     "cut off: give a handler of your own before them"
                 )
             return image.convert(mode)
-    except SyntaxError as error:  # what Pillow raises for some broken PNGs
+    except SyntaxError as error:  # Pillow raises it for some broken PNGs
         raise OSError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Compressed streams made into what was compressed."""
+"""Decompress streams."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["CompressionType"]
 
 
 class CompressionType(enum.StrEnum):
-    """What `file_type` of `decompress` can be."""
+    """The values of `file_type` of `decompress`."""
 
     GZIP = "gzip"
     LZMA = "lzma"
@@ -38,7 +38,7 @@ class CompressionType(enum.StrEnum):
 
 
 class _Zip(zipfile.ZipFile):
-    """A zip whose files, where they are read, are bounded and name it: as those that `load_from_zip` gives."""
+    """A zip whose files are bounded, and whose errors name it, as with `load_from_zip`."""
 
     def __init__(self, stream: IO[bytes], path: str, archive: OpenArchive) -> None:
         super().__init__(stream)
@@ -72,23 +72,21 @@ _ARCHIVES: dict[str | None, Callable[[IO[bytes], str, int], Any]] = {"tar": _ope
 class Decompressor(OneToOne[tuple[str, Any]]):
     """Yield the path and the decompressed stream of each compressed stream.
 
-    Takes pairs of a path and a stream of bytes. `file_type` is `"gzip"`, `"bz2"`, `"lzma"` (which is xz as well),
-    `"zstd"`, or a `CompressionType`. Without it, each file's first bytes tell, and where they do not, the ending of its
-    name; a tar or zip that is not compressed comes out as it is. So `.decompress().load_from_tar()` reads tars whether
-    and however they are compressed. Paths stay as they are. What was compressed in several parts, one after another, is
-    read as one. With `"tar"` or `"zip"`, an open `tarfile.TarFile` or `zipfile.ZipFile` comes out in place of a stream;
-    `load_from_tar` and `load_from_zip` give the files in them. A zip that cannot seek is copied first, to memory or,
-    above 16 MiB, to a temporary file. A stream can seek where the compressed one can: back by
-    decompressing again. It is closed when it is dropped, and the compressed one with it. What is read at once may grow
-    to `max_bytes`, or to a hundred times what was compressed; beyond that reading it raises ValueError. So it is with
-    a file of a zip that comes out open.
+    Takes pairs of a path and a stream of bytes. `file_type` is `"gzip"`, `"bz2"`, `"lzma"` (xz too), `"zstd"`, `"tar"`,
+    `"zip"`, or a `CompressionType`. Without it, the first bytes of each file decide, or else the ending of its name. An
+    uncompressed tar or zip passes through, so `.decompress().load_from_tar()` reads tars with any compression or none.
+    Paths stay as they are. Concatenated compressed parts are read as one stream. With `"tar"` or `"zip"`, an open
+    `tarfile.TarFile` or `zipfile.ZipFile` replaces the stream; `load_from_tar` and `load_from_zip` yield the files in
+    them. A zip that cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. A stream can seek
+    where the compressed one can; seeking back decompresses again. A dropped stream is closed, and the compressed one
+    with it. One read may return `max_bytes`, or a hundred times the compressed bytes; beyond that it raises ValueError.
+    The same bound holds for a file of an open zip.
 
-    `on_error` handles a file of which it cannot be told how it is compressed; it cannot be a `Retry`. Damage
-    shows where the stream is read: OSError for a file that is cut or corrupt, and of a zip zipfile.BadZipFile, which
-    name its path.
+    `on_error` handles a file of unknown compression; it cannot be a `Retry`. Damage shows when the stream is read:
+    OSError, or zipfile.BadZipFile for a zip, with the path of the file.
 
-    Raises ValueError for a `file_type` that there is not, RuntimeError for a file of which it cannot be told how it is
-    compressed, TypeError for a stream of text, and ImportError where zstd needs a package that is not installed.
+    Raises ValueError for an unknown `file_type`, RuntimeError for a file of unknown compression, TypeError for a stream
+    of text, and ImportError where zstd needs a package that is not installed.
 
     >>> import gzip, io
     >>> dp = IterableWrapper([("a.txt.gz", io.BytesIO(gzip.compress(b"one")))]).decompress()
@@ -112,7 +110,7 @@ class Decompressor(OneToOne[tuple[str, Any]]):
                 raise ValueError(f"file_type must be one of {', '.join(KINDS)}, or None, and is {file_type!r:.100}")
             file_type = file_type.lower()
             if new_decompressor := KINDS[file_type].new_decompressor:
-                new_decompressor()  # which says what to install where something is missing
+                new_decompressor()  # raises ImportError, with what to install
         self.source = source
         self.file_type = file_type
         self.max_bytes = max_bytes
@@ -154,7 +152,7 @@ class Extractor(Decompressor):
 
 
 class _SuffixLoader(Decompressor):
-    """Decompress files of one type, and take the ending that tells it off their paths: the base of the loaders."""
+    """Decompress files of one type, and remove the suffix of that type from their paths: the base of the loaders."""
 
     kind: ClassVar[str]
     suffix: ClassVar[str]
@@ -182,8 +180,8 @@ class _SuffixLoader(Decompressor):
 class Bz2FileLoader(_SuffixLoader):
     """Yield the path without `.bz2` and the decompressed stream of each stream: `decompress("bz2")` with shorter paths.
 
-    `decompress`, which all compressions share, is to be preferred where the paths do not matter. `length` is what `len`
-    is to say; without it that is the length of the source. Raises what `decompress` raises, and so does its stream.
+    Prefer `decompress`, for all compressions, where the paths do not matter. `len` returns `length`, or else the length
+    of the source. Raises the errors of `decompress`, as do its streams.
 
     >>> import bz2, io
     >>> dp = IterableWrapper([("a.txt.bz2", io.BytesIO(bz2.compress(b"one")))]).load_from_bz2()
@@ -199,8 +197,8 @@ class Bz2FileLoader(_SuffixLoader):
 class XzFileLoader(_SuffixLoader):
     """Yield the path without `.xz` and the decompressed stream of each stream: `decompress("lzma")` with shorter paths.
 
-    `decompress`, which all compressions share, is to be preferred where the paths do not matter. `length` is what `len`
-    is to say; without it that is the length of the source. Raises what `decompress` raises, and so does its stream.
+    Prefer `decompress`, for all compressions, where the paths do not matter. `len` returns `length`, or else the length
+    of the source. Raises the errors of `decompress`, as do its streams.
 
     >>> import io, lzma
     >>> dp = IterableWrapper([("fizz.xz", io.BytesIO(lzma.compress(b"one")))]).load_from_xz()

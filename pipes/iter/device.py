@@ -1,4 +1,4 @@
-"""Batches on their way to the device that computes."""
+"""Move batches to a device."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _pin: Callable[[Any, Any], Any] = _untyped_pin
 
 
 def pin_memory_fn(data: T, device: str | torch.device | None = None) -> T:
-    """Return data with its tensors in pinned memory; without an accelerator, the data as they are."""
+    """Return data with its tensors in pinned memory; without an accelerator, return it unchanged."""
     return _pin(data, device) if torch.accelerator.is_available() else data
 
 
 _WITH_STREAMS = ("cuda", "xpu")
-"""The accelerators on which torch can tell its allocator that a stream uses a tensor's memory."""
+"""The accelerators with streams that `Tensor.record_stream` can record."""
 
 
 @functional_datapipe("pin_memory")
 class PinMemory(IterDataPipe[T]):
     """Yield the items with their tensors copied into pinned memory, from which copies to a device are faster.
 
-    Tensors in dicts, lists, tuples and objects with a `pin_memory` method are found, by torch's own rules. Without an
-    accelerator the items come as they are. `to_device` pins by itself; this is for those who copy by hand.
+    The rules are those of torch: tensors in dicts, lists and tuples, and objects with a `pin_memory` method. Without an
+    accelerator, items stay as they are. `to_device` pins by itself; use this only if you copy by hand.
 
     >>> dp = IterableWrapper([torch.zeros(2)]).pin_memory()
     >>> list(dp)
@@ -40,7 +40,7 @@ class PinMemory(IterDataPipe[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
-    in_main_process = True  # pinned memory does not cross a process border
+    in_main_process = True  # pinned memory cannot be shared between processes
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class PinMemory(IterDataPipe[T]):
 class DeviceMover(IterDataPipe[T]):
     """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
 
-    The copy of one item ahead goes from pinned memory on a stream of its own, so that it overlaps what is computed on
-    the item before. Tensors are found in dicts, lists, tuples and objects with a `to` method; what else there is stays.
-    On the CPU nothing is done. Under worker processes, this step and those after it run in the main process.
+    The next item is copied from pinned memory on a separate stream, so the copy overlaps computation on the current
+    item. Tensors in dicts, lists and tuples are moved, and objects with a `to` method; other values stay. On the CPU
+    nothing is copied. With worker processes, this step and those after it run in the main process.
 
     `device` is anything that `torch.device` takes; None is the accelerator where there is one, else the CPU. Raises
-    RuntimeError at the first item when the device is not there.
+    RuntimeError at the first item when the device is missing.
 
     >>> dp = IterableWrapper([{"x": torch.zeros(2), "name": "a"}]).to_device("cpu")
     >>> list(dp)
@@ -79,10 +79,10 @@ class DeviceMover(IterDataPipe[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
-    in_main_process = True  # workers have no business on the device
+    in_main_process = True  # workers must not use the device
 
     reads_ahead: bool = own(False)
-    """Whether one item is copied ahead, or was when the pass began."""
+    """Whether the pass copies one item ahead, or did before it was resumed."""
 
     def __init__(self, source: IterDataPipe[T], device: str | int | torch.device | None = None) -> None:
         self.source = source
@@ -100,7 +100,7 @@ class DeviceMover(IterDataPipe[T]):
         return len(self.source)
 
     def _handed_out_at_once(self) -> Iterator[T]:
-        """Yield the source's items where a pass goes on, on the CPU, in which one was copied ahead."""
+        """Yield the items of the source, for a pass resumed without copying ahead from one that copied ahead."""
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number + 1)
@@ -122,7 +122,7 @@ class DeviceMover(IterDataPipe[T]):
 
 
 def _start_copy(item: T, device: torch.device, side: torch.Stream) -> tuple[T, torch.Event]:
-    """Start copying an item on a side stream; the event says when the copy is done."""
+    """Start copying an item on a side stream; return it with the event that ends the copy."""
     current, of_device = torch.accelerator.current_stream(), torch.accelerator.current_stream(device)
     torch.accelerator.set_stream(side)
     try:
@@ -130,11 +130,11 @@ def _start_copy(item: T, device: torch.device, side: torch.Stream) -> tuple[T, t
         return moved, side.record_event()
     finally:
         torch.accelerator.set_stream(of_device)
-        torch.accelerator.set_stream(current)  # which may be another device's, and makes that the current one again
+        torch.accelerator.set_stream(current)  # may belong to another device, which this makes current again
 
 
 def _arrived(moved: T, copied: torch.Event, device: torch.device) -> T:
-    """Make the current stream wait for a copy, and tell the allocator that it uses the memory."""
+    """Make the current stream wait for a copy, and record that it uses the memory."""
     current = torch.accelerator.current_stream(device)
     current.wait_event(copied)
     for tensor in tensors_in(moved):
@@ -144,7 +144,7 @@ def _arrived(moved: T, copied: torch.Event, device: torch.device) -> T:
 
 
 def move(item: Any, device: torch.device, non_blocking: bool = False) -> Any:
-    """Return an item with its tensors on a device; containers are made anew, of the same type."""
+    """Return an item with its tensors on a device, in new containers of the same types."""
     if isinstance(item, torch.Tensor):
         return item.to(device, non_blocking=non_blocking)
     if hasattr(item, "to"):
@@ -152,7 +152,7 @@ def move(item: Any, device: torch.device, non_blocking: bool = False) -> Any:
     if isinstance(item, tuple) and hasattr(item, "_fields"):
         return type(item)(*(move(part, device, non_blocking) for part in item))
     if isinstance(item, MutableMapping):
-        moved = copy.copy(item)  # which keeps what a defaultdict makes its values of
+        moved = copy.copy(item)  # keeps the factory of a defaultdict
         moved.update({key: move(part, device, non_blocking) for key, part in item.items()})
         return moved
     if isinstance(item, Mapping):

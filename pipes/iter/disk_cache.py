@@ -1,4 +1,4 @@
-"""Items whose files are made once and then found on disk."""
+"""Make files once, then read them from disk."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T_co = TypeVar("T_co", covariant=True)
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _LIST = ".torchdata_list"
-"""What torchdata appends to a path for the list of files that were made in its place: its caches go on being served."""
+"""The suffix for the list of files made in place of a path. It is the one of torchdata, whose caches stay usable."""
 
 
 class _Fed:
-    """What is read from a pipe that is given its items, one by one, by the operator that ends the chain behind it."""
+    """The items that the operator at the end of the chain feeds in, one by one."""
 
     _fed: tuple[Any, ...] | None = own(None, saved=False)
     _pass: Pass | None = None
@@ -33,7 +33,7 @@ class _Fed:
     def __iter__(self) -> Iterator[Any]:
         if self._fed is None:
             raise RuntimeError("on_disk_cache needs an end_caching() behind the steps that make what is missing")
-        # Not a pass of the base's, which would begin one over the source; the step behind asks only whether it ended.
+        # Not a pass of the base class, which would start a pass over the source. The next step only checks `ended`.
         current = self._pass = Pass()
         yield from self._fed
         current.ended = True
@@ -43,15 +43,15 @@ class _Fed:
 class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     """Yield the items whose files are missing, to the steps between this and `end_caching`, which make the files.
 
-    `filepath_fn` makes the path of an item's file, or a list or generator of the paths of several; without it items
-    are paths themselves. A file is missing if it does not exist, if `hash_dict`, from paths to hexadecimal digests,
-    has not the digest that it has, or if `extra_check_fn` of its path is false. `hash_type` is the name of a hash of
-    hashlib's. `on_error` of `end_caching` handles an item for which one of the functions raises.
+    `filepath_fn` returns the path of an item's file, or a list or generator of several paths; without it, items are
+    paths. A file is missing if it does not exist, if its digest differs from that in `hash_dict` (paths to hexadecimal
+    digests), or if `extra_check_fn(path)` is false. `hash_type` is the name of a hash in hashlib. `on_error` of
+    `end_caching` handles an item for which one of the functions raises.
 
-    In place of a path, the steps between may make one or more files of other paths, such as those in a folder of that
-    name; then a file beside it, whose name ends in `.torchdata_list`, lists them, and they come out from then on.
+    In place of a path, the steps between may make files at other paths, such as in a folder of that name. A file with
+    the suffix `.torchdata_list` then lists them, and later passes yield them.
 
-    Raises RuntimeError when it is read without an `end_caching`.
+    Raises RuntimeError when read without an `end_caching`.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -62,7 +62,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     ['a', 'b']
     """
 
-    # The source is read by the operator that ends the chain, and counts as a source of that one: see there.
+    # `end_caching` reads the source, which counts as its source: see there.
     payload = ("source",)
 
     def __init__(
@@ -85,7 +85,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
         self.extra_check_fn = extra_check_fn
 
     def _paths_of(self, item: Any) -> list[str]:
-        """Return the paths of an item's files."""
+        """Return the paths of the files of an item."""
         made: Any = item if self.filepath_fn is None else self.filepath_fn(item)
         each = [made] if isinstance(made, (str, os.PathLike)) else made
         paths = [checked_path(path).rstrip(os.sep) for path in each]
@@ -94,9 +94,9 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
         return paths
 
     def _look_up(self, paths: list[str], left_behind: bool) -> tuple[list[str], bool]:
-        """Return those of an item's files that are there, and whether that is all of them.
+        """Return the existing files of an item, and whether these are all its files.
 
-        A folder that is `left_behind` by an owner that ended before it was finished is not there.
+        A folder that a dead process left unfinished (`left_behind`) does not count.
         """
         expected = _listed(paths[0]) or paths
         there = [path for path in expected if self._is_there(path) and not (left_behind and os.path.isdir(path))]
@@ -119,31 +119,30 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
 class EndOnDiskCacheHolder(IterDataPipe[str]):
     """Yield the paths of each item's files, which were there, or are made now by the steps since `on_disk_cache`.
 
-    Paths come in the order of the items and, for one item, in that of `filepath_fn`, whatever had been there before. An
-    item without files at the end, since a step between left it out, gives nothing and is tried again in the next pass.
+    Paths come in the order of the items and, for one item, in the order of `filepath_fn`, whichever files existed
+    before. An item that a step between leaves out gives nothing and is tried again in the next pass.
 
     The steps between yield pairs of a path and its content: a stream, which is read and closed, bytes, text, or an
-    iterable of pieces. The path of the file is `filepath_fn` of that path, or with `same_filepath_fn` the path that
-    `on_disk_cache` makes of it, or else the path itself. `mode` is `"wb"` or `"b"` for bytes, `"w"`, `"wt"` or `"t"`
-    for text, which is written as UTF-8. `skip_read` says that contents are no streams, which is seen without it. The
-    steps between are run for one item at a time: what they shuffle, batch or read ahead are the parts of that item.
+    iterable of pieces. The file is written to `filepath_fn(path)`, or, with `same_filepath_fn`, to the result of the
+    `filepath_fn` of `on_disk_cache`, or else to the path itself. `mode` is `"wb"` or `"b"` for bytes, `"w"`, `"wt"` or
+    `"t"` for text, written as UTF-8. `skip_read` has no effect: streams are recognised without it. The steps between
+    run for one item at a time: they shuffle, batch and read ahead within one item.
 
-    A file appears at once, whole and with the digest that `hash_dict` of `on_disk_cache` has for it, or not at all. Of
-    several processes one makes it, and the others wait for that one, `timeout` seconds at most; for one that has ended,
-    they do not. Beside a file that is being made are `.penstock-….lock` and `.penstock-….partial`, which no step lists.
-    A killed process leaves them behind: the next that makes the file removes the first, and the next that makes one in
-    the folder the other.
+    A file appears complete, with the digest in `hash_dict` of `on_disk_cache`, or not at all. One process makes it, and
+    the others wait for up to `timeout` seconds; they do not wait for a dead process. Next to an unfinished file are
+    `.penstock-….lock` and `.penstock-….partial`, which no step lists. A killed process leaves both behind. The lock is
+    removed when the file is made again, the partial file when any file is made in the folder.
 
-    Files of others are served where their owner is root or the owner of the folder they lie in, or where the folder is
-    one that its group may write to, and others may not, as after `chmod 2770`. Anything else may have been planted, as
-    in `/tmp`. Locks and unfinished files are written by no symbolic link.
+    Files of other users are trusted if the owner is root or the owner of the folder, or if the folder is writable by
+    its group and not by others, as after `chmod 2770`. Any other file may have been planted, as in `/tmp`. Locks and
+    unfinished files are never written through symbolic links.
 
-    `on_error` handles an item whose files cannot be made, by a function of `on_disk_cache`, by the steps
-    between or here. A `Retry` runs the steps between again.
+    `on_error` handles an item whose files cannot be made: an error of a function of `on_disk_cache`, of a step between,
+    or of this one. A `Retry` runs the steps between again.
 
-    Raises ValueError where no `on_disk_cache` comes before, TimeoutError where another process takes too long,
-    PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content with
-    another digest than expected, or that has none in `hash_dict`.
+    Raises ValueError without an `on_disk_cache` before, TimeoutError where another process takes too long,
+    PermissionError, with path and owner, for a file that may have been planted, and RuntimeError for a content whose
+    digest differs from `hash_dict` or is missing in it.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -157,7 +156,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
     holds_items = False
     payload = ("_cache",)
     given: int = own(0)
-    """How many paths of the item were handed out."""
+    """How many paths of the current item were yielded."""
     given_up: threading.Event = own(threading.Event, saved=False)
 
     def __init__(
@@ -190,8 +189,8 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         self.on_error = on_error
         self.guard = Guard(on_error)
 
-    # The items are read here, and the steps between are run anew for each that is missing. So what on_disk_cache reads
-    # from is a source of this operator, and the steps between are another, which begins and ends within one item.
+    # This operator reads the items, and runs the steps between again for each missing one. So it has two sources: that
+    # of on_disk_cache, and the steps between, whose pass begins and ends within one item.
 
     def interrupt(self) -> None:
         super().interrupt()
@@ -217,11 +216,11 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
             return files
         os.makedirs(os.path.dirname(lock_path) or ".", exist_ok=True)
         with FileLock(lock_path, self.timeout, self.given_up) as lock:
-            files, complete = self._cache._look_up(paths, lock.left_behind)  # what another process made meanwhile
+            files, complete = self._cache._look_up(paths, lock.left_behind)  # another process may have made them
             return files if complete else self._make(item, paths, {*files})
 
     def _make(self, item: Any, paths: list[str], there: set[str]) -> list[str]:
-        """Run the steps between for an item, whose files have these paths, and return the paths of its files."""
+        """Run the steps between for an item with these paths; return the paths of its files."""
         made: dict[str, None] = {}
         cache = self._cache
         cache._fed = (item,)
@@ -261,7 +260,7 @@ def _expect_trusted(path: str) -> None:
 
 
 def _listed(path: str) -> list[str] | None:
-    """The files that were made in the place of a path, if others were."""
+    """Return the files made in place of a path; None where there is no list of them."""
     try:
         with open(path + _LIST, encoding="utf-8") as file:
             _expect_trusted(file.name)
@@ -275,7 +274,7 @@ def _listed(path: str) -> list[str] | None:
 
 
 def _beginning(source: IterDataPipe[Any]) -> OnDiskCacheHolder[Any]:
-    """The `on_disk_cache` that an `end_caching` behind a pipe belongs to: they pair like brackets."""
+    """Return the `on_disk_cache` for an `end_caching` after a pipe: they pair like brackets."""
     found: dict[int, OnDiskCacheHolder[Any]] = {}
     waiting: list[Any] = [source]
     while waiting:

@@ -1,4 +1,4 @@
-"""Fields of items, which are the places of a tuple or list and the keys of a dict: chosen, left out, rearranged."""
+"""Choose, drop and rearrange fields: positions of a tuple or list, keys of a dict."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..bases.one_to_one import OneToOne
 class Dropper(OneToOne[Any]):
     """Yield each item without some of its fields.
 
-    `indices` is an index (negative ones count from the end) of a tuple or list, or a key of a dict, or a list of them.
-    Tuples, lists and dicts come out, named tuples as plain ones. Fields that an item does not have are warned of.
+    `indices` is an index of a tuple or list (negative from the end), a key of a dict, or a list of these. The outputs
+    are tuples, lists and dicts; named tuples become plain ones. A field that an item lacks gives a warning.
 
     Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
 
@@ -45,10 +45,10 @@ class Dropper(OneToOne[Any]):
 class Slicer(OneToOne[Any]):
     """Yield some of the fields of each item: from `index` up to `stop`, or those that a list names.
 
-    With a number as `index`, a tuple or list is sliced as by `item[index:stop:step]`: without `stop`, to its end. Of
-    a dict, `index` is the key of the one field that stays. With a list of indices (negative ones count from the end)
-    or keys, those fields stay, in the order in which the item has them; `stop` and `step` have no meaning then. Tuples,
-    lists and dicts come out, named tuples as plain ones. Fields that an item does not have are warned of.
+    With a number as `index`, a tuple or list becomes `item[index:stop:step]`; without `stop`, up to its end. For a
+    dict, `index` is the key of the one field that stays. With a list of indices (negative from the end) or keys, those
+    fields stay, in the order of the item, and `stop` and `step` have no effect. The outputs are tuples, lists and
+    dicts; named tuples become plain ones. A field that an item lacks gives a warning.
 
     Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
 
@@ -88,10 +88,10 @@ class Slicer(OneToOne[Any]):
 class Flattener(OneToOne[Any]):
     """Yield each item with the fields of what is nested in it put in its place, one level deep.
 
-    In a tuple or list, these are tuples and lists; in a dict, dicts. `indices` is an index (negative ones count from
-    the end) or key, or a list of them, of those to be flattened; without it, all are. What is not nested stays as it
-    is. Where a dict gets a key twice, the first value stays, and that is warned of, as are fields that an item does
-    not have. Tuples, lists and dicts come out, named tuples as plain ones.
+    Tuples and lists are flattened into a tuple or list, and dicts into a dict. `indices` is an index (negative from the
+    end), a key, or a list of these; without it, all nested fields are flattened. Other fields stay as they are. Where a
+    dict gets a key twice, the first value stays. That gives a warning, as does a field that an item lacks. The outputs
+    are tuples, lists and dicts; named tuples become plain ones.
 
     Raises TypeError for an item that is no tuple, list or dict, and for a key where items are tuples or lists.
 
@@ -114,7 +114,7 @@ class Flattener(OneToOne[Any]):
 
         @lru_cache(maxsize=64)
         def places_in(length: int) -> list[int]:
-            """The places to be flattened, the last first, so that those before it stay where they are."""
+            """Return the positions to flatten, last first, so earlier positions stay valid."""
             chosen = [True] * length if names is None else _chosen_places(names, length)
             return [*compress(range(length), chosen)][::-1]
 
@@ -137,12 +137,12 @@ class Flattener(OneToOne[Any]):
 class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
     """Yield a dict of columns for each batch of rows: the list of the rows' values under each column's name.
 
-    A row is a dict, or a tuple or list whose values are the columns that `column_names` names in their order. Of
-    dicts, `column_names` are the keys that are taken; without it all are, and a column then has the values of those
-    rows that have it, so that columns may differ in length.
+    A row is a dict, or a tuple or list with its values in the order of `column_names`. For dicts, `column_names`
+    selects keys; without it all keys are taken, and rows that lack a key are skipped in that column, so columns may
+    differ in length.
 
-    Raises KeyError for a dict that lacks one of `column_names`, ValueError for a tuple or list that has another number
-    of values, or where it has no `column_names`.
+    Raises KeyError for a dict that lacks one of `column_names`, and ValueError for a tuple or list without
+    `column_names`, or with another number of values.
 
     >>> dp = IterableWrapper([[{"a": 1, "b": 2}, {"a": 3, "b": 4}]]).rows2columnar()
     >>> list(dp)
@@ -193,7 +193,7 @@ def _expect_dict(item: object) -> None:
 
 
 def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
-    """Return a function of an item that keeps the fields that are named, or all others."""
+    """Return a function of an item that keeps the named fields, or all others."""
     names = frozenset(as_list(columns))
 
     @lru_cache(maxsize=64)
@@ -215,7 +215,7 @@ def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
 
 
 def _chosen_places(names: frozenset[Any], length: int) -> list[bool]:
-    """Say for each place of a tuple or list of a length whether it is one of those named; warn of those not there."""
+    """Return, for each position of a tuple or list, whether it is named; warn of missing ones."""
     chosen = [False] * length
     for name in names:
         try:
@@ -245,7 +245,7 @@ def _flat_dict(item: Mapping[Any, Any], names: Any) -> dict[Any, Any]:
 
 
 def _as_dict(row: Any, names: Sequence[Hashable]) -> dict[Any, Any]:
-    """A row of any kind as a plain dict, in which looking for a column adds none."""
+    """Return a row as a plain dict: a look-up in a defaultdict would add keys."""
     if isinstance(row, Mapping):
         return {**row}
     if not isinstance(row, (tuple, list)):

@@ -1,4 +1,4 @@
-"""Files behind URLs, kept on a disk within a bound, for all processes that use it."""
+"""Cache files behind URLs on a disk, within a size limit, shared by processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _logger = logging.getLogger("penstock")
 
 
 class _CountingGuard(Guard):
-    """A guard that has lost connections tried again, and whose stats tell what became of files, too."""
+    """A guard that retries lost connections and also counts cache hits, misses and the like."""
 
     def __init__(self, on_error: OnError) -> None:
         super().__init__(trying_again(on_error))
@@ -47,7 +47,7 @@ class _CountingGuard(Guard):
 
     @property
     def given_up(self) -> Event:
-        """What is set when this pass is given up."""
+        """The event set when this pass is given up."""
         return self._given_up
 
     def count(self, *names: str) -> None:
@@ -60,40 +60,39 @@ class _CountingGuard(Guard):
 class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
 
-    What is missing is opened and read whole by this operator, which so takes the place of one that opens: `urls
-    .cache_files("/fast/cache", 2 * 10**12).load_from_tar()`; what is found is read without a word to the server.
-    `directory` may be used by any number of programs, loaders and their workers at once: of those that want a file, one
-    fetches it, and the others wait for that one, `timeout` seconds at most, after which they read without the cache.
+    This operator opens and fetches missing files itself, so it replaces the operator that opens:
+    `urls.cache_files("/fast/cache", 2 * 10**12).load_from_tar()`. Cached files need no request to the server. Any
+    number of programs, loaders and workers may share `directory`. One of them fetches a file; the others wait for up to
+    `timeout` seconds, then read without the cache.
 
-    The files in `directory` never take more than `max_bytes`: those whose last use is longest ago are evicted. One that
-    somebody still reads stays readable, and takes its room until it is closed. Where an epoch reads more than there is
-    room for, shuffle the URLs: always in one order, each file would have gone just before its turn.
+    The files in `directory` never exceed `max_bytes`: the least recently used are evicted. A file in use stays
+    readable, and uses its space until it is closed. Where an epoch exceeds `max_bytes`, shuffle the URLs: in a fixed
+    order, each file would be evicted just before its next use.
 
-    A file has a checksum, which is looked at before it comes out: one that is damaged or cut is fetched anew. It
-    appears when it is whole; what killed processes leave is removed when the next pass begins. Where the disk is full,
-    or a file is larger than there is room for, it is read without the cache, and the first time in a pass is logged as
-    a warning. `stats` has, besides what `on_error` counts, the `hits` and `misses`, which add up to the files, and how
-    many were `corrupt` or `uncached`, both of them misses, and the `evictions`.
+    The checksum of a file is verified before the file is yielded; a damaged or truncated file is fetched again. A file
+    appears once it is complete. Leftovers of killed processes are removed when the next pass begins. Where the disk is
+    full, or a file is too large, it is read without the cache; the first such file in a pass is logged as a warning.
+    `stats` has the counts of `on_error`, `hits` and `misses`, which add up to the files, `corrupt` and `uncached`,
+    which count as misses too, and `evictions`.
 
-    A missing `directory` is made for this user alone. To share one within a group, make it with `chmod 2770`, and let
-    all its users have a `umask` of 002: in a folder that its group may write to, and others may not, the files of all
-    are trusted. Elsewhere a file that belongs neither to this user nor to root nor to the owner of its folder may have
-    been planted, as may a symbolic link. It is not served: the file is read without the cache, and a warning names path
-    and owner. The same holds for a `directory` of another user's where everybody may make one, as in `/tmp`.
+    A missing `directory` is made private to this user. To share one in a group, make it with `chmod 2770` and a `umask`
+    of 002 for all users: in a folder that is writable by its group and not by others, all files are trusted. Elsewhere,
+    a symbolic link may have been planted, as may a file that belongs neither to this user, nor to root, nor to the
+    owner of its folder. It is not used: the file is read without the cache, and a warning gives path and owner. The
+    same holds for another user's `directory` in a place where anyone may make one, such as `/tmp`.
 
-    `open` is a function that returns the stream of a URL's bytes; if the stream knows its `size`, it must have that
-    many. Without it, files are opened as by `load_files_by_s3`, by obstore or else by fsspec, for which further
-    arguments are options, such as `anon=True`. Up to `concurrency` files are fetched, or looked at, at once, by
-    threads. They come in the order of the URLs, or with `ordered=False` as they are ready. `on_error` handles
-    a file that cannot be fetched; before it, where it is not a `Retry` itself, lost connections and silent servers
-    are tried again up to 5 times.
+    `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
+    files are opened as by `load_files_by_s3`, with obstore or fsspec; further arguments are options, such as
+    `anon=True`. Up to `concurrency` threads fetch or verify files. Files come in the order of the URLs, or, with
+    `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
+    connections and timeouts are retried up to 5 times first.
 
-    Files are known by their URLs alone: what changes at the server under a URL is not seen, and what has one URL at
-    two servers needs two directories. `on_disk_cache` is for data sets that are downloaded once: it keeps all files,
-    for good, under names of your choosing, checks them against digests that you know, and unpacks or converts them
-    between. Prefer this operator for data of which a disk holds a part, or which are only on their way to training.
+    The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
+    directories. Take this operator for data larger than the disk, or needed only during training. Take `on_disk_cache`
+    for data sets downloaded once: it keeps all files under names you choose, checks them against known digests, and can
+    unpack or convert them.
 
-    Raises TypeError for an item that is no URL, and what opening and reading a file raises.
+    Raises TypeError for an item that is not a URL, and the errors of opening and reading a file.
 
     >>> import fsspec, tempfile
     >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -186,7 +185,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             return file
 
     def _opened(self, url: str) -> tuple[IO[bytes], int | None]:
-        """Return the stream of a file, and its size, where that is known."""
+        """Return the stream of a file, and its size where known."""
         if self.open is not None:
             stream = self.open(url)
             if not hasattr(stream, "read"):

@@ -1,4 +1,4 @@
-"""Files on disk: listed, opened, read."""
+"""List, open and read files on disk."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ class FileLister(Lister):
     """Yield the path of each file in a folder, in sorted order: those of the folder, then those of its subfolders.
 
     `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
-    shell patterns, of which a file's name must match one; a mask with a slash in it is matched against the whole path.
-    Subfolders are entered with `recursive`, those that are symbolic links are not. A file that a step of this package
-    has not finished is not listed, whatever the masks. Paths begin with the root as it was given, or are absolute with
-    `abspath`. With `non_deterministic` the order is the file system's. `length` is what `len` is to say; without it
-    `len` raises TypeError. `on_error` handles a root that cannot be listed: where it is left out, the files
-    listed before the error are not taken back.
+    shell patterns. The name of a file must match one of them; a mask with a slash is matched against the complete path.
+    With `recursive`, subfolders are entered, except symbolic links. Unfinished files of this package are never listed.
+    Paths begin with the root as given, or are absolute with `abspath`. With `non_deterministic`, the order is that of
+    the file system. `len` returns `length`; without `length` it raises TypeError. `on_error` handles a root that cannot
+    be listed; files already yielded stay.
 
-    Raises FileNotFoundError for a root that there is not, and PermissionError for a folder that cannot be read.
-    Resuming goes by position, and so needs the sorted order and the same files.
+    Raises FileNotFoundError for a missing root, and PermissionError for a folder that cannot be read. Resuming counts
+    files, so it needs the sorted order and the same files.
 
     >>> import json, os
     >>> folder = os.path.dirname(json.__file__)
@@ -73,8 +72,8 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     r"""Yield the path and the stream of each file.
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
-    A stream can be read for as long as somebody holds it, and is closed when it is dropped. `length` is what `len` is
-    to say; without it that is the length of the source. `on_error` handles a file that cannot be opened.
+    A stream stays readable while it is held, and is closed when it is dropped. `len` returns `length`, or else the
+    length of the source. `on_error` handles a file that cannot be opened.
 
     Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -118,9 +117,9 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
 class StreamReader(IterDataPipe[tuple[str, Any]]):
     """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
-    Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of so many bytes (or characters),
-    each with the path; an empty stream has none. A stream is closed when it was read. `on_error` handles a
-    stream that fails: where it is left out, the pieces before the failure are not taken back. It cannot be a `Retry`.
+    Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of that many bytes (or characters),
+    each with the path; an empty stream has no pieces. Each stream is read and closed. `on_error` handles a stream that
+    fails; pieces already yielded stay. It cannot be a `Retry`.
 
     >>> import io
     >>> dp = IterableWrapper([("alphabet", io.StringIO("abcde"))]).read_from_stream(chunk=2)
@@ -144,7 +143,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
             return self.outputs_of_each(self.guard.outputs(self._pieces), self.source)
         contents: Iterator[Any] = map(self.guard.wrap(_whole), self.source)
         kept = filter(self.guard.keep, contents) if self.guard.skips else contents
-        return (content for content in kept)  # a generator, which catches a StopIteration by itself
+        return (content for content in kept)  # a generator turns a StopIteration into an error
 
     def _pieces(self, item: tuple[str, IO[Any]]) -> Iterator[tuple[str, Any]]:
         path, stream = path_and_stream(item)

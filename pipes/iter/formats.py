@@ -1,4 +1,4 @@
-"""Column batches given another format: tensors, arrays, data frames, tables of Arrow."""
+"""Convert column batches: to tensors, arrays, data frames, Arrow."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     """Yield each column batch as a dict of tensors by the names of its columns; text and bytes as lists.
 
     A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, or a dict of tensors, arrays or lists of one length.
-    `columns` names those that are wanted, in their order. `dtypes` is a dtype for all columns of numbers, or a dict of
-    dtypes for some of the columns. The first dimension of each tensor are the rows. Arrow types map to:
+    `columns` selects columns, in that order. `dtypes` is a dtype for all numeric columns, or a dict of dtypes for some
+    columns. The first dimension of each tensor is the row. Arrow types map to:
 
     - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
     - booleans: `torch.bool`
@@ -40,13 +40,13 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     - images, as bytes, or as Hugging Face's structs of `bytes` and `path`: a list of bytes, not decoded
     - other structs, and maps: an error
 
-    A null among numbers is an error, unless `dtypes` gives a float: then it is NaN. So is a value that the dtype in
-    `dtypes` does not have: what is too large, and for integers fractions and NaN. Floats are rounded to shorter ones.
+    A null among numbers is an error, or NaN where `dtypes` gives a float. A value that the dtype in `dtypes` cannot
+    hold is an error: one that is too large, and, for integers, fractions and NaN. Floats are rounded to shorter floats.
 
     `on_error` handles a batch that fails.
 
-    Raises ValueError, which names the column and the row, for values of which no tensor is made, TypeError for types
-    of which none is, and KeyError for a column that a batch does not have.
+    Raises ValueError, with the column and the row, for values that do not convert, TypeError for types that do not, and
+    KeyError for a column that a batch lacks.
 
     >>> import pyarrow as pa, torch
     >>> batch = pa.record_batch({"id": [1, 2], "pair": [[1, 2], [3, 4]], "text": ["a", None]})
@@ -86,7 +86,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         return super().__iter__()
 
     def _of_whole(self, batch: pa.RecordBatch) -> Any:
-        """Return a batch as tensors before it is cut, unless it has lists, which may need much memory at once."""
+        """Return an uncut batch as tensors, unless it has lists, whose tensors may need much memory."""
         return batch if any(map(stays_list, batch.schema.types)) else tensors_of(batch, self.columns, self.dtypes)
 
 
@@ -95,7 +95,7 @@ class Formatter(OneToOne[Any]):
     """Yield each column batch in a format: `"torch"`, `"numpy"`, `"pandas"` or `"arrow"`.
 
     A column batch is a `pyarrow.RecordBatch` or `pyarrow.Table`, a data frame of pandas, or a dict of tensors, arrays
-    or lists of one length. The column gets:
+    or lists of one length. Each batch becomes:
 
     - `"torch"`: a dict of tensors and lists, by the rules of `to_tensors`
     - `"numpy"`: a dict of arrays. Numbers, booleans, lists and tensors follow the rules of `to_tensors`. Timestamps,
@@ -106,8 +106,8 @@ class Formatter(OneToOne[Any]):
 
     `on_error` handles a batch that fails.
 
-    Raises ValueError, which names the column and the row, for values that a format does not have, TypeError for types
-    that it does not have.
+    Raises ValueError, with the column and the row, for values that the format cannot hold, and TypeError for such
+    types.
 
     >>> import torch
     >>> dp = IterableWrapper([{"id": torch.tensor([1, 2]), "text": ["a", "b"]}]).with_format("numpy")
@@ -147,7 +147,7 @@ def _as_pandas(batch: Any) -> Any:
     batch = _as_arrow(batch)
     frame = batch.to_pandas()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if isinstance(column.type, pa.FixedShapeTensorType):  # of which pyarrow makes flat lists
+        if isinstance(column.type, pa.FixedShapeTensorType):  # pyarrow would make flat lists
             frame[name] = [*_as_array(column, name)]
     return frame
 

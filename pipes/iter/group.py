@@ -1,4 +1,4 @@
-"""Several items made into one, and one into several."""
+"""Batch, unbatch and group items."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 class Batcher(IterDataPipe[DataChunk[T]]):
     """Yield lists of `batch_size` items; the last may be shorter, or is dropped with `drop_last`.
 
-    `wrapper_class` makes the batch out of a list; a `DataChunk` is a list. Right after a map-style pipe's `shuffle` or
-    `to_iter_datapipe`, or a `sharding_filter` after these, the items of a batch are read by one call of `__getitems__`
-    where the map-style pipe has it.
+    `wrapper_class` makes the batch from a list; a `DataChunk` is a list. Right after `shuffle` or `to_iter_datapipe` of
+    a map-style pipe, or a `sharding_filter` after these, each batch is read by one call of `__getitems__` where the
+    map-style pipe has it.
 
     >>> dp = IterableWrapper(range(5)).batch(2)
     >>> list(dp)
@@ -60,10 +60,10 @@ class Batcher(IterDataPipe[DataChunk[T]]):
 class UnBatcher(IterDataPipe[T]):
     """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
 
-    At level -1 lists in lists are flattened however deep they are, and what is no list is yielded as it is. At level 0
-    nothing is flattened. Tuples are items, not batches.
+    Level -1 flattens lists at any depth and yields other items as they are. Level 0 flattens nothing. Tuples are items,
+    not batches.
 
-    Raises IndexError for a batch that is nested less deep than `unbatch_level`.
+    Raises IndexError for a batch with fewer levels than `unbatch_level`.
 
     >>> dp = IterableWrapper([[1, 2], [3]]).unbatch()
     >>> list(dp)
@@ -100,16 +100,15 @@ class UnBatcher(IterDataPipe[T]):
 class Grouper(IterDataPipe[Any]):
     """Yield lists of the items that have the same key, which `group_key_fn` makes of each.
 
-    Items need not come in the order of their keys: they are held, and a group comes out
+    Items may come in any order: they are held in a buffer. A group is yielded
 
     - as soon as it has `group_size` items, where that is given;
-    - when `buffer_size` items are held: then the largest group, the first of several, if it has at least
-      `guaranteed_group_size` items, which is `group_size` where it is not given, and 1 where neither is. With
-      `drop_remaining` one that has fewer is dropped;
+    - when `buffer_size` items are held: the largest group, the first of several, if it has at least
+      `guaranteed_group_size` items (by default `group_size`, else 1). With `drop_remaining` a smaller one is dropped;
     - at the end of the source, whatever its size.
 
-    The groups of the end are in the order of their first items. With `keep_key` pairs of the key and the list are
-    yielded. `on_error` handles an item for which `group_key_fn` raises.
+    The last groups come in the order of their first items. With `keep_key`, pairs of the key and the list are yielded.
+    `on_error` handles an item for which `group_key_fn` raises.
 
     Raises RuntimeError where the largest group has fewer than `guaranteed_group_size` items when the buffer is full.
 
@@ -121,7 +120,7 @@ class Grouper(IterDataPipe[Any]):
 
     holds_items = False
     groups: dict[Any, dict[int, Any]] = own(dict, save=lambda groups: [[*group] for group in groups.values()])
-    """The items held, by their numbers, by their keys: states have the numbers of each group."""
+    """The items held, by key and by number. States have the numbers in each group."""
 
     def __init__(
         self,
@@ -169,7 +168,7 @@ class Grouper(IterDataPipe[Any]):
         }
         held = len(again)
         del again
-        # The groups are in the order of their first items, which are the oldest in them.
+        # Groups are ordered by their first items, the oldest of each.
         items.keep_from(lambda: next((number for group in groups.values() for number in group), None))
         for number, item in items:
             key = key_of(item)

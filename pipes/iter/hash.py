@@ -1,4 +1,4 @@
-"""Contents that are checked against the digests expected of them."""
+"""Check contents against expected digests."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class HashChecker(OneToOne[tuple[str, Any]]):
     """Yield the path and the content of each file whose content has the digest that is expected of it.
 
     Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
-    paths to digests in hexadecimal, and `hash_type` is the name of a hash of hashlib's, such as `"sha256"` or `"md5"`.
-    A stream is read, and with `rewind` it comes out where it stood before: of one that cannot seek a copy comes out, in
-    memory or, above 16 MiB, in a temporary file. Without `rewind` a stream comes out at its end. `on_error` handles
-    a file that fails; it cannot be a `Retry`.
+    paths to hexadecimal digests, and `hash_type` is the name of a hash in hashlib, such as `"sha256"` or `"md5"`. A
+    stream is read and, with `rewind`, set back to its position; a stream that cannot seek is replaced by a copy, in
+    memory or, above 16 MiB, in a temporary file. Without `rewind`, a stream is left at its end. `on_error` handles a
+    file that fails; it cannot be a `Retry`.
 
-    Raises RuntimeError for a content with another digest, and for a path that `hash_dict` does not have, TypeError for
-    a stream of text, and ValueError for a hash that there is not.
+    Raises RuntimeError for a content with another digest, and for a path missing in `hash_dict`, TypeError for a stream
+    of text, and ValueError for an unknown hash.
 
     >>> import hashlib
     >>> dp = IterableWrapper([("a.txt", b"one")]).check_hash({"a.txt": hashlib.sha256(b"one").hexdigest()})
@@ -90,7 +90,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
 
 
 def _copying(stream: IO[bytes], copy: IO[bytes]) -> Iterator[bytes]:
-    """Yield a stream piece by piece, each when it was written to a copy."""
+    """Yield a stream piece by piece, after writing each piece to a copy."""
     while piece := stream.read(2**20):
         copy.write(piece)
         yield piece

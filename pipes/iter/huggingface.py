@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub."""
+"""Read data sets of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ __all__ = ["HuggingFaceHubReader"]
 class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     r"""Yield the rows of a data set of the Hugging Face hub, each as a dict.
 
-    `dataset` is the name of one on the hub, the path of a folder with data files, or the name of a format, such as
-    `"json"`, with `data_files`. Further arguments are those of `datasets.load_dataset`: `name`, `split`, `revision`,
-    `data_files`, `token`, … . Rows are streamed, without storing the data set first, unless `streaming=False`. A
-    `split` must be given where there are several. Loaders do not divide the rows among workers by themselves: put a
-    `sharding_filter` after it.
+    `dataset` is a name on the hub, the path of a folder with data files, or a format, such as `"json"`, with
+    `data_files`. Further arguments are those of `datasets.load_dataset`: `name`, `split`, `revision`, `data_files`,
+    `token`, … . Rows are streamed, without storing the data set first, unless `streaming=False`. Give a `split` where
+    there are several. To divide the rows among workers, put a `sharding_filter` after this.
 
-    `on_error` handles a data set that fails: with `"skip"`, what had not been read of it is left out.
+    `on_error` handles a data set that fails: `"skip"` leaves out the rest of it.
 
-    Raises what `datasets` raises for one that there is not, ValueError where the split is not clear, and ImportError
-    where `datasets` is missing.
+    Raises the errors of `datasets` for a missing data set, ValueError where a split must be given, and ImportError
+    where `datasets` is not installed.
 
     >>> import json, os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -40,7 +39,7 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
     gives = "rows"
     holds_items = False
     rows: Any = own(None, save=lambda rows: rows.state_dict() if hasattr(rows, "state_dict") else rows)
-    """The data set that is read; after resuming, where it is to go on."""
+    """The current data set; after resuming, the state to continue from."""
 
     def __init__(self, dataset: str, *, on_error: OnError = "raise", **config_kwargs: Any) -> None:
         require("datasets", "datasets")
@@ -57,8 +56,8 @@ class HuggingFaceHubReader(IterDataPipe[dict[str, Any]]):
         self.rows = self._load(dataset)
         if begin_at is not None:
             self.rows.load_state_dict(begin_at)
-        # Not `for row in rows`: in a worker of torch's loader that would give a share of the rows, which are divided
-        # by a sharding_filter, too.
+        # Not `for row in rows`: in workers of torch's loader, datasets would shard the rows, as sharding_filter does
+        # already.
         for batch in self.rows.iter(batch_size=1):
             yield {name: values[0] for name, values in batch.items()}
 

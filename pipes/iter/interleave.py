@@ -1,4 +1,4 @@
-"""The outputs of several items in turn."""
+"""Interleave the outputs of several items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END = object()
 
 @dataclass(slots=True)
 class _Open:
-    """An item whose outputs are being given."""
+    """An item whose outputs are being yielded."""
 
     number: int
     item: Any
@@ -28,15 +28,15 @@ class _Open:
 class ShuffledFlatMapper(Shuffling[Any]):
     """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
 
-    The outputs of one item stay in their order; those of the items that are open at a time come mixed, each time from
-    one drawn uniformly. An item that has given all makes room for the next. `fn` returns an iterable, such as a list,
-    or is a generator function; without it, each item's own content is given. With `input_col`, `fn` gets these columns
-    of the item as its arguments. `on_error` handles an item for which `fn` raises, as for `flatmap`.
+    The outputs of one item keep their order. Each output comes from an open item, drawn uniformly; an exhausted item
+    makes room for the next. `fn` returns an iterable, such as a list, or is a generator function; without it, the
+    content of each item is yielded. With `input_col`, `fn` takes these columns of the item as arguments. `on_error`
+    handles an item for which `fn` raises, as for `flatmap`.
 
-    Raises TypeError for an `fn` that cannot be called, and ValueError for a `buffer_size` below 1.
+    Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
-    A state holds the numbers of the items that are open and how much they have given: on resuming, `fn` is called for
-    these again, and what they had given is dropped.
+    A state holds the numbers of the open items and of their outputs so far: resuming calls `fn` for these items again
+    and drops those outputs.
 
     >>> dp = IterableWrapper([[1, 2, 3], [10, 20]]).shuffled_flatmap(buffer_size=2).set_seed(0)
     >>> sorted(dp)
@@ -45,7 +45,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
 
     holds_items = False
     opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
-    """The items that are open: states have the number of each, and how much it has given."""
+    """The open items. States have the number of each, and of its outputs so far."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class ShuffledFlatMapper(Shuffling[Any]):
         try:
             output = next(current.outputs, _END)
         except Exception as error:
-            say_where(error, self, current.item)  # the newest item of the source is another
+            say_where(error, self, current.item)  # not the newest item of the source
             raise
         current.given += 1
         return output
 
 
 def _close_outputs(opened: list[_Open]) -> None:
-    with ExitStack() as each_closes:  # even where another fails to
+    with ExitStack() as each_closes:  # even where closing another fails
         for current in opened:
             each_closes.callback(close, current.outputs)

@@ -1,4 +1,4 @@
-"""Files behind whatever iopath's path handlers speak: listed, opened, written."""
+"""List, open and write files with the path handlers of iopath."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["IoPathFileLister", "IoPathFileOpener", "IoPathSaver"]
 
 
 class _WithPathManager:
-    """What an operator that reaches its files through a path manager is, besides a pipe."""
+    """The base of operators that use a path manager."""
 
     def _set_path_manager(self, pathmgr: Any, handler: Any) -> None:
         require("iopath", "iopath")
@@ -30,7 +30,7 @@ class _WithPathManager:
             self.register_handler(handler, allow_override=True)
 
     def register_handler(self, handler: Any, allow_override: bool = False) -> None:
-        """Let the path manager of this operator use a handler for the prefixes that it supports."""
+        """Register a handler with the path manager of this operator, for the prefixes that it supports."""
         self._manager.register_handler(handler, allow_override=allow_override)
 
 
@@ -39,16 +39,15 @@ class IoPathFileLister(Lister, _WithPathManager):
     """Yield the path of each file in a folder, in sorted order.
 
     `root` is a path or URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-    Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
-    in it is matched against the whole path. Paths begin with the root as it was given.
+    Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
+    slash is matched against the complete path. Paths begin with the root as given.
 
-    `pathmgr` is the `iopath` path manager to use; without it one for local paths, HTTP, OneDrive and, where boto3 is
-    installed, S3. A `handler` is registered with it, in the place of those it has for the same prefixes. For new code
-    there is `list_files_by_fsspec`: iopath sees little maintenance. `on_error` handles a root that cannot
-    be listed.
+    `pathmgr` is the path manager of `iopath`; the default has handlers for local paths, HTTP, OneDrive and, where boto3
+    is installed, S3. A `handler` is registered with it and replaces those for the same prefixes. For new code take
+    `list_files_by_fsspec`: iopath sees little maintenance. `on_error` handles a root that cannot be listed.
 
-    Raises FileNotFoundError for a local root that there is not, and ImportError where iopath is missing. Resuming goes
-    by position, and so needs the same files.
+    Raises FileNotFoundError for a missing local root, and ImportError where iopath is not installed. Resuming counts
+    files, so the files must be the same.
 
     >>> import json, os
     >>> dp = IterableWrapper([os.path.dirname(json.__file__)]).list_files_by_iopath("*coder.py")
@@ -80,12 +79,12 @@ class IoPathFileLister(Lister, _WithPathManager):
 class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
     r"""Yield the path and the stream of each file.
 
-    `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream can be read
-    for as long as somebody holds it, and is closed when it is dropped. `pathmgr` and `handler` are as for
-    `list_files_by_iopath`; a handler opens files for bytes. For new code there is `open_files_by_fsspec`.
-    `on_error` handles a file that cannot be opened.
+    `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays
+    readable while it is held, and is closed when it is dropped. `pathmgr` and `handler` are as for
+    `list_files_by_iopath`; a handler opens files as bytes. For new code take `open_files_by_fsspec`. `on_error` handles
+    a file that cannot be opened.
 
-    Raises FileNotFoundError for a local file that there is not, and ImportError where iopath is missing.
+    Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
 
     >>> import json, os
     >>> dp = FileLister(os.path.dirname(json.__file__), "*coder.py").open_files_by_iopath()
@@ -122,14 +121,13 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
 class IoPathSaver(ItemSaver, _WithPathManager):
     """Write each item to a file, and yield its path.
 
-    An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is as for
-    `save_to_disk`. Folders are made as needed. Local files are written as by `save_to_disk`; for others that is up to
-    their handler. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code there
-    is `save_by_fsspec`. `on_error` handles an item that cannot be written, or for which `filepath_fn`
-    raises.
+    An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. Folders
+    are made as needed. Local files are written as by `save_to_disk`, others as their handler does. `pathmgr` and
+    `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code take `save_by_fsspec`. `on_error`
+    handles an item that cannot be written, or for which `filepath_fn` raises.
 
-    Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError where a local
-    file cannot be written, and ImportError where iopath is missing.
+    Raises TypeError for text with a mode of bytes, or the other way round, OSError where a local file cannot be
+    written, and ImportError where iopath is not installed.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -153,7 +151,7 @@ class IoPathSaver(ItemSaver, _WithPathManager):
         self._set_path_manager(pathmgr, handler)
 
     def _write(self, path: str, content: Any) -> None:
-        # Only these attributes tell whether a path is a local one, and where it is.
+        # No public attribute says whether a path is local, and where.
         if not path.startswith(tuple(self._manager._path_handlers)):
             write_whole(os.path.join(self._manager._cwd or "", path), self._binary_mode, content, self._manager.open)
             return
@@ -161,7 +159,7 @@ class IoPathSaver(ItemSaver, _WithPathManager):
             file.write(content)
 
     def _make_folders(self, path: str, exist_ok: bool) -> None:
-        self._manager.mkdirs(path)  # does not mind those that there are
+        self._manager.mkdirs(path)  # accepts existing folders
 
 
 def _default_path_manager() -> Any:

@@ -1,4 +1,4 @@
-"""Items joined with those of another pipe by a key."""
+"""Join items with those of another pipe by key."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ R = TypeVar("R")
 class IterKeyZipper(IterDataPipe[Any]):
     """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
-    The order is the source's. `ref_datapipe` is read as far as it takes to find the key, and what is passed over is
-    held, up to `buffer_size` items (any number with None), until an item of the source asks for it. Each is used once;
-    those that no item of the source asks for are left out. Keys are made by `key_fn`, and of the items of
-    `ref_datapipe` by `ref_key_fn`, or also by `key_fn`. The two items come as a tuple, or as `merge_fn(item, ref_item)`
-    makes them; with `keep_key` as a pair of the key and that.
+    The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held, up to
+    `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones are
+    left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items come as
+    a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
 
     `on_error` handles an item for which a function raises, or which has no match.
 
-    Raises KeyError for an item whose key `ref_datapipe` does not have; BufferError where it was not found and
-    `buffer_size` items are held already; ValueError where a key comes again in `ref_datapipe` before it was used.
+    Raises KeyError for an item whose key `ref_datapipe` lacks, BufferError where the buffer is full before the key is
+    found, and ValueError where a key comes again in `ref_datapipe` before it was used.
 
     >>> names = IterableWrapper([(2, "b"), (3, "c"), (1, "a")])
     >>> dp = IterableWrapper([1, 2]).zip_with_iter(names, key_fn=int, ref_key_fn=lambda pair: pair[0])
@@ -49,7 +48,7 @@ class IterKeyZipper(IterDataPipe[Any]):
 
     holds_items = False
     held: dict[Any, tuple[int, Any]] = own(dict, save=lambda held: [number for number, _ in held.values()])
-    """The items of `ref_datapipe` that wait, with their numbers, by their keys: states have the numbers."""
+    """The held items of `ref_datapipe`, with their numbers, by key. States have the numbers."""
 
     def __init__(
         self,
@@ -92,10 +91,10 @@ class IterKeyZipper(IterDataPipe[Any]):
         again = ref_items.again(self.held)
         held = self.held = {ref_key_of(again[number]): (number, again[number]) for number in self.held}
         del again
-        ref_items.keep_from(lambda: next((number for number, _ in held.values()), None))  # the first came first
+        ref_items.keep_from(lambda: next((number for number, _ in held.values()), None))  # the first is the oldest
 
         def find(key: Hashable) -> bool:
-            """Hold items of `ref_datapipe` up to the one with the key, and say whether it came."""
+            """Hold items of `ref_datapipe` up to the one with the key; return whether it was found."""
             if len(held) > most:
                 return False
             for numbered in numbered_ref_items:
@@ -107,7 +106,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                         self.guard.refuse(_came_before(ref_key), numbered[1])
                         continue
                 except Exception as error:
-                    say_where(error, self, numbered[1])  # and not on the item of the source
+                    say_where(error, self, numbered[1])  # not the item of the source
                     raise
                 held[ref_key] = numbered
                 if ref_key == key:
@@ -126,7 +125,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                     continue
                 pair = merged((item, held.pop(key)[1]))
             except Exception as error:
-                say_where(error, self, item, provenance_of(self.source))  # `ref_datapipe` is on another item
+                say_where(error, self, item, provenance_of(self.source))  # not the provenance of `ref_datapipe`
                 raise
             if not skips or keep(pair):
                 yield (key, pair) if keep_key else pair
@@ -153,11 +152,11 @@ def _came_before(key: Hashable) -> Exception:
 class MapKeyZipper(OneToOne[Any]):
     """Yield each item together with the item of a map-style pipe that its key finds there.
 
-    `key_fn` makes the key, or the index. The two items come as a tuple, or as `merge_fn(item, found)` makes them; with
-    `keep_key` as a pair of the key and that. `on_error` handles an item for which a function raises, or
-    whose key is missing.
+    `key_fn` makes the key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with
+    `keep_key`, in a pair after the key. `on_error` handles an item for which a function raises, or whose key is
+    missing.
 
-    Raises KeyError for an item whose key or index `map_datapipe` does not have.
+    Raises KeyError for an item whose key or index `map_datapipe` lacks.
 
     >>> names = ps.map.SequenceWrapper({1: "a", 2: "b"})
     >>> dp = IterableWrapper([2, 1]).zip_with_map(names, key_fn=int)

@@ -1,4 +1,4 @@
-"""Lines of text: read from streams, and put together into paragraphs."""
+"""Read lines from streams, and join them into paragraphs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["LineReader", "ParagraphAggregator", "StreamParser", "join_lines"]
 
 
 class StreamParser(IterDataPipe[Any]):
-    """Yield the parts of one stream after another: the base of the operators that do."""
+    """Yield the parts of one stream after another: the base of the stream parsers."""
 
     holds_items = False
     given: Tally = own(Tally)
-    """The parts of the stream that were handed out."""
+    """Counts the parts of the stream that were yielded."""
 
     _line_ends = "\n"
-    """How bytes that are decoded are split into lines: what `open` is told by `newline`."""
+    """The `newline` of `open`, for decoded bytes."""
 
     def _set_up(
         self,
@@ -69,7 +69,7 @@ class StreamParser(IterDataPipe[Any]):
             self.given = Tally()
 
     def _open(self, item: Any) -> tuple[Any, IO[Any]]:
-        """Return the path and the stream of an item: one of text, where bytes are to be decoded."""
+        """Return the path and the stream of an item; with `decode`, a stream of text."""
         path, stream = path_and_stream(item)
         try:
             if isinstance(stream.read(0), str) or not self.decode:
@@ -89,14 +89,13 @@ class StreamParser(IterDataPipe[Any]):
 class LineReader(StreamParser):
     r"""Yield the path and the line for each line of each stream; with `return_path=False` the line alone.
 
-    Takes pairs of a path and a stream, which is closed when it was read. The first `skip_lines` of each stream are left
-    out. Lines come without the characters that end them, unless `strip_newline` is False. Of a stream of bytes, lines
-    are bytes; with `decode` they are text in the given `encoding`, and `errors` says how to handle bytes that are
-    none, as for `bytes.decode`: with the default, `"ignore"`, they are left out. Bytes are split at `\n`, text where
-    the stream splits it. `on_error` handles a stream that cannot be read: where it is left out, the lines
-    before the failure are not taken back. It cannot be a `Retry`.
+    Takes pairs of a path and a stream, which is closed at its end. The first `skip_lines` of each stream are left out.
+    Line ends are removed, unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text
+    in `encoding`. `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are
+    split at `\n`, text as the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded
+    stay. It cannot be a `Retry`.
 
-    Raises LookupError for an encoding that there is not, and UnicodeDecodeError with `errors="strict"`.
+    Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 
     >>> import io
     >>> dp = IterableWrapper([("a.txt", io.StringIO("one\ntwo")), ("b.txt", io.StringIO("three\r\n"))]).readlines()
@@ -122,12 +121,12 @@ class LineReader(StreamParser):
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         lines = islice(stream, self.skip_lines, None)
         end: Any = "\r\n" if isinstance(stream.read(0), str) else b"\r\n"
-        # Functions and iterators written in C, so that a line costs little more than reading it.
+        # All in C, so a line costs little more than reading it.
         return map(type(end).rstrip, lines, repeat(end)) if self.strip_newline else lines
 
 
 def join_lines(lines: list[str]) -> str:
-    """Return lines as one text, with a line feed between each two."""
+    """Return lines as one text, joined by line feeds."""
     return "\n".join(lines)
 
 
@@ -135,8 +134,8 @@ def join_lines(lines: list[str]) -> str:
 class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
     r"""Yield the path and the text of each paragraph: consecutive lines of one path, up to an empty line.
 
-    Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text out of the list of lines; by
-    default a line feed comes between them. `on_error` handles a paragraph for which `joiner` raises.
+    Takes pairs of a path and a line, as `readlines` yields them. `joiner` makes the text from the list of lines; the
+    default joins them by line feeds. `on_error` handles a paragraph for which `joiner` raises.
 
     >>> lines = [("a.txt", "one"), ("a.txt", "two"), ("a.txt", ""), ("a.txt", "three"), ("b.txt", "four")]
     >>> dp = IterableWrapper(lines).lines_to_paragraphs()
@@ -172,7 +171,7 @@ class ParagraphAggregator(IterDataPipe[tuple[str, Any]]):
         lines: list[Any] = []
         items = self.read(self.source)
         for number, item in items:
-            # Not by a call for each line where it is what it nearly always is.
+            # Fast path: most lines come in tuples.
             line_path, line = item if type(item) is tuple and len(item) == 2 else path_and("a line", item)
             if lines and (not line or line_path != path):
                 items.keep_from(number)  # the first line of the next paragraph has been pulled

@@ -1,4 +1,4 @@
-"""Files of one format, most of which have columns: listed, with what the names of their folders say."""
+"""List the files of a table format, with the column values in their folder names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MASKS = {
     "text": ["*.txt"],
     "numpy": ["*.npy", "*.npz"],
 }
-"""What the files of a format are called, of all that a folder may have."""
+"""The names that the files of a format have in a folder."""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -45,20 +45,20 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 class TableFileLister(Lister):
     """Yield the path or URL of each file of a format, below folders, in sorted order.
 
-    `root` is a path or URL of a file, of a folder or with a pattern (`*`, `?`, `[…]`, `**`), a list of them or an
-    iterable pipe of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or
-    `"numpy"`: of a folder, those files come that are called so (`*.parquet`), of all its subfolders, but none of which
-    a name, or that of a subfolder, begins with `_` or a dot.
+    `root` is a path or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe
+    of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder
+    and its subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names
+    begin with `_` or a dot are left out.
 
-    With `hive`, folders called `key=value`, above the root too, give their files a column: int64 where all values that
-    there are of it are whole numbers, else string; a `__HIVE_DEFAULT_PARTITION__` is null. Of such files an `Origin`
-    comes, which has the values beside the `url`, and which readers take in place of a path. Those of which the
-    `filter`, a `pyarrow.compute.Expression` or text, can tell by these values that no row matches are left out.
+    With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
+    are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
+    the `url` and the values; readers take it in place of a path. A file is left out where these values show that none
+    of its rows match the `filter`, a `pyarrow.compute.Expression` or text.
 
-    All files are listed before the first is handed out, and again on resuming, which needs the same files.
+    All files are listed before the first is yielded, and again on resuming, which needs the same files.
     `storage_options` are options of the file system. `on_error` handles a root that cannot be listed.
 
-    Raises FileNotFoundError for a root that there is not, or that has no such file.
+    Raises FileNotFoundError for a root that is missing or has no such file.
 
     >>> import fsspec
     >>> for year in (2023, 2024):
@@ -82,7 +82,7 @@ class TableFileLister(Lister):
             raise ValueError(f"kind must be one of {', '.join(map(repr, _MASKS))}, and is {kind!r:.100}")
         super().__init__(root, _MASKS[kind], on_error)
         if filter is not None:
-            expression_of(filter)  # raises where it is none
+            expression_of(filter)  # raises for an invalid filter
         self.kind = kind
         self.hive = hive
         self._filter = filter
@@ -118,7 +118,7 @@ class TableFileLister(Lister):
 
     def _urls_under(self, root: str) -> Iterator[str]:
         file_system, path = locate_for_one_attempt(root, self.storage_options)
-        file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
+        file_system.invalidate_cache(path)  # else a later pass would get cached listings
         wrap: Any = Guard(trying_again("raise"), counted_by=self.guard).wrap
         if not root.endswith("/") and wrap(partial(is_file, root, file_system))(path):
             return iter([root])
@@ -131,7 +131,7 @@ class TableFileLister(Lister):
         return self._wanted(root, files_below(root, self.storage_options, self.guard))
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:
-        """Yield those of the files of a folder that are of the format, and not hidden."""
+        """Yield the files of a folder that have the format and are not hidden."""
         found = 0
         for url in urls:
             below = url.removeprefix(root).replace(os.sep, "/").split("/")
@@ -146,7 +146,7 @@ class TableFileLister(Lister):
 
 
 def _origins(urls: list[str]) -> Iterator[Origin]:
-    """Yield files with the values that their folders give to columns, of types that the values of all files have."""
+    """Yield files with the column values in their folder names; the values of all files decide the types."""
     values = [hive_values(url) for url in urls]
     texts: dict[str, list[str]] = {}
     for each in values:

@@ -1,4 +1,4 @@
-"""Items made into others by models, each of which is made once and used for many."""
+"""Call models on items; each worker makes its model once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from .rebatch import Rebatcher
 class ModelPoolMapper(ProcessPoolMapper):
     """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
 
-    `model` is a class whose instances can be called, or a function that returns what can be called, such as
-    `functools.partial(Predictor, "weights.pt")`. Each worker calls it once, and what it made for one item after
-    another, from pass to pass. Workers are by `engine`
+    `model` is a class with callable instances, or a function that returns a callable, such as
+    `functools.partial(Predictor, "weights.pt")`. Each worker makes its model once and calls it on one item after
+    another, in all passes. `engine` decides what the workers are:
 
     - `"processes"` of this machine.
     - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
@@ -36,31 +36,31 @@ class ModelPoolMapper(ProcessPoolMapper):
     - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
       "CPU", "GPU", and what the cluster's nodes have by other names.
 
-    With `batch_size`, the model is called with batches of so many rows, and what it makes of each is yielded: where the
-    items are batches of columns, with such of that size, as `rebatch` makes them; where they are rows, with lists of
-    them. Which of both they are, `batched` says, or else the chain, as for `write_parquet`. Without `batch_size`, the
-    model is called with the items as they are.
+    With `batch_size`, the model is called with batches of that many rows, and its results are yielded. Batches of
+    columns are cut to that size, as by `rebatch`; rows are put into lists. `batched` says which of the two they are;
+    without it, the chain decides, as for `write_parquet`. Without `batch_size`, the model is called with the items as
+    they are.
 
-    A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`, as is anything else that has an
-    attribute `inference_mode = True`; what comes out of threads then takes no part in gradients. With `device`, the
-    model is made with `device=` where it has such a parameter; a module that has none is moved there. Tensors in the
+    A `torch.nn.Module` is put in eval mode and called in `torch.inference_mode`; so is called any object with an
+    attribute `inference_mode = True`. Outputs of threads are then inference tensors, without gradients. With `device`,
+    the model is made with `device=` where it has such a parameter; otherwise a module is moved there. Tensors in the
     items are moved to the device before each call, and those in the results back to the CPU.
 
-    Up to `max_in_flight` items, by default two for each worker, are read ahead before the first result comes.
-    `on_error` handles an item for which the model raises. As with `processpool_map`, processes have one
-    thread of torch each, live as long as the pipe, and in the workers of a loader each shard has its own.
+    Up to `max_in_flight` items, by default two per worker, are read ahead. `on_error` handles an item for which the
+    model raises. As with `processpool_map`, each process has one torch thread and lives as long as the pipe; in the
+    workers of a loader, each shard has its own processes.
 
-    Actors live as long as the pipe, too, and end with the program. They are those of the Ray that the program is
-    connected to, or else gets by itself at first use. In the workers of a loader they are of the same, where the
-    program is connected before the chain goes there, or of the one at `RAY_ADDRESS`. An actor has one item at a time;
-    tensors and arrays are copied into Ray's memory and out of it, and can be written to. Torch has as many threads
-    there as it has CPUs. A pass begins with the actors that are there. One that Ray has not started is
-    waited for, with a RuntimeWarning after 10 seconds, and takes part when it comes.
+    Actors live as long as the pipe, too, and end with the program. They run on the Ray cluster that the program is
+    connected to, or connects to at first use. Workers of a loader use the same cluster, if the program connects before
+    the chain is sent to them, or the one at `RAY_ADDRESS`. An actor has one item at a time. Tensors and arrays are
+    copied into and out of Ray's memory, so they are writable. Torch has as many threads in an actor as the actor has
+    CPUs. A pass begins with the actors that have started. Others join when they start; a RuntimeWarning comes after 10
+    seconds.
 
-    Raises TypeError where `model` cannot be called without arguments, makes what cannot be called, or has no use for a
-    device, ValueError for a dict that may be batch or row and for resources that are not of Ray's actors, ImportError
-    where Ray is asked for and missing, and RuntimeError, which says how and on which item, where a process ends or an
-    actor dies; for `on_error`, that is an item's failure as any other, and the next item goes to a new one.
+    Raises TypeError where `model` needs arguments, returns something not callable, or cannot take a device, ValueError
+    for a dict that may be batch or row and for resources that Ray actors do not have, ImportError where Ray is not
+    installed. Raises RuntimeError, with the cause and the item, where a process or actor dies; `on_error` handles this
+    as any failure of an item, and a new worker takes the next item.
 
     >>> class Adder:
     ...     def __init__(self, number=10):
@@ -142,7 +142,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     def _in_threads(self) -> Iterator[Any]:
         if self._made is None:
             self._made = []
-        made, free = self._made, [*self._made]  # no thread of an earlier pass is left to use them
+        made, free = self._made, [*self._made]  # threads of earlier passes have ended
 
         def in_thread() -> Callable[[Any], Any]:
             try:
@@ -159,7 +159,7 @@ class ModelPoolMapper(ProcessPoolMapper):
 
 
 class _Caller:
-    """A model, made where it is to be called."""
+    """A model, made in the worker that calls it."""
 
     def __init__(self, make: Callable[..., Any], device: torch.device | None) -> None:
         takes_device = device is not None and _takes_device(make)
@@ -184,7 +184,7 @@ class _Caller:
 
 
 def _check_maker(model: Any, device: torch.device | None) -> None:
-    """Raise TypeError for a model that cannot be made without arguments, or is known to have no use for the device."""
+    """Raise TypeError for a model that needs arguments, or that is known not to take a device."""
     if isinstance(model, torch.nn.Module):
         raise TypeError(
             f"model is a {type(model).__name__} that has been made, and each worker makes one of its own: give its "
@@ -200,7 +200,7 @@ def _check_maker(model: Any, device: torch.device | None) -> None:
             f"model is made without arguments, and {model!r:.100} cannot be: {error}. Give them with "
             "functools.partial; a function of items is for processpool_map and threadpool_map"
         ) from None
-    except ValueError:  # of classes written in C nothing may be known
+    except ValueError:  # classes in C may have no signature
         pass
     made = model.func if isinstance(model, partial) else model
     if device is not None and isinstance(made, type) and not takes_device:

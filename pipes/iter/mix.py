@@ -1,4 +1,4 @@
-"""Several streams mixed by weights."""
+"""Mix several streams by weight."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ T = TypeVar("T")
 class Mixer(Drawer[T]):
     """Yield items of several sources, each time from one that is drawn by weight.
 
-    `weights`, one for each source, the first included, need not add up to 1; without them the sources are equally
-    likely. So each stretch of the stream has items of the sources in about these proportions. `until` says what becomes
-    of the mix when a source is exhausted: by default, `"longest"`, the others go on in the proportions of their
-    weights; `"shortest"` ends it there, which is when that source is drawn again. For proportions that hold for
-    ever, make the sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
+    `weights` has one number for each source, the first included. They need not add up to 1; without them all sources
+    are equally likely. With `until="longest"`, the default, the other sources continue, by their weights, when one is
+    exhausted. With `"shortest"`, the mix ends when an exhausted source is drawn. For constant proportions, make the
+    sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
 
-    Raises TypeError for weights that are no list of numbers, and ValueError where there are not as many weights as
-    sources, or a weight is not finite and greater than 0.
+    Raises TypeError for weights that are not a list of numbers, and ValueError where their number differs from that of
+    the sources, or a weight is not finite and positive.
 
     >>> dp = IterableWrapper("aaa").mix(IterableWrapper("bbb"), weights=[2, 1]).set_seed(1)
     >>> sorted(dp)
@@ -39,7 +38,7 @@ class Mixer(Drawer[T]):
     keeps_schema = True
     holds_items = False
     gone: list[int] = own(list)
-    """The numbers of the sources that are known to be exhausted."""
+    """The numbers of the sources found exhausted."""
 
     def __init__(
         self,
@@ -65,23 +64,23 @@ class Mixer(Drawer[T]):
         return sum(map(len, self.sources))
 
     def _stretches(self) -> Iterator[Iterator[T]]:
-        """Yield, for each set of sources that are left, the items until one of them is found exhausted."""
+        """Yield an iterator over the items until the next source is found exhausted, again and again."""
         readers = [iter(source) for source in self.sources]
         draws = self._draws()
         while left := [source for source in range(len(self.sources)) if source not in self.gone]:
             choose = self._choice(left)
             yield map(next, map([readers[source] for source in left].__getitem__, map(choose, draws)))
-            # It was the last draw that fell on the exhausted source.
+            # The last draw fell on the exhausted source.
             last = next(uniform_draws(self.pass_seed, self.drawn.items - 1))
             self.gone.append(left[choose(last)])
             if self.until == "shortest":
                 return
 
     def _choice(self, left: list[int]) -> partial[int]:
-        """Return a function from a draw to the place, in those that are left, of the source that it falls on."""
+        """Return a function from a draw to the position of a source in `left`."""
         weights = [1 if self.weights is None else self.weights[source] for source in left]
         total = math.fsum(weights)
-        # Without the last: whatever rounding made of the sum, no draw falls beyond the last source.
+        # Without the last sum, which rounding may leave below 1: no draw falls beyond the last source.
         return partial(bisect, [sum_so_far / total for sum_so_far in accumulate(weights)][:-1])
 
 
@@ -89,8 +88,7 @@ class Mixer(Drawer[T]):
 class SampleMultiplexer(Mixer[T]):
     """Yield items of several sources, each time from one that is drawn by weight, until all are exhausted.
 
-    It is `mix` in torchdata's spelling, with a dict from sources to weights and a `seed`, which does what `set_seed`
-    does; prefer `mix`.
+    Prefer `mix`: this is torchdata's spelling of it, with a dict from sources to weights. `seed` works as `set_seed`.
 
     >>> dp = SampleMultiplexer({IterableWrapper("aaa"): 2, IterableWrapper("bbb"): 1}, seed=1)
     >>> sorted(dp)

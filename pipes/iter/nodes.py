@@ -1,4 +1,4 @@
-"""Chains and the nodes of `torchdata.nodes`, both ways."""
+"""Convert nodes of `torchdata.nodes` to chains, and back."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ __all__ = ["NodeReader"]
 T = TypeVar("T")
 
 _MOST_STARTS = 64
-"""Passes of which it is known where they began."""
+"""How many passes have their starts kept."""
 
 
 @functional_datapipe(None)
 class NodeReader(Seeded, IterDataPipe[T]):
     """Yield the items of a node of `torchdata.nodes`, or of the root of a `torchdata.nodes.Loader`.
 
-    Each pass resets the node, which then belongs to this pipe and is read by nothing else. States contain the node's
-    own, which is as exact as its nodes are. What is not plain data in it, such as tensors, is kept as `torch.save`
-    writes it, and read with `weights_only=True`.
+    Each pass resets the node, and nothing else may read it. A state contains the state of the node, and is as exact as
+    that. Its tensors and other values that are not plain data are stored by `torch.save` and read with
+    `weights_only=True`.
 
-    Where the node reads chains, made by `to_node`, `set_seed` and the seeds of loaders govern them too. To share the
-    items among workers, put a `sharding_filter` after this: one inside of the node is not found. Pickles and copies,
-    which loaders send to workers, have the node as it is before a pass; they can be made where what it holds can be
-    pickled. When a pass is given up, the threads and processes of the node end.
+    `set_seed` and the seeds of loaders also reach chains in the node, made by `to_node`. To share the items among
+    workers, put a `sharding_filter` after this: one inside the node is not found. Pickles and copies, which loaders
+    send to workers, have the node as before a pass; its content must be picklable. When a pass is given up, the threads
+    and processes of the node end.
 
-    Raises TypeError for what is no node.
+    Raises TypeError for anything but a node or a `Loader`.
 
     >>> from torchdata.nodes import Prefetcher
     >>> node = Prefetcher(IterableWrapper(range(6)).shuffle().to_node(), prefetch_factor=2)
@@ -53,14 +53,14 @@ class NodeReader(Seeded, IterDataPipe[T]):
     transient = ("_unused",)
 
     standing: Any = own(None, save=lambda node: node if node is None or isinstance(node, dict) else _state_of(node))
-    """The node, which says where it stands; or its state, where the pass goes on from one or was given up."""
+    """The node, during a pass; its state, before a resumed pass and after a pass that was given up."""
     _place: dict[str, Any] | None = None
     """The node's state after the last pass."""
     _starts: dict[str, Any] = {}
-    """From where the last passes began, by their paths: a node counts its epochs, and one may be read again."""
+    """The starts of the last passes, by path: nodes count epochs, and an epoch may be read again."""
     _path = Path(0)
     _unused: Any = None
-    """The node as it was before its first pass, once that has begun: a reset would not bring it back to its epoch."""
+    """A copy of the node from before its first pass: a reset would not go back to its epoch."""
 
     def __init__(self, node: BaseNode[T] | Loader[T]) -> None:
         root = node.root if isinstance(node, Loader) else node
@@ -77,7 +77,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
         try:
             yield from node
         finally:
-            with suppress(Exception):  # a node that failed need not be able to tell where it stands
+            with suppress(Exception):  # a failed node may have no state
                 self._place = self.standing = _state_of(node)
             for part in _nodes_in(node):
                 _end_threads(part)
@@ -96,7 +96,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
             self._starts = {**dict(kept), path: start}
         if "node" in start:
             self.node.reset(_as_it_was(start["node"]))
-            next(self.node, None)  # nodes count an epoch when something was asked of it, if only the end
+            next(self.node, None)  # nodes count an epoch only once it was read from
         else:
             self.node = _before_a_pass(self._unused)
             for chain, place in zip(self._chains(), start["chains"], strict=False):
@@ -109,11 +109,11 @@ class NodeReader(Seeded, IterDataPipe[T]):
     def _chains(self) -> list[IterDataPipe[Any]]:
         return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]
 
-    # What the order of the coming pass follows from is the node's state after the last one: its epoch.
+    # The state of the node after the last pass, its epoch, decides the order of the next.
 
     def begin_random_pass(self, path: Path) -> None:
         self._path = path
-        if self._seed is not None:  # else the chains in the node have seeds of their own
+        if self._seed is not None:  # else the chains in the node have their own seeds
             super().begin_random_pass(path)
 
     def random_state(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
         return {**state, "chains": self._chains_now()}
 
     def _chains_now(self) -> list[dict[str, Any]]:
-        """Return where the chains in the node stand; none where they are seeded for each pass."""
+        """Return the places of the chains in the node; an empty list where each pass seeds them."""
         return [*map(place_of, self._chains())] if self._seed is None else []
 
     def set_random_state(self, state: dict[str, Any]) -> None:
@@ -152,10 +152,10 @@ class NodeReader(Seeded, IterDataPipe[T]):
 
 
 def to_node(self: IterDataPipe[T]) -> BaseNode[T]:
-    """Return the chain as a node of `torchdata.nodes`, which goes where nodes go: into a Prefetcher, a Loader, ….
+    """Return the chain as a node of `torchdata.nodes`, for a Prefetcher, a Loader, ….
 
-    Each reset without a state is a new pass over the chain, with the order that it has in that pass. The node's state
-    is the chain's, so that a Loader over it resumes exactly. While it is in use, the chain is read by nothing else.
+    Each reset without a state begins a new pass over the chain, in the order of that pass. The state of the node is
+    that of the chain, so a Loader resumes exactly. While the node is in use, nothing else may read the chain.
 
     >>> from torchdata.nodes import Batcher, Loader
     >>> node = IterableWrapper(range(5)).map(lambda x: x * 10).to_node()
@@ -165,7 +165,7 @@ def to_node(self: IterDataPipe[T]) -> BaseNode[T]:
     return ChainNode(self)
 
 
-IterDataPipe.to_node = to_node  # type: ignore[attr-defined]  # not an operator: what it gives is no pipe
+IterDataPipe.to_node = to_node  # type: ignore[attr-defined]  # not an operator: it does not return a pipe
 
 
 def _nodes_in(value: Any) -> Iterator[Any]:
@@ -180,14 +180,14 @@ def _nodes_in(value: Any) -> Iterator[Any]:
 
 
 def _before_a_pass(value: Any, to_send: bool = False) -> Any:
-    """Return a copy of a node, and of those it reads from, without what their last reset made: threads and iterators.
+    """Return a copy of a node, and of those it reads from, without the threads and iterators of the last reset.
 
-    What is not a node is not copied. In a copy `to_send`, modules are replaced by what can be pickled.
+    Only nodes are copied. With `to_send`, modules are replaced by picklable references.
     """
     if _is_node(value):
         node = copy.copy(value)
         for name, part in vars(node).items():
-            begun = name == "_it" and not _is_node(part)  # where torchdata's nodes keep what a reset makes
+            begun = name == "_it" and not _is_node(part)  # torchdata's nodes keep the iterator of a reset here
             vars(node)[name] = None if begun else _before_a_pass(part, to_send)
         return node
     if _holds_nodes(value):
@@ -208,7 +208,7 @@ class _ByName:
 
 
 def _end_threads(node: Any) -> None:
-    # After torchdata 0.11 nodes have a shutdown. In 0.11, their threads end when the node is collected, by this.
+    # Nodes have a shutdown after torchdata 0.11. In 0.11, `_shutdown` ends the threads on collection.
     end: Callable[[], None] | None = getattr(node, "shutdown", None) or getattr(
         vars(node).get("_it"), "_shutdown", None
     )
@@ -221,7 +221,7 @@ def _is_node(value: Any) -> bool:
 
 
 def _holds_nodes(value: Any) -> bool:
-    """Say whether a value is a container of nodes. Only its first part is looked at: it may be a large data set."""
+    """Say whether a value is a container of nodes. Only its first part is checked: it may be a large data set."""
     return type(value) in (dict, list, tuple) and _is_node(next(iter(_parts(value)), None))
 
 
@@ -234,10 +234,10 @@ def _state_of(node: Any) -> Any:
 
 
 def _as_plain(value: Any) -> Any:
-    """Return a node's state as plain data, copied: nodes change what they were given, or give what they change.
+    """Return the state of a node as plain data, copied: nodes change states that they took or returned.
 
-    What is not plain is kept as bytes, under `$torch`. Other keys that begin so get another `$`: states of chains that
-    are nested in the node's have such keys, which have a meaning for the chain outside, too.
+    Other values are stored as bytes, under `$torch`. Keys that begin with `$` get a second `$`: states of chains nested
+    in the node have such keys, which the outer chain would interpret.
     """
     if value is None or type(value) in (bool, int, float, str, bytes):
         return value
@@ -251,7 +251,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def _as_it_was(value: Any) -> Any:
-    """Return the state of which `_as_plain` made plain data."""
+    """Return the state that `_as_plain` converted."""
     if isinstance(value, list):
         return [_as_it_was(part) for part in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Numbers that go with a stream: the place of each item, and how many there are."""
+"""Number the items, and set the length of a stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class _Numbering(IterDataPipe[R]):
-    """Yield each item with its running number: the base of the operators that do."""
+    """Yield each item with its running number: the base of the numbering operators."""
 
     holds_items = False
     given: Tally = own(Tally)
@@ -53,7 +53,7 @@ class Enumerator(_Numbering[tuple[int, T]]):
 class IndexAdder(_Numbering[dict[Any, Any]]):
     """Yield each dict with its running number, from 0 on, put in under the key `index_name`.
 
-    Out come copies: the source's dicts are left as they are. A value that a dict has there already is replaced.
+    The outputs are copies: dicts of the source stay unchanged. An existing value under that key is replaced.
 
     Raises TypeError for an item that is not a dict.
 
@@ -88,8 +88,8 @@ class IndexAdder(_Numbering[dict[Any, Any]]):
 class LengthSetter(IterDataPipe[T]):
     """Yield the items as they are, and say that there are `length` of them.
 
-    For a stream whose length its user knows and the chain cannot, such as after `filter`. Nothing is cut or checked:
-    `header` cuts.
+    Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
+    cuts.
 
     >>> dp = IterableWrapper(range(10)).filter(lambda x: x % 2 == 0).set_length(5)
     >>> len(dp), list(dp)

@@ -1,4 +1,4 @@
-"""Files on the web: over HTTP, and out of Google Drive."""
+"""Read files over HTTP and from Google Drive."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
 
 Timeout = float | tuple[float | None, float | None] | None
 Ask = Callable[..., Any]
-"""Sends a request for a URL and returns the answer."""
+"""A function that requests a URL and returns the response."""
 
 _PATIENCE = 60.0
-"""Seconds that a server may be silent where no timeout is given."""
+"""The default timeout, in seconds."""
 
 _PACKED_THEMSELVES = ("application/gzip", "application/x-gzip")
 _DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
 _FOR_ANY_HOST = {"proxies", "verify", "allow_redirects"}
-"""The options that hold no keys to a host."""
+"""The options without credentials."""
 _LONGEST_PAGE = 1 << 20
-"""The bytes that are read of a page that Google Drive answers with in place of a file."""
+"""The most bytes read of an HTML page that Google Drive returns in place of a file."""
 
 
 class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
-    """Ask for each URL, and yield a stream of what comes: the base of the operators that do."""
+    """Request each URL, and yield a stream of the response: the base of the web readers."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         timeout = _PATIENCE if self.timeout is None else self.timeout
 
         def download(item: Any) -> tuple[str, IO[bytes]]:
-            # One session for each file, which may take several requests: cookies do not go from one file to the next.
+            # One session per file, which may take several requests: no cookies reach other files.
             with new_session() as session:
 
                 def ask(url: str, sent_by: str | None = None) -> Any:
@@ -89,18 +89,17 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
 class HttpReader(_Downloader):
     r"""Yield the URL and a stream of the bytes behind it, for each URL.
 
-    Redirects are followed, and what the server packed for the way is unpacked. The connection is closed when the stream
-    is dropped. `timeout` is how many seconds the server may be silent, or a pair of how many it
-    may take to connect and to send something; without it that is 60, and with `(None, None)` there is no limit. Further
-    arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`, `allow_redirects`, `verify`, … .
+    Redirects are followed, and a Content-Encoding is decoded. Dropping the stream closes the connection. `timeout` is
+    in seconds: the longest silence of the server, or a pair for connecting and for reading. The default is 60, and
+    `(None, None)` is no limit. Further arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`,
+    `allow_redirects`, `verify`, … .
 
-    `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They
-    are about asking: what fails while a stream is read is raised by whoever reads it.
+    `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They handle the
+    request: an error while a stream is read is raised there.
 
-    Raises `requests.HTTPError` for a status such as 404 or 500, of whose answer it has the status alone, and another
-    `requests.RequestException`, which is an OSError, where the server cannot be reached or does not answer. Reading a
-    stream raises urllib3's errors: a `ProtocolError` where the content ends before its time. Raises ImportError where
-    requests is missing.
+    Raises `requests.HTTPError` for a status such as 404 or 500, with the status but without the rest of the response,
+    and another `requests.RequestException`, an OSError, where the server does not respond. Reading a stream raises
+    errors of urllib3: a `ProtocolError` for truncated content. Raises ImportError where requests is not installed.
 
     >>> import json, os, threading
     >>> from functools import partial
@@ -133,13 +132,13 @@ class HttpReader(_Downloader):
 class GDriveReader(_Downloader):
     """Yield the name and a stream of the bytes of each file in Google Drive, given its URL.
 
-    That is a URL for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
+    The URL is one for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
     (`https://drive.google.com/file/d/…/view`, `https://drive.google.com/open?id=…`). For a large file, which Google
-    does not scan for viruses, the page that asks for a confirmation is answered. The name is the one that Google tells,
-    without folders. The other parameters are those of `read_from_http`.
+    does not scan for viruses, the confirmation page is answered. The name is from the response of Google, without
+    folders. The other parameters are those of `read_from_http`.
 
-    Raises RuntimeError where Google answers with a page in place of a file: that the quota of downloads is exceeded, or
-    that one must sign in. For the rest as `read_from_http`.
+    Raises RuntimeError where Google returns a page in place of a file, because the download quota is exceeded or a
+    sign-in is needed, and the errors of `read_from_http`.
 
     >>> url = "https://drive.google.com/uc?export=download&id=SomeFile"
     >>> files = IterableWrapper([url]).read_from_gdrive(timeout=30, on_error="skip")
@@ -200,7 +199,7 @@ class OnlineReader(_Downloader):
 
 
 def _let_go(error: Any) -> None:
-    """Take from an error of requests what was sent, and of the answer all but its status: pickled, it has them too."""
+    """Remove the request, and all of the response but its status, from an error: a pickle would contain them."""
     error.request, answer = None, error.response
     if answer is not None:
         error.response = type(answer)()
@@ -214,7 +213,7 @@ def _from_the_web(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
 
 def _stream_of(answer: Any, name: str) -> IO[bytes]:
     content_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    # Some servers say of a .gz file that it was packed for the way, which it was not: it is what was asked for.
+    # Some servers wrongly declare a .gz file as content encoded for transfer.
     answer.raw.decode_content = content_type not in _PACKED_THEMSELVES
     return stream_over(answer.raw, name, None)
 
@@ -234,7 +233,7 @@ def _from_drive(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
 
 
 def _for_download(url: str) -> str:
-    """Return the URL that downloads a file in Google Drive, given that or one for sharing it."""
+    """Return the download URL of a file in Google Drive, given that URL or one for sharing."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
     if shared := re.match(r"/file/(?:u/\d+/)?d/([^/]+)", parts.path):
@@ -250,16 +249,16 @@ def _is_file(answer: Any) -> bool:
 
 
 def _name_of_file(disposition: str) -> str:
-    """Return the name that the header tells, the one in all of Unicode where there is one, without folders."""
+    """Return the file name in the header, without folders; prefer the Unicode form."""
     header = Message()
     header["Content-Disposition"] = disposition
     told = [value for key, value in header.get_params([], "Content-Disposition") if key.lower() == "filename"]
     name = collapse_rfc2231_value(told[-1]) if told else ""
-    return re.split(r"[/\\]", name)[-1]  # folders could lead whoever saves the file anywhere
+    return re.split(r"[/\\]", name)[-1]  # a path could make a saver write anywhere
 
 
 class _Page(html.parser.HTMLParser):
-    """What is to be known of a page that Google Drive answered with: its title, and the form that confirms."""
+    """The title and the confirmation form of a page from Google Drive."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -287,7 +286,7 @@ class _Page(html.parser.HTMLParser):
         self._in_title = False
 
     def confirmation(self) -> str:
-        """Return the URL that the form asks for; raise RuntimeError where there is none."""
+        """Return the URL that the form requests; raise RuntimeError where the page has no form."""
         if self._action is None:
             raise self.refusal()
         return self._action + ("&" if urlsplit(self._action).query else "?") + urlencode(self._fields)

@@ -1,4 +1,4 @@
-"""The same items in another order."""
+"""Shuffle items."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 class Shuffler(Shuffling[T]):
     """Yield the items in a random order, drawn from a buffer of `buffer_size` items.
 
-    The buffer is filled first; then each item handed out is drawn from it uniformly, and the next of the source takes
-    its place. A buffer at least as large as the stream shuffles it fully; one of size 1 leaves it as it is. With
-    `unbatch_level`, the source is unbatched by so many levels before.
+    The buffer is filled first. Then each item is drawn from it uniformly, and the next item of the source takes its
+    place. A buffer at least as large as the stream shuffles it fully; size 1 keeps the order. With `unbatch_level`, the
+    source is first unbatched by that many levels.
 
-    A state holds no items, only the numbers of those in the buffer: on resuming they are read again.
+    A state holds the numbers of the items in the buffer, not the items; resuming reads them again.
 
     >>> dp = IterableWrapper(range(6)).shuffle().set_seed(1)
     >>> sorted(dp)
@@ -69,7 +69,7 @@ class Shuffler(Shuffling[T]):
 class InBatchShuffler(Shuffling[DataChunk[T]]):
     """Yield each batch with its items in a random order, as a new list.
 
-    Raises TypeError for an item that is no batch: that has no length or no items by number.
+    Raises TypeError for an item without a length or without an index.
 
     >>> dp = IterableWrapper(range(6)).batch(3).in_batch_shuffle().set_seed(1)
     >>> [sorted(batch) for batch in dp]

@@ -1,4 +1,4 @@
-"""Sequences of tokens packed to one fixed length."""
+"""Pack sequences of tokens to a fixed length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ADDED = ("document_ids", "position_ids", "cu_seqlens")
 
 
 class _Piece(NamedTuple):
-    """A part of a sequence: of the item with that number in the stream, from `start` to before `stop`."""
+    """A part of the sequence of item `number`, from `start` to before `stop`."""
 
     number: int
     columns: dict[str, Any]
@@ -36,7 +36,7 @@ def _cuts(pieces: list[_Piece]) -> list[list[int]]:
 class Packer(IterDataPipe[dict[str, Any]]):
     """Yield sequences of tokens packed to exactly `length` tokens, as a dict that keeps the boundaries.
 
-    An item is a sequence of tokens: a list, or a NumPy array or tensor of one dimension. What comes out has
+    An item is a sequence of tokens: a list, or a NumPy array or tensor of one dimension. A pack has
 
     - `tokens`: `length` tokens of several sequences, of the kind and dtype of theirs, and after them `pad_value`
     - `document_ids`: for each token the number of its sequence in the pack, from 1, and 0 where it is padding
@@ -44,16 +44,16 @@ class Packer(IterDataPipe[dict[str, Any]]):
     - `cu_seqlens`, if asked for: where the sequences begin, padding included, and then `length`, as int32: the offsets
       that attention over sequences of various lengths takes. Packs have various numbers of them, so they do not stack.
 
-    An item may also be a dict of such sequences of one length, as `{"input_ids": …, "labels": …}`. They are packed
-    alike, and come out under their names; `pad_value` can then be a dict, with 0 for what it does not name.
+    An item may also be a dict of sequences of equal length, such as `{"input_ids": …, "labels": …}`. They are packed
+    alike, under their names; `pad_value` can then be a dict, with 0 for missing names.
 
-    With `method="greedy"` sequences are put end to end and cut at every `length` tokens, so that only the last pack has
-    padding, and a sequence may go on in the next pack, as one with a number and places of its own there. With
-    `"best_fit"` none is cut: each goes into the open pack that it fills best; where it fits into none, another is
-    opened, and if `buffer_size` are open, the oldest comes out before. A sequence longer than `length` is an error, or
-    it is cut into several with `overlong="split"`, or cut off with `"truncate"`. Empty sequences leave no trace.
+    With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
+    A sequence may continue in the next pack, as a new sequence with its own ids there. With `"best_fit"`, none is cut:
+    each goes into the open pack that it fills best, or into a new one. If `buffer_size` packs are open by then, the
+    oldest is yielded first. A sequence longer than `length` is an error; `overlong="split"` cuts it into several,
+    `"truncate"` keeps its beginning. Empty sequences are dropped.
 
-    Raises TypeError for items that are no such sequences, or of different kinds or dtypes in one pack; ValueError for a
+    Raises TypeError for items that are not such sequences, or differ in kind or dtype in one pack, and ValueError for a
     dict whose sequences differ in length, and for a sequence that is too long.
 
     >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
@@ -68,9 +68,9 @@ class Packer(IterDataPipe[dict[str, Any]]):
     gives = "rows"
     holds_items = False
     packs: dict[int, list[_Piece]] = own(dict, save=lambda packs: [_cuts(pack) for pack in packs.values()])
-    """The open ones, in the order in which they were opened: states have what is in each, without the tokens."""
+    """The open packs, oldest first. States have the pieces of each, without the tokens."""
     rest: list[_Piece] = own(list, save=_cuts)
-    """What is still to be packed of a sequence that was cut."""
+    """The rest of a sequence that was cut."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
         items = self.read(self.source)
         self._take_up(items)
         packs, rest = self.packs, self.rest
-        # The first piece of a pack is its oldest.
+        # The first piece of a pack is the oldest.
         items.keep_from(lambda: next((pack[0].number for pack in (*packs.values(), rest) if pack), None))
         pieces = chain([*rest], starmap(self._piece, items))
         packed = self._greedy(pieces) if self.method == "greedy" else self._best_fit(pieces)
@@ -113,7 +113,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
             yield self._joined(packs.pop(next(iter(packs))))
 
     def _take_up(self, items: Reading[Any]) -> None:
-        """Open the packs of which the state tells."""
+        """Open the packs of the state."""
         groups: Any = [self.rest, *self.packs]
         again = items.again(number for cuts in groups for number, *_ in cuts)
         columns = {number: _columns(item) for number, item in again.items()}
@@ -133,7 +133,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
         return _Piece(number, columns, 0, length)
 
     def _greedy(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
-        """Put the pieces end to end, and yield each pack that is full."""
+        """Concatenate the pieces, and yield each full pack."""
         packs, cut_off = self.packs, self.rest
         pack = packs.setdefault(0, [])
         room = self.length - sum(piece.length for piece in pack)
@@ -153,7 +153,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
             del packs[0]
 
     def _best_fit(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
-        """Put each piece into the open pack with the least room that is enough; yield each that is full or too old."""
+        """Put each piece into the open pack with the least sufficient room; yield each full or too old pack."""
         packs, cut_off = self.packs, self.rest
         rooms = [(self.length - sum(piece.length for piece in pack), name) for name, pack in packs.items()]
         rooms.sort()
@@ -186,7 +186,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 yield done
 
     def _joined(self, pieces: list[_Piece]) -> dict[str, Any]:
-        """Make what is yielded of the pieces of a pack."""
+        """Join the pieces of a pack into the dict to yield."""
         layout = _layout(pieces[0].columns)
         for piece in pieces:
             if _layout(piece.columns) != layout:
@@ -212,7 +212,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
 
 
 def _columns(item: Any) -> dict[str, Any]:
-    """Return the sequences of an item by their names; raise where one is none, or they differ in length."""
+    """Return the sequences of an item by name; raise for other values, and for different lengths."""
     columns: dict[str, Any] = dict(item) if isinstance(item, Mapping) else {"tokens": item}
     for name, sequence in columns.items():
         if name in _ADDED:
@@ -230,7 +230,7 @@ def _columns(item: Any) -> dict[str, Any]:
 
 
 def _layout(columns: dict[str, Any]) -> dict[str, str]:
-    """Return the kind and dtype of each sequence, by its name."""
+    """Return the kind and dtype of each sequence, by name."""
     return {
         name: f"{type(sequence).__name__} of {sequence.dtype}" if hasattr(sequence, "dtype") else "list"
         for name, sequence in columns.items()
@@ -246,7 +246,7 @@ def _concatenated(parts: list[Any], padding: int, pad_value: float) -> Any:
 
 
 def _as(like: Any, numbers: np.ndarray[Any, Any]) -> Any:
-    """Return numbers as a tensor, an array or a list, as the sequences are."""
+    """Return numbers as a tensor, array or list, the kind of `like`."""
     if isinstance(like, torch.Tensor):
         return torch.from_numpy(numbers)
     return numbers if isinstance(like, np.ndarray) else numbers.tolist()

@@ -1,4 +1,4 @@
-"""Items made into others by a function that is called on many of them at once."""
+"""Call a function on many items in parallel."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PATIENCE_WITH_PROCESSES = 5.0
-"""Seconds that a process may go on with an item that nobody waits for any more, before it is killed."""
+"""Seconds that a process may continue with an abandoned item before it is killed."""
 
 
 @functional_datapipe("threadpool_map")
 class ThreadPoolMapper(WorksAhead[Any]):
     """Yield `fn(item)` for each item, called by `max_workers` threads at once, in the order of the items.
 
-    Threads gain time where `fn` waits, as for a network, or computes outside of Python, as when it decodes an image;
-    elsewhere use `processpool_map`. Up to `scheduled_tasks` items are read ahead before the first result comes. With
-    `ordered=False`, results come as they are ready; then a state holds which these were, and going on gives the others.
+    Threads help where `fn` waits, as for a network, or releases the GIL, as in decoding an image; otherwise use
+    `processpool_map`. Up to `scheduled_tasks` items are read ahead. With `ordered=False`, results come as they are
+    ready; a state then lists the finished ones, and resuming gives the others.
 
-    `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors and four more,
-    but no more than 32. What else ThreadPoolExecutor takes may be given by name: `thread_name_prefix`, `initializer`
-    and `initargs`. `on_error` handles an item for which `fn` raises.
+    `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors plus 4, at most
+    32. Other arguments of ThreadPoolExecutor may be given by name: `thread_name_prefix`, `initializer` and `initargs`.
+    `on_error` handles an item for which `fn` raises.
 
-    The threads start with the first item and end with the pass. Closing drops what has not begun and waits for what
-    has; RuntimeError is raised where that takes longer than half a minute.
+    The threads start at the first item and end with the pass. Closing drops calls that have not begun and waits for the
+    others. It raises RuntimeError where that takes longer than half a minute.
 
     >>> dp = IterableWrapper(range(4)).threadpool_map(lambda x: x * 10, max_workers=2)
     >>> list(dp)
@@ -95,24 +95,24 @@ class ThreadPoolMapper(WorksAhead[Any]):
 class ProcessPoolMapper(WorksAhead[Any]):
     """Yield `fn(item)` for each item, called in `max_workers` processes at once, in the order of the items.
 
-    That is for functions that compute in Python. Items and results are pickled, which takes its time with many small
-    objects; the memory of tensors and arrays is copied once on each way, to memory that both processes share. It is
-    used again when nobody has those tensors any more, so results are the consumer's, to keep and to write to. Where
-    `fn` is a class whose instances can be called, or a `functools.partial` of one, each process makes it once and calls
-    its instance: so a model is loaded once for each process. `fn` travels by cloudpickle, so it may be a lambda or come
-    from a notebook; scripts need no `if __name__ == "__main__"`.
+    Take it for functions that compute in Python. Items and results are pickled, which is slow for many small objects.
+    Tensors and arrays are copied once in each direction, into shared memory. That memory is reused only after the
+    tensors are dropped, so results may be kept and written to. Where `fn` is a class with callable instances, or a
+    `functools.partial` of one, each process makes one instance and calls it: a model is loaded once per process. `fn`
+    is pickled by cloudpickle, so it may be a lambda or come from a notebook. Scripts need no `if __name__ ==
+    "__main__"`.
 
     `max_workers` is by default the number of processors. `scheduled_tasks`, `ordered`, `input_col`, `output_col` and
     `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
 
-    The processes start with the first item, and live until the pipe is collected or the program ends, so that the next
-    pass finds them ready. One that is still at work 5 seconds after its pass was given up is killed. In each, torch has
-    one thread, and random numbers begin anew. In the workers of a loader, each shard has processes of its own: divide
-    `max_workers` by their number, or let the loader's workers do the work with `map`.
+    The processes start at the first item and live until the pipe is collected or the program ends, so the next pass can
+    use them. A process that is busy 5 seconds after its pass was given up is killed. In each process, torch has one
+    thread, and random generators are reseeded. In the workers of a loader, each shard has its own processes: divide
+    `max_workers` by the number of workers, or use `map` in them.
 
-    Raises RuntimeError where a process ends while `fn` is in it, and says how and on which item; for `on_error`, that
-    is an item's failure as any other, and the next item goes to a new process. Errors that cannot be pickled come as
-    RuntimeError with their text. Raises what pickle raises where `fn` or an item cannot be pickled.
+    Raises RuntimeError, with the cause and the item, where a process dies during a call. `on_error` handles this as any
+    failure of an item, and a new process takes the next item. Errors that cannot be pickled become a RuntimeError with
+    their text. Raises the errors of pickle where `fn` or an item cannot be pickled.
 
     >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, max_workers=1)
     >>> list(dp)
@@ -136,7 +136,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
         ordered: bool = True,
         on_error: OnError = "raise",
     ) -> None:
-        if not is_made_once(fn):  # how instances are to be called is known when there are some
+        if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
         if max_workers is not None:
             expect_whole("max_workers", max_workers)
@@ -170,5 +170,5 @@ class ProcessPoolMapper(WorksAhead[Any]):
 
 
 def _processors() -> int:
-    """The number of processors that this process may use, where the system tells."""
+    """Return the number of processors that this process may use, where the system reports it, or else of all."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

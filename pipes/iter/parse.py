@@ -1,4 +1,4 @@
-"""Streams of CSV and JSON made into rows and values."""
+"""Parse streams of CSV and JSON."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from .lines import StreamParser
 
 
 class _CSVReader(StreamParser):
-    """Yield the rows of one stream of CSV after another: the base of the operators that do."""
+    """Yield the rows of one stream of CSV after another: the base of the CSV parsers."""
 
     gives = "rows"
     as_tuple = False
-    _line_ends = ""  # within quotes they stay as they are, which is what the csv module asks for
+    _line_ends = ""  # the csv module requires unchanged line ends within quotes
 
     def _reader(self, lines: Iterable[str]) -> Any:
-        """Return a reader of the csv module, which iterates over the rows."""
+        """Return a reader of the csv module."""
         raise NotImplementedError(f"{type(self).__name__} must define _reader")
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         if not isinstance(stream.read(0), str):
             raise TypeError("the stream is open as bytes, and with decode=False text is needed: open it with mode='r'")
         rows = self._reader(islice(stream, self.skip_lines, None))
-        reader = getattr(rows, "reader", rows)  # that of a DictReader, which counts the line of an error as well
+        reader = getattr(rows, "reader", rows)  # a DictReader does not count the line of an error; its reader does
         try:
             yield from map(tuple, rows) if self.as_tuple else rows
         except UnicodeError:
             raise
-        except (csv.Error, ValueError) as error:  # the latter comes from quoting=csv.QUOTE_NONNUMERIC
+        except (csv.Error, ValueError) as error:  # ValueError: quoting=csv.QUOTE_NONNUMERIC
             raise type(error)(f"line {self.skip_lines + reader.line_num}: {error}") from None
 
 
@@ -43,15 +43,14 @@ class _CSVReader(StreamParser):
 class CSVParser(_CSVReader):
     r"""Yield each row of each stream of CSV as a list of strings; with `as_tuple` as a tuple.
 
-    Takes pairs of a path and a stream, which is closed when it was read. With `return_path`, pairs of the path and the
-    row are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from the
-    given `encoding`, and `errors` says how to handle bytes that are none, as for `bytes.decode`: with the default,
-    `"ignore"`, they are left out. With `decode=False` streams must be of text. `fmtparams` are arguments of
-    `csv.reader`, such as `delimiter`. `on_error` handles a stream that cannot be read: where it is left out,
-    the rows before the failure are not taken back. It cannot be a `Retry`.
+    Takes pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row
+    are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
+    `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`,
+    streams must be of text. `fmtparams` are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream
+    that cannot be read; rows already yielded stay. It cannot be a `Retry`.
 
-    Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an encoding that there is not, and
-    csv.Error, with the number of the line, for what is no CSV.
+    Raises TypeError for `fmtparams` that `csv.reader` does not know, LookupError for an unknown encoding, and
+    csv.Error, with the number of the line, for invalid CSV.
 
     >>> import io
     >>> dp = IterableWrapper([("a.csv", io.StringIO('id,text\n1,"one, two"\n'))]).parse_csv()
@@ -85,10 +84,10 @@ class CSVParser(_CSVReader):
 class CSVDictParser(_CSVReader):
     r"""Yield each row of each stream of CSV as a dict, whose keys are the first row of the stream.
 
-    All is as for `parse_csv`, but that `fmtparams` are arguments of `csv.DictReader`: beside those of `csv.reader`,
-    `fieldnames`, the keys where the first row is one like the others; `restkey`, the key under which a row has the
-    values that it has too many, as a list; and `restval`, the value of those that it lacks. The latter two are None
-    where not given. Empty rows are left out.
+    The arguments are as for `parse_csv`, except that `fmtparams` are those of `csv.DictReader`. In addition to those of
+    `csv.reader` these are `fieldnames`, the keys where the first row is data, `restkey`, the key for the list of
+    surplus values of a row, and `restval`, the value for missing ones. The last two are None by default. Empty rows are
+    left out.
 
     >>> import io
     >>> dp = IterableWrapper([("a.csv", io.StringIO("id,text\n1,one\n2,two\n"))]).parse_csv_as_dict()
@@ -110,7 +109,7 @@ class CSVDictParser(_CSVReader):
     ) -> None:
         self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
         if fmtparams.get("fieldnames") is not None:
-            fmtparams["fieldnames"] = [*fmtparams["fieldnames"]]  # an iterator would serve for one stream only
+            fmtparams["fieldnames"] = [*fmtparams["fieldnames"]]  # an iterator would be exhausted after one stream
         self.fmtparams = fmtparams
         self._reader(())  # raises where fmtparams are wrong
 
@@ -122,13 +121,12 @@ class CSVDictParser(_CSVReader):
 class JsonParser(OneToOne[tuple[str, Any]]):
     """Yield the path of each stream and the value of the JSON document that it holds.
 
-    Takes pairs of a path and a stream of text or bytes, which is closed when it was read. `kwargs` are arguments of
-    `json.loads`, such as `parse_float`. A file with a document on each line (JSON lines) is no JSON document:
-    `.readlines(return_path=False).map(json.loads)` reads it. `on_error` handles a stream that cannot be read
-    or parsed; it cannot be a `Retry`.
+    Takes pairs of a path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of
+    `json.loads`, such as `parse_float`. For files with a document on each line (JSON lines), use
+    `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
+    cannot be a `Retry`.
 
-    Raises json.JSONDecodeError for what is no JSON document, and TypeError for `kwargs` that `json.loads` does not
-    know.
+    Raises json.JSONDecodeError for invalid JSON, and TypeError for `kwargs` that `json.loads` does not know.
 
     >>> import io
     >>> files = [("a.json", io.StringIO('{"label": 3}')), ("b.json", io.BytesIO(b"[1, 2]"))]

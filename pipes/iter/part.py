@@ -1,4 +1,4 @@
-"""One stream split at random into groups that share no item."""
+"""Split a stream at random into disjoint groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Seed = int | float | str | bytes
 
 
 class _Split:
-    """What the groups of one split have in common: the seed."""
+    """The seed that the groups of one split share."""
 
     def __init__(self, seed: Seed) -> None:
         self.seed = seed
@@ -31,15 +31,15 @@ class _Split:
 class RandomSplitter(IterDataPipe[T]):
     """Give a list of pipes, one for each key in `weights`, that share out the items of the source at random.
 
-    Every pass gives the same split, until `override_seed` gives another seed. Weights that, made to sum up
-    to the length of the source, are whole numbers are how many items each group gets, exactly; others as near as chance
-    has it. With `target`, a key, it is the pipe of that group alone; with the same seed it is the same.
+    Every pass gives the same split, until `override_seed` sets another seed. Weights are scaled to add up to the length
+    of the source. Where they are whole numbers then, these are the exact sizes of the groups; otherwise sizes are
+    approximate. With a key as `target`, the result is the pipe of that group alone, the same for the same seed.
 
-    `total_length` is the number of the source's items, which is needed where `len` of it is not known. With
-    `seed=None`, a seed is drawn from torch's generator, once; states contain it.
+    `total_length` is the number of items in the source, needed where its `len` is unknown. With `seed=None`, a seed is
+    drawn once from torch's generator; states contain it.
 
-    Each pipe reads the whole source and leaves out what is not its own. So they are read one after the other, or
-    from copies of the chain, as loaders make them; and the source must give one order: shuffle the groups instead.
+    Each pipe reads the complete source and keeps its own items. Read the pipes one after the other, or from copies of
+    the chain, as loaders make them. The source must have a fixed order: shuffle the groups instead.
 
     Raises ValueError where the source gives more than `total_length` items.
 
@@ -54,7 +54,7 @@ class RandomSplitter(IterDataPipe[T]):
     keeps_schema = True
     holds_items = False
     split_seed: Seed | None = own(None)
-    """The seed that this pass began with."""
+    """The seed of this pass."""
     drawn: Tally = own(Tally)
 
     def __init__(
@@ -92,28 +92,28 @@ class RandomSplitter(IterDataPipe[T]):
             )
 
     def outcome(self) -> list[IterDataPipe[T]] | RandomSplitter[T]:
-        """Return the pipe of the target, or a list of those of all groups."""
+        """Return the pipe of the target, or a list of the pipes of all groups."""
         if self.target is not None:
             return self
-        groups = [copy.copy(self) for _ in self.weights]  # which have one split in common
+        groups = [copy.copy(self) for _ in self.weights]  # they share one split
         for group, key in zip(groups, self.weights, strict=True):
             group.target = key
         return [*groups]
 
     def override_seed(self, seed: Seed) -> Self:
-        """Split with another seed from the next pass on; all groups of this split do.
+        """Set another seed for all groups of this split, from the next pass on.
 
-        A state contains the seed of the pass it was taken in, and not one that is for later passes.
+        A state contains the seed of its own pass, not one for later passes.
         """
         self._split.seed = seed
         return self
 
     def random_state(self) -> dict[str, Any]:
-        """Return the seed, where it was drawn."""
+        """Return the seed where it was drawn."""
         return {"seed": self._split.seed} if self.seed is None else {}
 
     def set_random_state(self, state: dict[str, Any]) -> None:
-        """Take up what `random_state` gave. Raises TypeError for what it cannot have given."""
+        """Set the state of `random_state`. Raises TypeError for a seed that is not an integer."""
         if self.seed is not None or not state:
             return
         if type(state.get("seed")) is not int:
@@ -141,7 +141,7 @@ class RandomSplitter(IterDataPipe[T]):
     def _shares(self) -> dict[Any, float]:
         total, whole = self._total(), math.fsum(self.weights.values())
         shares = {group: float(weight) * total / whole for group, weight in self.weights.items()}
-        # What is no whole number only since floats are rounded was meant as one.
+        # Undo rounding errors of floats: such a share was meant as a whole number.
         return {
             group: float(round(share)) if math.isclose(share, round(share), rel_tol=1e-12) else share
             for group, share in shares.items()
@@ -150,8 +150,8 @@ class RandomSplitter(IterDataPipe[T]):
     def _are_its_own(self, seed: Seed) -> Iterator[bool]:
         """Yield, for each item of the source, whether this group gets it.
 
-        Each is drawn with the share that every group has still to get. A group that got more than was left for it,
-        since that was no whole number, takes the rest from all others.
+        Each group is drawn by the share that it has left. A group that exceeds a fractional share takes the difference
+        from all others.
         """
         target = self.target
         for group in self._draws(seed):

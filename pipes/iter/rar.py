@@ -1,4 +1,4 @@
-"""RAR archives: one file in, the files that it holds out."""
+"""Read the files in RAR archives."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from ..files.members import Member, seekable
 from .archive import ArchiveLoader
 
 _WITHOUT_END = 20
-"""The version of RAR up to which archives have no end mark."""
+"""The last version of RAR without an end mark."""
 
 
 @functional_datapipe("load_from_rar")
 class RarArchiveLoader(ArchiveLoader):
     """Yield the path and the stream of each file in RAR archives.
 
-    Takes pairs of an archive's path and its stream of bytes, which is closed at the archive's end; one that cannot seek
-    is copied first, to memory or, above 16 MiB, to a temporary file. A file's path is that of the archive, a slash, and
-    its name in it. Directories and symbolic links are left out. `length` is what `len` is to say; without it `len`
-    raises TypeError. A file's stream can be read for as long as somebody holds it; files up to 16 MiB are in memory.
-    Larger ones that are read at once may grow to `max_bytes`, or to a hundred times what they have in the archive.
-    Files that are only stored are read directly; those that are compressed are unpacked by a program: unrar, unar,
-    7-Zip or bsdtar.
+    Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
+    cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
+    path/name in the archive`. Directories and symbolic links are left out. `len` returns `length`; without `length` it
+    raises TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger
+    file, read at once, may have `max_bytes`, or a hundred times its compressed size where that is more. Stored files
+    are read directly; a program unpacks compressed ones: unrar, unar, 7-Zip or bsdtar.
 
     `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
 
-    Raises rarfile.BadRarFile for an archive that is cut or corrupt, rarfile.RarCannotExec for a compressed file where
-    there is no program to unpack it, RuntimeError for an archive that is encrypted or one volume of several,
-    ValueError for a file whose name is absolute or leads out of the archive by `..`, TypeError for a stream of text,
-    and ImportError without the extra `rar`.
+    Raises rarfile.BadRarFile for an archive that is truncated or corrupt, rarfile.RarCannotExec for a compressed file
+    without a program to unpack it, RuntimeError for an archive that is encrypted or one volume of several, ValueError
+    for a name that is absolute or leaves the archive by `..`, TypeError for a stream of text, and ImportError without
+    the extra `rar`.
 
     >>> import base64, io
     >>> packed = base64.b64decode(
@@ -62,7 +61,7 @@ class RarArchiveLoader(ArchiveLoader):
         headers: list[Any] = []
         try:
             archive = opened.enter_context(
-                # Strict, or what is cut or corrupt would pass for the end of the archive.
+                # Strict, or damage would pass for the end of the archive.
                 rarfile.RarFile(seekable(stream, opened), part_only=True, info_callback=headers.append, errors="strict")
             )
         except rarfile.NotRarFile as error:

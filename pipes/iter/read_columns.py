@@ -1,4 +1,4 @@
-"""Files with columns, read as record batches."""
+"""Read files with columns as record batches."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ __all__ = ["CsvReader", "IpcReader", "JsonReader", "OrcReader", "ParquetReader"]
 class ParquetReader(ColumnReader):
     """Yield the record batches of each Parquet file, of at most `batch_size` rows: none has rows of two row groups.
 
-    Takes paths and URLs of whatever fsspec speaks, or what `list_row_groups` gives; objects of S3 and other stores are
-    read by ranges. `columns` names the columns that are read, by default all. `filter` says which rows come: a
-    `pyarrow.compute.Expression`, or text such as `"price > 3 and kind == 'a'"`; row groups are not read where the
-    statistics in a file's footer tell that none of their rows match. Up to `read_ahead` files, or row groups, are read
-    at once, each by a thread: as many row groups, and one more, may be in memory.
+    Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
+    `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
+    `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
+    `read_ahead` files or row groups are read at once, one per thread; one more row group may be in memory.
 
-    All files must have the same columns, of the same types. With `unify=True` columns that a file lacks are null in it,
-    and numbers have the widest of their types: for that, the footers of all files are read when a pass begins, unless
-    `unify` is the `pyarrow.Schema` that comes out. `schema()` tells it before.
+    All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
+    get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
+    resulting `pyarrow.Schema`. `schema()` returns it in advance.
 
-    `storage_options` are those of the file system, such as `{"anon": True}`. `on_error` handles a file that
-    cannot be opened, and of a row group that cannot be read. A state tells which row group is read, and how many
-    batches of it went out; on resuming, those before it are not read.
+    `storage_options` are options of the file system, such as `{"anon": True}`. `on_error` handles a file that cannot be
+    opened, or a row group that cannot be read. A state has the current row group and the number of its batches yielded;
+    resuming does not read earlier row groups.
 
-    Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, ValueError
-    for a file with other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file,
-    or for values that do not fit a type, and OSError for a damaged one: where pages have checksums, they are verified.
+    Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, ValueError for a file with
+    other columns than those before, `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet, or values
+    that do not fit a type, and OSError for a damaged file: checksums of pages are verified where present.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -53,16 +52,16 @@ class ParquetReader(ColumnReader):
 class CsvReader(ColumnReader):
     r"""Yield the record batches of each CSV file, of at most `batch_size` rows.
 
-    What all arguments mean, and what is raised, is as for `read_parquet`, with blocks of a file in place of its row
-    groups: by default a block is a megabyte. Further arguments are options of `pyarrow.csv`, of its `ReadOptions`,
-    `ParseOptions` and `ConvertOptions`, such as `delimiter=";"`, `column_names`, `column_types` or `block_size`.
+    Arguments and errors are as for `read_parquet`, with blocks of a file, by default a megabyte, in place of row
+    groups. Further arguments are options of `pyarrow.csv`: `ReadOptions`, `ParseOptions` and `ConvertOptions`, such as
+    `delimiter=";"`, `column_names`, `column_types` or `block_size`.
 
-    The types are those of the values in the first block, unless `column_types` says otherwise. A file is read from its
-    start: on resuming, what comes before the place is read again, and what comes after a damaged row is left out. One
-    that is not on disk is copied before, into memory or, from 32 MB on, into a temporary file.
+    Types are inferred from the first block, unless `column_types` gives them. A file is read from its start: resuming
+    reads it again up to the place, and skipping a damaged row leaves out the rest. A file that is not on disk is copied
+    first, to memory or, from 32 MB on, to a temporary file.
 
-    Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with more or fewer values than there are
-    columns, or one that is not of the type.
+    Raises `pyarrow.ArrowInvalid`, with the number of the row, for a row with too many or too few values, or a value of
+    another type.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "numbers.csv")
@@ -105,9 +104,8 @@ class CsvReader(ColumnReader):
 class JsonReader(ColumnReader):
     r"""Yield the record batches of each file with an object of JSON in each line, of at most `batch_size` rows.
 
-    What all arguments mean, and what is raised, is as for `read_csv`. Further arguments are options of `pyarrow.json`,
-    of its `ReadOptions` and `ParseOptions`: `explicit_schema`, `newlines_in_values`, `unexpected_field_behavior` and
-    `block_size`.
+    Arguments and errors are as for `read_csv`. Further arguments are options of `pyarrow.json`: `explicit_schema`,
+    `newlines_in_values`, `unexpected_field_behavior` and `block_size`.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "numbers.jsonl")
@@ -150,9 +148,9 @@ class JsonReader(ColumnReader):
 class IpcReader(ColumnReader):
     """Yield the record batches of each file of Arrow's own, as Feather is, cut to at most `batch_size` rows.
 
-    What all arguments mean, and what is raised, is as for `read_parquet`, with the record batches of a file in place of
-    its row groups. Both kinds are read, files and streams. What is not compressed is not copied: a local file is mapped
-    into memory, and must not be cut short while its batches are in use.
+    Arguments and errors are as for `read_parquet`, with the record batches of a file in place of row groups. Both IPC
+    formats are read, file and stream. Uncompressed data are not copied: a local file is memory-mapped, and must not be
+    truncated while its batches are in use.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.feather
@@ -170,8 +168,8 @@ class IpcReader(ColumnReader):
 class OrcReader(ColumnReader):
     """Yield the record batches of each ORC file, of at most `batch_size` rows: none has rows of two stripes.
 
-    What all arguments mean, and what is raised, is as for `read_parquet`, with stripes in place of row groups; of these
-    all are read, whatever the filter.
+    Arguments and errors are as for `read_parquet`, with stripes in place of row groups. All stripes are read, whatever
+    the filter.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.orc

@@ -1,4 +1,4 @@
-"""Files read whole, or line by line: images, text, arrays."""
+"""Read images, text and arrays from files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class WholeFileReader(WorksAhead[R]):
-    """Yield what each file holds, read and decoded by threads: the base of the operators that do."""
+    """Yield the content of each file, read and decoded by threads: the base of the file readers."""
 
     holds_items = False
 
@@ -49,7 +49,7 @@ class WholeFileReader(WorksAhead[R]):
         self.guard = Guard(trying_again(on_error))
 
     def _decoded(self, path: str, content: bytes) -> R:
-        """Return what the bytes of a file are."""
+        """Return the decoded bytes of a file."""
         raise NotImplementedError(f"{type(self).__name__} must define _decoded")
 
     def __iter__(self) -> Iterator[R]:
@@ -68,16 +68,15 @@ class WholeFileReader(WorksAhead[R]):
 class ImageReader(WholeFileReader[dict[str, Any]]):
     """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
-    An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` says what the channels are: `"L"`
-    for grey, `"RGB"` or `"RGBA"`. Takes paths, and URLs of whatever fsspec speaks, whatever their extensions are: what
-    a file is, Pillow sees by its content.
+    An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
+    `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: Pillow detects the format from the content.
 
-    Up to `max_workers` threads read and decode; the order stays. `storage_options` are those of the file system, such
+    Up to `max_workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
     as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
-    Raises FileNotFoundError for a file that there is not, OSError (or Pillow's subclass of it, UnidentifiedImageError)
-    for an image that is cut or corrupt, ValueError for one with more than 8 bits for each channel, and ImportError
-    where Pillow is not installed.
+    Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
+    truncated or corrupt image, ValueError for one with more than 8 bits per channel, and ImportError where Pillow is
+    not installed.
 
     >>> import os, tempfile
     >>> from PIL import Image
@@ -107,7 +106,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         self._decoder = ImageDecoder(f"torch{mode.lower()}8")
 
     def _decoded(self, path: str, content: bytes) -> dict[str, Any]:
-        row = {"image": self._decoder("png", content)}  # an extension by which it knows that this is an image
+        row = {"image": self._decoder("png", content)}  # any image extension will do
         return {**row, "path": path} if self.include_paths else row
 
 
@@ -116,15 +115,15 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
     """Yield a `pyarrow.RecordBatch` of each file of NumPy's, whose rows are the first dimension of its arrays.
 
     A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
-    column of more than one dimension has Arrow's type of fixed-shape tensors, which `to_tensors` makes tensors without
-    a copy. With `include_paths` there is a column `"path"` too. Takes paths, and URLs of whatever fsspec speaks. The
-    arrays of a `.npz` file may have `max_bytes`, or a hundred times the bytes of the file where that is more.
+    column of more than one dimension has Arrow's fixed-shape tensor type, which `to_tensors` converts without a copy.
+    With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
+    have `max_bytes`, or a hundred times the bytes of the file where that is more.
 
     Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
-    Raises FileNotFoundError for a file that there is not, and ValueError for one that is not NumPy's, or is cut,
+    Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
     corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
-    array without a dimension; TypeError for arrays of complex numbers, which Arrow does not have.
+    array without a dimension. Raises TypeError for complex numbers, which Arrow lacks.
 
     >>> import os, tempfile
     >>> import numpy as np
@@ -152,7 +151,7 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
         self.max_bytes = max_bytes
 
     def _decoded(self, path: str, content: bytes) -> pa.RecordBatch:
-        if not content.startswith((b"\x93NUMPY", b"PK")):  # which NumPy would take for a pickle
+        if not content.startswith((b"\x93NUMPY", b"PK")):  # NumPy would take it for a pickle
             raise ValueError(f"this is no file of NumPy's: it begins with {content[:6]!r}")
         loaded = arrays_in(content, self.max_bytes)
         columns = {"data": loaded} if isinstance(loaded, np.ndarray) else loaded
@@ -166,13 +165,12 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
 class TextReader(IterDataPipe[dict[str, str]]):
     r"""Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
-    Lines come without the characters that end them. Those that are empty, or have spaces only, are left out unless
-    `drop_empty_lines` is False. Takes paths, and URLs of whatever fsspec speaks; `storage_options` are those of the
-    file system. `on_error` handles a file that cannot be read: where it is left out, the lines before the
-    failure are not taken back.
+    Line ends are removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes
+    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
+    read; lines already yielded stay.
 
-    Raises FileNotFoundError for a file that there is not, LookupError for an encoding that there is not, and
-    UnicodeDecodeError for a file that is not in the encoding.
+    Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
+    in another encoding.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "poem.txt")

@@ -1,4 +1,4 @@
-"""Column batches, which are Arrow's or dicts of columns, made into others: larger, smaller, of other rows, and rows."""
+"""Rebatch, shuffle and split column batches."""
 
 from __future__ import annotations
 
@@ -34,13 +34,12 @@ from ..columns.to_arrow import rows_in
 class Rebatcher(CutsBatches, IterDataPipe[Any]):
     """Yield the rows of column batches in batches of `n` rows; the last may have fewer, or is dropped with `drop_last`.
 
-    A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. What comes out is of
-    the same kind; of tables and of data frames of pandas, RecordBatches. Rows that lie in one batch are not
-    copied: what is handed out is a view, and keeps that batch. So it is cheap to read large batches, and to make small
-    ones of them here, before or after `to_tensors`.
+    A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. The outputs are of
+    the same kind; tables and data frames of pandas become RecordBatches. Rows from one batch are not copied: the output
+    is a view that keeps that batch in memory. So it is cheap to read large batches and cut them here, before or after
+    `to_tensors`.
 
-    Raises TypeError for what is no column batch, and ValueError where batches that are to be joined have not the same
-    columns of the same types.
+    Raises TypeError for anything but a column batch, and ValueError where batches to join differ in columns or types.
 
     >>> import torch
     >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4])}]
@@ -53,9 +52,9 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
     keeps_schema = True
     holds_items = False
     row: int = own(0)
-    """The next row of the first batch that is still needed."""
+    """The next row of the oldest batch still needed."""
     _joined: list[Provenance | None] = own(list, saved=False)
-    """Where the parts of the batch come from that was handed out last, if it has several."""
+    """The provenance of each part of the last output, if it has several."""
 
     def __init__(self, source: IterDataPipe[Any], n: int, drop_last: bool = False) -> None:
         expect_whole("n", n)
@@ -67,7 +66,7 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
         return joined_provenance(self._joined or [self._of_rows(self.row - self.n, self.row)])
 
     def _of_rows(self, start: int, end: int) -> Provenance | None:
-        """Return the provenance of some rows of the batch that was read last."""
+        """Return the provenance of some rows of the last batch read."""
         found = provenance_of(self.source)
         return None if found is None else found.of_rows(start, end)
 
@@ -76,7 +75,7 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
         n = self.n
         items = self.read(self.source)
         start = self.row
-        held: list[Any] = []  # parts of batches, which together have fewer than n rows
+        held: list[Any] = []  # parts of batches, fewer than n rows in total
         held_from: list[Provenance | None] = []
         rows_held = 0
         for number, item in items:
@@ -114,8 +113,8 @@ class RowReader(IterDataPipe[dict[str, Any]]):
     """Yield each row of column batches as a dict of its values by the names of the columns.
 
     A column batch is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length. Numbers, text, lists
-    and structs become Python's, null None; of tensors and arrays with more than one dimension, and of Arrow's
-    fixed-shape tensors, the row gets its part.
+    and structs become Python objects, null None. Tensors and arrays with more than one dimension, and Arrow's
+    fixed-shape tensors, are indexed by row.
 
     Raises TypeError for what is no column batch.
 
@@ -127,7 +126,7 @@ class RowReader(IterDataPipe[dict[str, Any]]):
 
     gives = "rows"
     _of_batch: Tally = own(Tally, saved=False)
-    """Counts the rows that were handed out of the batch read last."""
+    """Counts the rows yielded of the last batch read."""
 
     def __init__(self, source: IterDataPipe[Any]) -> None:
         self.source = source
@@ -145,7 +144,7 @@ class RowReader(IterDataPipe[dict[str, Any]]):
 
 
 def _packed(numbers: NDArray[np.int64]) -> str:
-    """Numbers in order, as text: a bit for each that there could be, since half of the last ones are there."""
+    """Return sorted numbers as text: a bitmap, since about half of the latest ones are set."""
     bits = np.zeros(numbers[-1] + 1 if numbers.size else 0, bool)
     bits[numbers] = True
     return base64.b64encode(zlib.compress(np.packbits(bits).tobytes(), 1)).decode()
@@ -160,17 +159,16 @@ def _unpacked(text: str) -> NDArray[np.int64]:
 class RowShuffler(Shuffling[Any]):
     """Yield the rows of column batches in a random order, in batches as large as those that come in.
 
-    Batches are held until they have `buffer_rows` rows, or more where the last of them is large. Of these rows half
-    are drawn and handed out; the others stay, and so many are read again. A row that stayed twice is among the next
-    half, which is drawn uniformly otherwise. A buffer that holds the whole stream shuffles it fully. A column batch
-    is a `pyarrow.RecordBatch`, or a dict of tensors, arrays or lists of one length; what comes out is of the same
-    kind, and its size is that of the first batch read for it.
+    Batches are buffered up to `buffer_rows` rows, or more where the last batch is large. Half of the rows are drawn and
+    yielded, and the buffer is refilled. Each half is drawn uniformly, except that it includes every row that stayed
+    twice. A buffer that holds the complete stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
+    dict of tensors, arrays or lists of one length. The outputs are of the same kind; their size is that of the first
+    batch read in a round.
 
-    A state holds no rows, only which ones are in the buffer: on resuming they are read again, with what came between,
-    which is up to one and a half times `buffer_rows`.
+    A state holds the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
+    up to one and a half times `buffer_rows`.
 
-    Raises TypeError for what is no column batch, and ValueError where the batches have not the same columns of the same
-    types.
+    Raises TypeError for anything but a column batch, and ValueError where batches differ in columns or types.
 
     >>> import torch
     >>> batches = [{"id": torch.tensor([0, 1, 2])}, {"id": torch.tensor([3, 4, 5])}]
@@ -179,9 +177,9 @@ class RowShuffler(Shuffling[Any]):
     ([3, 3], [0, 1, 2, 3, 4, 5])
     """
 
-    # The buffer is filled and half emptied in rounds. A state tells which rows a round began with and how many batches
-    # it has given: filled as before, the buffer has the order that it had. All that was read since the oldest of these
-    # rows is read again. Some rows would stay for ten rounds and more, were they not sent on with the third.
+    # Each round fills the buffer and empties half of it. A state has the rows that a round began with, and the number
+    # of batches it has yielded; refilled, the buffer has the same order. Resuming reads again from the oldest of these
+    # rows. Rows leave in the third round at the latest: some would otherwise stay for ten and more.
 
     gives = "batches"
     keeps_schema = True
@@ -189,15 +187,15 @@ class RowShuffler(Shuffling[Any]):
     round: int = own(0)
     """How many rounds are over."""
     given: int = own(0)
-    """How many batches this one has given."""
+    """How many batches this round has yielded."""
     size: int = own(0)
-    """How many rows the batches of the last round had."""
+    """The rows per batch of the last round."""
     batches: int = own(0)
-    """How many batches of the source, from the oldest with a row in the buffer on, had been pulled when it began."""
+    """How many batches, from the oldest with a row in the buffer, had been pulled when the round began."""
     kept: NDArray[np.int64] = own(lambda: np.empty(0, np.int64), save=_packed)
-    """The numbers of the rows that it began with, in order, counted from the first one of these batches on."""
+    """The sorted numbers of the rows that the round began with, counted from the first of these batches."""
     late: int = own(0)
-    """How many of these, the first ones, have been there for two rounds."""
+    """How many of these rows, the first ones, have stayed for two rounds."""
 
     def __init__(self, source: IterDataPipe[Any], buffer_rows: int) -> None:
         expect_whole("buffer_rows", buffer_rows)
@@ -242,7 +240,7 @@ class RowShuffler(Shuffling[Any]):
                 buffer = [taken(whole, staying)]
 
     def _read_again(self, items: Reading[Any]) -> tuple[list[Any], deque[int]]:
-        """Return the rows that were kept, and how many rows the batches have that were pulled since the oldest."""
+        """Return the kept rows, and the sizes of the batches pulled since the oldest of them."""
         if isinstance(self.kept, str):
             self.kept = _unpacked(self.kept)
         buffer, sizes, row = list[Any](), deque[int](), 0
@@ -258,7 +256,7 @@ class RowShuffler(Shuffling[Any]):
         return buffer, sizes
 
     def _drawn(self, held: int, leaving: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the places of the rows that leave, in a random order, and of those that stay, in their own."""
+        """Return the positions of the rows that leave, in random order, and of those that stay, sorted."""
         generator = np.random.default_rng(derive_seed(self.pass_seed, self.round))
         late = min(self.late, leaving)
         stays = np.zeros(held, bool)

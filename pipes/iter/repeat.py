@@ -1,4 +1,4 @@
-"""The same items more than once."""
+"""Repeat items."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 class Cycler(IterDataPipe[T]):
     """Yield all items of the source `count` times over; without a count, for ever.
 
-    Each time is a pass of its own: a shuffled source comes in another order. The cycle ends at a pass that gives
-    nothing, so that a cycle of an empty source is empty.
+    Each time is a new pass: a shuffled source gives another order. The cycle ends at an empty pass, so a cycle of an
+    empty source is empty.
 
     >>> dp = IterableWrapper(range(3)).cycle(2)
     >>> list(dp)
@@ -27,13 +27,13 @@ class Cycler(IterDataPipe[T]):
     keeps_schema = True
     holds_items = False
     begun: int = own(0)
-    """Passes over the source."""
+    """How many passes over the source have begun."""
 
     def __init__(self, source: IterDataPipe[T], count: int | None = None) -> None:
         if count is not None:
             expect_whole("count", count, least=0)
         self.source = source
-        self._count = count  # under the plain name it would hide the method `count` of all pipes
+        self._count = count  # `count` would hide the method of that name
 
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(self._passes())
@@ -45,7 +45,7 @@ class Cycler(IterDataPipe[T]):
 
     def _passes(self) -> Iterator[Iterable[T]]:
         if self.begun:
-            yield self.source  # what is left, from a state on, of a pass that gave something: maybe nothing
+            yield self.source  # the rest of a resumed pass: may be empty, as the pass was not
         while self._count is None or self.begun < self._count:
             self.begun += 1
             items = iter(self.source)

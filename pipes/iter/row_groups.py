@@ -1,4 +1,4 @@
-"""Row groups of Parquet files, as items that can be shuffled and shared out among readers."""
+"""List row groups of Parquet files, to shuffle and shard them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 __all__ = ["RowGroupLister", "RowGroupShuffler"]
 
 _FOOTERS_AT_ONCE = 8
-"""Footers that are read at once, where nothing else is said."""
+"""The default number of footers read at once."""
 
 
 @functional_datapipe("list_row_groups")
 class RowGroupLister(ReadsParts[RowGroup]):
     """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
 
-    `read_parquet` takes them in place of paths, so that `.list_row_groups().shuffle().sharding_filter().read_parquet()`
-    shuffles and shares out row groups in place of files. Only the footers of the files are read, of
-    `read_ahead` files at once. Row groups of which the footer tells that no row matches the `filter` are left out.
-    `storage_options` and `on_error` are as for `read_parquet`.
+    `read_parquet` takes them in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()`
+    shuffles and shards row groups in place of files. Only the footers are read, of `read_ahead` files at once. A row
+    group is left out where the footer excludes a match of the `filter`. `storage_options` and `on_error` are as for
+    `read_parquet`.
 
-    Raises FileNotFoundError for a file that there is not, KeyError for a filter on a column that it does not have, and
-    `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file.
+    Raises FileNotFoundError for a missing file, KeyError for a filter on a column that a file lacks, and
+    `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -55,7 +55,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
     ) -> None:
         expect_whole("read_ahead", read_ahead)
         if filter is not None:
-            expression_of(filter)  # raises where it is none
+            expression_of(filter)  # raises for an invalid filter
         self.source = source
         self._filter = filter
         self.read_ahead = read_ahead
@@ -93,8 +93,8 @@ class RowGroupLister(ReadsParts[RowGroup]):
 class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
     """Yield what `list_row_groups` does, of all files, in an order in which all orders are equally likely.
 
-    All row groups are listed before the first one is handed out, and again on resuming. The arguments are those of
-    `list_row_groups`. It belongs before a `sharding_filter`, so that all readers share one order.
+    All row groups are listed before the first is yielded, and again on resuming. The arguments are those of
+    `list_row_groups`. Put it before a `sharding_filter`, so all readers share one order.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq

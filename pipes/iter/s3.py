@@ -1,4 +1,4 @@
-"""Objects in S3 and other stores: listed by prefix, read many at once."""
+"""List objects by prefix, and load many at once, from S3 and other stores."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from ..bases.works_ahead import WorksAhead
 __all__ = ["S3FileLister", "S3FileLoader"]
 
 LOADS_PER_PLACE = 2
-"""How many objects are loading or loaded for each that may be loading: the oldest may take longer than others."""
+"""Objects in flight per concurrent load: the oldest may take longer than others."""
 
 
 @functional_datapipe("list_files_by_s3")
 class S3FileLister(IterDataPipe[str]):
     """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-    A prefix is `s3://bucket/` with the beginning of a key, or the URL of an object; objects in its folders, at whatever
-    depth, are included, those that stand for a folder (their keys end in a slash) are not. They come in the order of
-    their keys, a page of the listing at a time. `masks` are shell patterns, of which an object's name must match one; a
-    mask with a slash in it is matched against the whole URL. `length` is what `len` is to say; without it `len` raises
-    TypeError. `request_timeout_ms` is how many milliseconds the server may be silent, and `region` is the bucket's.
-    Further arguments are options of s3fs, such as `anon=True`, `endpoint_url` or `profile`; all these go before the
-    environment, from which endpoint, region and credentials come. `on_error` handles a prefix that cannot be
-    listed; a page is asked for up to five more times, unless a `Retry` says otherwise.
+    A prefix is `s3://bucket/` with the start of a key, or the URL of an object. Objects in folders at any depth are
+    included; those that represent a folder (their keys end in a slash) are not. Objects come in the order of their
+    keys, a page of the listing at a time. `masks` are shell patterns. The name of an object must match one of them; a
+    mask with a slash is matched against the complete URL. `len` returns `length`; without `length` it raises TypeError.
+    `request_timeout_ms` is the timeout in milliseconds, and `region` that of the bucket. Further arguments are options
+    of s3fs, such as `anon=True`, `endpoint_url` or `profile`. All these take precedence over the environment, which
+    otherwise gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is
+    retried up to five times, unless a `Retry` says otherwise.
 
-    `list_files_by_fsspec` lists one folder of S3, or of another store.
+    To list one folder of S3 or another store, use `list_files_by_fsspec`.
 
-    Raises ValueError for a URL that is not of S3, FileNotFoundError for a bucket that there is not, and PermissionError
-    for one that may not be read, or where there are no credentials. Resuming goes by the key of the last object handed
-    out, and so needs the same objects after that.
+    Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket, and PermissionError for one
+    that may not be read, or without credentials. Resuming continues after the key of the last object, and needs the
+    same objects after that.
 
     >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
     >>> len(shards)
@@ -58,7 +58,7 @@ class S3FileLister(IterDataPipe[str]):
 
     holds_items = False
     after: str = own("")
-    """The key of the prefix's last object that was handed out."""
+    """The key of the last object yielded for the current prefix."""
 
     def __init__(
         self,
@@ -117,22 +117,22 @@ class S3FileLister(IterDataPipe[str]):
 class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
 
-    Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, all else by fsspec, as
-    `open_files_by_fsspec` does. Those of up to 16 MB are in memory when their streams are handed out; larger ones are
-    read by ranges while they are used. `concurrency` is how many objects may be loading at a time, and `max_bytes` how
-    much memory those may take up that are loading or loaded and not handed out yet; only the oldest may take more. With
-    `ordered=False` they come as they are ready; then a state holds which these were, and going on gives the others.
+    Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by fsspec, as with
+    `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges during use.
+    `concurrency` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or loaded and
+    not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a state then
+    lists the finished ones, and resuming gives the others.
 
-    `request_timeout_ms` is how many milliseconds the server may be silent, by default 20 seconds, and 5 until it is
-    connected; `region` is the bucket's. Further arguments are options, named as s3fs names them, such as `anon=True`,
-    `endpoint_url`, `key`, `secret` or `profile`. All these go before the environment, from which endpoint, region and
-    credentials come, as for s3fs. `buffer_size` and `multi_part_download` told a client that there is no more how to
-    download; they are accepted, and mean nothing. `on_error` handles an object that cannot be loaded; one
-    is tried again up to five times after an error that may pass, unless a `Retry` says otherwise.
+    `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
+    of the bucket. Further arguments are options with the names of s3fs, such as `anon=True`, `endpoint_url`, `key`,
+    `secret` or `profile`. All these take precedence over the environment, which otherwise gives endpoint, region and
+    credentials, as for s3fs. `buffer_size` and `multi_part_download` are accepted for compatibility and ignored.
+    `on_error` handles an object that cannot be loaded; transient errors are retried up to five times, unless a `Retry`
+    says otherwise.
 
-    Raises FileNotFoundError for an object that there is not, PermissionError for one that may not be read or where
-    there are no credentials, ConnectionError or TimeoutError where the server could not be reached, and RuntimeError in
-    a process that was forked from one that had loaded objects.
+    Raises FileNotFoundError for a missing object, PermissionError for one that may not be read or without credentials,
+    ConnectionError or TimeoutError for an unreachable server, and RuntimeError in a process forked from one that had
+    loaded objects.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")
@@ -184,7 +184,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         return isinstance(url, str) and client_of(url, self.given_options) is Client.OBSTORE
 
     def _loading(self, room: Room) -> Callable[[tuple[int, Any]], Any]:
-        """Return a function of an item with its number, for one thread."""
+        """Return a load function for one thread; it takes an item with its number."""
         surroundings = environment()
         number = -1
 
@@ -227,7 +227,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
                 return open_ranged(url, self.options, meta, answer=result, retry=retry, counted_by=self.guard)
             if room.is_enough(number, size):
                 return Loaded(asked(url, result.bytes), url)
-            del result  # it waits for room without an answer that the server would have to wait with
+            del result  # so no response stays open while waiting for room
 
     def _by_fsspec(self, url: str, number: int, room: Room) -> IO[bytes]:
         room.take(number, 0)
@@ -247,12 +247,12 @@ class _Loads:
     def __init__(self, pipe: S3FileLoader, room: Room, arrivals: Arrivals[Outcome]) -> None:
         self._pipe = pipe
         self._room = room
-        patience = sum(timeouts(pipe.options)) + PATIENCE  # nobody can end a read from a server that is silent
+        patience = sum(timeouts(pipe.options)) + PATIENCE  # a read from a silent server ends only by its timeout
         self._threads = Threads(lambda: pipe._loading(room), arrivals, pipe.concurrency, "penstock-s3", patience)
 
     def submit(self, number: int, item: Any) -> None:
         if is_lost() and self._pipe._is_for_obstore(item):
-            check_process()  # here, since it is no item's failure
+            check_process()  # here, since on_error must not handle it
         self._room.expect(number)
         self._threads.submit(number, (number, item))
 
@@ -262,7 +262,7 @@ class _Loads:
 
 
 def _client_options(options: dict[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:
-    """Return options of s3fs with a timeout, -1 for the usual one, and a region, "" for that of the environment."""
+    """Return options of s3fs with a timeout (-1: the default) and a region ("": that of the environment)."""
     if request_timeout_ms != -1 and request_timeout_ms <= 0:
         raise ValueError(f"request_timeout_ms must be milliseconds, or -1 for the usual, and is {request_timeout_ms}")
     if request_timeout_ms != -1:

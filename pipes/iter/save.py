@@ -1,4 +1,4 @@
-"""Items written to files, of which the paths go on."""
+"""Write items to files, and yield the paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ItemSaver(OneToOne[str]):
-    """Write the second part of each item to the file that the first part names: the base of the operators that do."""
+    """Write the second part of each item to the file that the first part names: the base of the savers."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ItemSaver(OneToOne[str]):
     def _save(self, item: Any) -> str:
         place, data = path_and("data", item)
         path = checked_path(place if self.filepath_fn is None else self.filepath_fn(place))
-        self._write(path, self._as_bytes(data))  # encoded before anything is opened: what fails leaves no trace
+        self._write(path, self._as_bytes(data))  # encoded before opening, so a failure leaves no file
         return path
 
     def _as_bytes(self, data: Any) -> Any:
@@ -91,16 +91,15 @@ class ItemSaver(OneToOne[str]):
 class Saver(ItemSaver):
     """Write each item to a file, and yield its path.
 
-    An item is a pair of a path and the data, or of whatever `filepath_fn` makes the path of. `mode` is `"w"`, `"wt"` or
-    `"t"` for text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are
-    made as needed. A file is written beside its place and put there when it is whole, in the place of an earlier one:
-    no interruption leaves half of it. What is appended goes straight to the file.
+    An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is `"w"`, `"wt"` or `"t"` for
+    text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are made as
+    needed. A file is written under a temporary name and moved into place when complete; it replaces an earlier one, and
+    an interruption leaves no partial file. Appending writes directly to the file.
 
-    `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; an item that was
-    appended in part is not taken back. `save_by_fsspec` writes to all that has a URL.
+    `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; what was appended stays. To
+    write to URLs, use `save_by_fsspec`.
 
-    Raises TypeError for data that is text where bytes are to be written, or the other way round, and OSError where a
-    file cannot be written.
+    Raises TypeError for text with a mode of bytes, or the other way round, and OSError where a file cannot be written.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -128,19 +127,18 @@ class Saver(ItemSaver):
 class FSSpecSaver(ItemSaver):
     """Write each item to the file at a URL, and yield the URL.
 
-    An item is a pair of a URL and the data, or of whatever `filepath_fn` makes the URL of. `mode` is as for
-    `save_to_disk`. `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further
-    arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
-    environment. Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`; in object
-    stores such as S3 an object appears, in the place of an earlier one, when it was sent whole, in parts of 16 MiB
-    where it is larger: to S3 several at a time, each up to five more times after what may pass. An upload that fails is
-    taken back.
+    An item is a pair of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`.
+    `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further arguments are
+    options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment.
+    Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`. In object stores such as
+    S3, an object appears when its upload is complete, and replaces an earlier one. Larger objects are sent in parts of
+    16 MiB, to S3 several at a time, each retried up to five times after transient errors. A failed upload is aborted.
 
     `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 
-    Raises TypeError for data that is text where bytes are to be written, or the other way round, OSError, or an error
-    of the file system's client such as botocore's for a connection, where a file cannot be written, and ImportError
-    where the package for a protocol is missing.
+    Raises TypeError for text with a mode of bytes, or the other way round, OSError, or an error of the file system's
+    client such as botocore, where a file cannot be written, and ImportError where the package for a protocol is
+    missing.
 
     >>> texts = IterableWrapper([("a.txt", b"one"), ("b.txt", b"two")])
     >>> dp = texts.save_by_fsspec("wb", filepath_fn=lambda name: f"memory://texts/{name}")

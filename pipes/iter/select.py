@@ -1,4 +1,4 @@
-"""Some of the items, as they are."""
+"""Select items."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ T = TypeVar("T")
 class Filter(IterDataPipe[T]):
     """Yield the items for which `filter_fn(item)` is true.
 
-    What counts is the truth of the result, as for the builtin `filter`, so NumPy's bools and tensors of one element
-    serve as well. With `input_col`, an index or key or a list of them, `filter_fn` gets these columns of the item as
-    its arguments; the item is yielded whole. `on_error` handles an item for which `filter_fn` raises.
+    The truth of the result counts, as for the builtin `filter`: NumPy bools and tensors of one element work too. With
+    `input_col`, an index or key or a list of them, `filter_fn` takes these columns as arguments; the complete item is
+    yielded. `on_error` handles an item for which `filter_fn` raises.
 
-    Raises TypeError for a `filter_fn` that cannot be called, and ValueError for one that cannot be called with so many
+    Raises TypeError for a `filter_fn` that is not callable, and ValueError for one that does not take that many
     columns.
 
     >>> dp = IterableWrapper(range(6)).filter(lambda x: x % 2 == 0)
@@ -62,11 +62,11 @@ class Filter(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         test = taking_columns(self.filter_fn, self.input_col)
-        # What has no truth is a failure too; where errors are raised, the filter asks for it itself.
+        # An error of bool() is a failure too; where errors are raised, the builtin filter calls bool().
         function = test if self.guard.raises else self._tested(self.guard.wrap(lambda item: bool(test(item))))
         if isinstance(self.source, IterDataPipe):
             return filter(function, self.source)
-        # Other libraries' pipes do not tell `at_end` whether they ended; a generator catches a StopIteration by itself.
+        # Other libraries' pipes cannot report to `at_end`; a generator turns a StopIteration into an error.
         return (item for item in self.source if function(item))
 
     def _tested(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -86,7 +86,7 @@ class Filter(IterDataPipe[T]):
 class Header(IterDataPipe[T]):
     """Yield the first `limit` items; all where it is None. No item after them is pulled.
 
-    Its `len` is exact, so it raises TypeError where the source's length is not known.
+    `len` is exact, so it raises TypeError where the length of the source is unknown.
 
     >>> dp = IterableWrapper(range(10)).header(3)
     >>> list(dp)

@@ -1,4 +1,4 @@
-"""A part of the stream for each of several readers."""
+"""Divide a stream among readers."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ T = TypeVar("T")
 class ShardingFilter(Strided[T]):
     """Yield every n-th item, where n readers share the stream; all items where nobody shares it.
 
-    The runner, or torch's DataLoader, tells each reader which part is its own. What stands before this point is run by
-    every reader, so it belongs early in a chain: after listing, before opening and decoding. Right after a map-style
-    pipe's `shuffle` or `to_iter_datapipe` it costs nothing: of these, each reader reads its own items only.
+    The runner, or torch's DataLoader, assigns each reader its part. Every reader runs the steps before this one, so put
+    it early in a chain: after listing and shuffling files, before opening and decoding. Right after `shuffle` or
+    `to_iter_datapipe` of a map-style pipe, each reader reads only its own items.
 
-    With `sharding_group_filter` only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
+    With `sharding_group_filter`, only the sharding at that level (of `SHARDING_PRIORITIES`) counts.
 
-    Batches made after it are made of each reader's own items, so that each reader may end with one that is not full:
-    15 items, in 2 parts and batches of 5, are batches of 5, 3, 5 and 2. `.batch(5).sharding_filter()` shares out whole
-    batches instead, 3 of 5, at the price that every reader reads all items.
+    Batches made after it contain the items of one reader, so each reader may end with a partial batch: 15 items, in 2
+    parts and batches of 5, give batches of 5, 3, 5 and 2. `.batch(5).sharding_filter()` divides full batches, 3 of 5,
+    but every reader then reads all items.
 
     >>> dp = IterableWrapper(range(7)).sharding_filter()
     >>> dp.apply_sharding(3, 1)
@@ -49,9 +49,9 @@ class ShardingFilter(Strided[T]):
     is_sharding_filter: ClassVar[bool] = True
     given: Tally = own(Tally)
     parts: int = own(0)
-    """Into how many parts the stream is divided; 0 before the pass has begun."""
+    """The number of parts of the stream; 0 before the pass has begun."""
     part: int = own(0)
-    """Which of them is read."""
+    """The number of the part that is read."""
 
     def __init__(self, source: IterDataPipe[T], sharding_group_filter: SHARDING_PRIORITIES | None = None) -> None:
         self.source = source
@@ -64,7 +64,7 @@ class ShardingFilter(Strided[T]):
         instance_id: int,
         sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
     ) -> None:
-        """Take the `instance_id`-th of `num_of_instances` parts; at several levels, that part of the level above's."""
+        """Take part `instance_id` of `num_of_instances`; at several levels, of the part of the level above."""
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(f"instance_id must be in 0 … {num_of_instances - 1}, and is {instance_id}")
         default = SHARDING_PRIORITIES.DEFAULT
@@ -86,7 +86,7 @@ class ShardingFilter(Strided[T]):
         return self.given.follow(strided(self.source, next_one + first * parts, step * parts, at_a_time))
 
     def _expect_the_same(self, parts: int, part: int) -> None:
-        """Raise ValueError where the pass goes on from a state that was taken in another part."""
+        """Raise ValueError where the pass resumes from a state of another part."""
         if self.parts != parts:
             raise ValueError(
                 f"the state is that of one of {self.parts} parts, and the chain is now read in {parts}: "
@@ -106,7 +106,7 @@ class ShardingFilter(Strided[T]):
         return len(range(part, len(self.source), parts))
 
     def shares(self) -> dict[int, tuple[int, int]]:
-        """Return, for each level that counts here, into how many parts it divides the stream, and which is read."""
+        """Return, for each level that counts here, the number of parts and the part that is read."""
         return {group: share for group, share in self._groups.items() if self._counts(group)}
 
     def _part(self) -> tuple[int, int]:
@@ -120,14 +120,13 @@ class ShardingFilter(Strided[T]):
 class ShardingRoundRobinDispatcher(ShardingFilter[T]):
     """Yield every n-th item, where n worker processes share the stream of one process; all items where there are none.
 
-    It is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
+    This is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
     `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
 
-    Where `DataLoader2` reads with workers, what stands before it is read once in each epoch, by a process of its own,
-    which sends each item to the worker whose shard it is for: for a source that cannot be read several times, or that
-    costs more than sending its items. Any number of items may wait for a shard that is behind the others. Behind it, a
-    `cycle` gives the same again in each round. A `DataLoader` of torch's runs what stands before it in every worker, as
-    with `sharding_filter`.
+    With workers of `DataLoader2`, a separate process runs the steps before this one, once per epoch, and sends each
+    item to the worker of its shard. Take it for a source that cannot be read several times, or that costs more than
+    sending its items. Any number of items may wait for a slow shard. After it, a `cycle` repeats the same items in each
+    round. A torch `DataLoader` runs the steps before it in every worker, as with `sharding_filter`.
 
     Raises NotImplementedError for another level.
 
@@ -158,8 +157,8 @@ _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 class ShardExpander(IterDataPipe[str]):
     """Yield the names that a name with ranges in braces stands for, one after another; other names as they are.
 
-    The first number of a range says with how many digits at least all are written. Several ranges in a name give all
-    combinations. Nothing is looked up: the names are those of the pattern, whether the files exist or not.
+    All numbers have at least as many digits as the first of the range. Several ranges in a name give all combinations.
+    Files need not exist: nothing is looked up.
 
     Raises ValueError for a range that runs backwards.
 
@@ -176,7 +175,7 @@ class ShardExpander(IterDataPipe[str]):
 
 
 def _expanded(name: str) -> Iterator[str]:
-    """The names that one stands for. The parts between its ranges are kept, and the ranges run like nested loops."""
+    """Yield the names of a pattern; its ranges run like nested loops."""
     if not isinstance(name, str):
         raise TypeError(f"names are expanded, and this is of type {type(name).__name__}")
     between: list[str] = []

@@ -1,4 +1,4 @@
-"""One stream becomes several."""
+"""Split one stream into several."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _COPIES: dict[str | None, Callable[[Any], Any] | None] = {
 class Forker(Splitter):
     """Give a list of `num_instances` pipes, each of which yields all items of the source, which is read once.
 
-    The pipes are read in any order, together or one after the other. What one has read and another has not waits in a
-    buffer; when `buffer_size` items wait for a pipe, another cannot read on. With -1 there is no limit, and memory may
-    run out. Nothing waits for a pipe that was dropped, or whose iterator was closed before its end.
+    Read the pipes in any order, together or one after the other. Items that one has read and another has not wait in a
+    buffer. When `buffer_size` items wait for a pipe, no other can read on. With -1 there is no limit, and memory may
+    run out. Nothing waits for a pipe that was dropped, or whose iterator was closed early.
 
-    Passes over the pipes belong together. A pipe that begins a pass joins the pass over the source that the
-    others read; if it has read in that already, the source begins a new one, and whoever still reads the old
-    one gets a RuntimeError at the next step. The source is closed once no pipe is left that may read on or join.
+    The pipes share passes over the source. A pipe that begins a pass joins the current pass of the others. If it has
+    already read in that pass, the source begins a new one, and readers of the old one get a RuntimeError at the next
+    step. The source is closed once no pipe can continue or join.
 
-    The pipes may be read by different threads, as with `prefetch` on one of them. A pipe that is read ahead needs room
-    in the buffer for what is read ahead.
+    Different threads may read the pipes, as with `prefetch` on one of them. The buffer must have room for the items
+    read ahead.
 
     All pipes yield the same objects, unless `copy` is "shallow" or "deep": then each yields copies.
 
@@ -77,8 +77,7 @@ class Forker(Splitter):
 class UnZipper(Splitter):
     """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
 
-    The indices in `columns_to_skip` get no pipe. As to how far one pipe can be read ahead of another, and what belongs
-    to one pass, see `fork`.
+    The indices in `columns_to_skip` get no pipe. For the buffer and for passes, see `fork`.
 
     Raises IndexError for an item that is too short.
 
@@ -111,7 +110,7 @@ class UnZipper(Splitter):
 
 
 class _Divider(Splitter):
-    """The base of those that give each item to one pipe: `__iter__` yields that pipe's number before the entry."""
+    """The base of operators that give each item to one pipe: `__iter__` yields pairs of its number and the entry."""
 
     gives = "same"
 
@@ -131,15 +130,14 @@ class _Divider(Splitter):
 class Demultiplexer(_Divider):
     """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
 
-    `classifier_fn(item)` is the number of that pipe. With `drop_none`, items for which it is None are left out.
-    `on_error` handles an item for which it raises, or gives no such number: `"raise"`, `"skip"`, or a
-    `Skip`, `Retry` or handler.
+    `classifier_fn(item)` returns the number of that pipe. With `drop_none`, items with None are left out. `on_error`
+    handles an item for which it raises, or returns an invalid number: `"raise"`, `"skip"`, or a `Skip`, `Retry` or
+    handler.
 
-    What is pulled and belongs to another pipe than the one that is read waits for that, and no more than
-    `buffer_size` items may wait; with -1 there is no limit. As to what else there is to know of reading several pipes,
-    see `fork`.
+    Items pulled for another pipe wait in a buffer, at most `buffer_size` in all; -1 is no limit. For passes and
+    threads, see `fork`.
 
-    Raises ValueError for a number that is no pipe's, and BufferError where too many items wait.
+    Raises ValueError for an invalid number, and BufferError where too many items wait.
 
     >>> even, odd = IterableWrapper(range(5)).demux(2, lambda x: x % 2)
     >>> dp = even.zip_longest(odd)
@@ -149,7 +147,7 @@ class Demultiplexer(_Divider):
 
     holds_items = False
     counted_to: int = own(0)
-    """The number after that of the last item that was left out and counted."""
+    """The number after that of the last skipped item counted."""
 
     def __init__(
         self,
@@ -181,7 +179,7 @@ class Demultiplexer(_Divider):
             at, item = entry
             number: Any = number_of(item)
             if isinstance(number, Skipped):
-                if at >= self.counted_to:  # else it is read again, and counted already
+                if at >= self.counted_to:  # else it was counted before the state was taken
                     self.counted_to = at + 1
                     self.guard.keep(number)
             elif number is not None:
@@ -206,7 +204,7 @@ class Demultiplexer(_Divider):
 class RoundRobinDemultiplexer(_Divider):
     """Give a list of `num_instances` pipes that yield the items of the source in turn.
 
-    As to the buffer and what else there is to know of reading several pipes, see `demux` and `fork`.
+    For the buffer, passes and threads, see `demux` and `fork`.
 
     >>> first, second = IterableWrapper(range(5)).round_robin_demux(2)
     >>> dp = first.zip_longest(second)
@@ -236,7 +234,7 @@ class RoundRobinDemultiplexer(_Divider):
 
 
 def columns_left(sequence_length: int, columns_to_skip: Sequence[int] | None) -> list[int]:
-    """Return the indices into sequences of a length that are not skipped; ValueError where there are none."""
+    """Return the indices that are not skipped; raise ValueError where none are left."""
     expect_whole("sequence_length", sequence_length)
     columns = range(sequence_length)
     skipped = {*(columns_to_skip or ())}
@@ -249,7 +247,7 @@ def columns_left(sequence_length: int, columns_to_skip: Sequence[int] | None) ->
 
 def _expect_branches(num_instances: int, buffer_size: int) -> None:
     expect_whole("num_instances", num_instances)
-    expect_whole("buffer_size", buffer_size, least=-1)  # which is no limit
+    expect_whole("buffer_size", buffer_size, least=-1)  # -1: no limit
     if buffer_size == -1:
         warnings.warn(
             "with buffer_size=-1 any number of items may wait for a branch that is not read, until memory runs out",

@@ -1,4 +1,4 @@
-"""Files behind URLs, whatever fsspec speaks: listed, opened."""
+"""List and open files behind URLs of fsspec."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class FSSpecFileLister(Lister):
     """Yield the URL of each file in a folder, in sorted order.
 
     `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-    Subfolders are not entered. `masks` are shell patterns, of which a file's name must match one; a mask with a slash
-    in it is matched against the whole URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
-    `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a
-    root that cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them
-    credentials and endpoints come from the environment.
+    Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
+    slash is matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
+    `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
+    cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them credentials
+    and endpoints come from the environment.
 
-    Raises FileNotFoundError for a root that there is not, and ImportError where the package for a protocol is missing.
-    Resuming goes by position, and so needs the same files.
+    Raises FileNotFoundError for a missing root, and ImportError where the package for a protocol is missing. Resuming
+    counts files, so the files must be the same.
 
     >>> import fsspec
     >>> for name in ("b.txt", "a.txt", "c.bin"):
@@ -53,7 +53,7 @@ class FSSpecFileLister(Lister):
 
     def _files_under(self, root: str) -> Iterator[str]:
         if is_local_path(root) and not self.options and os.path.isdir(root):
-            # Several times as fast as through fsspec, which looks at each file.
+            # Several times as fast as fsspec, which calls stat for each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
         for url in in_plain_words(root, self._urls_under, root):
@@ -62,7 +62,7 @@ class FSSpecFileLister(Lister):
 
     def _urls_under(self, root: str) -> list[str]:
         file_system, path = locate_for_one_attempt(root, self.options)
-        file_system.invalidate_cache(path)  # or a later pass would be told what an earlier one saw
+        file_system.invalidate_cache(path)  # else a later pass would get cached listings
         if not root.endswith("/") and is_file(root, file_system, path):
             return [root]
         found = file_system.ls(path, detail=True)
@@ -74,11 +74,11 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     """Yield the URL and the stream of each file.
 
     `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-    file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further
-    arguments are options of the file system, such as `anon=True`; without them credentials and endpoints come from the
-    environment. A stream can be read for as long as somebody holds it, and is closed when it is dropped.
+    file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are
+    options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A
+    stream stays readable while it is held, and is closed when it is dropped.
 
-    Raises FileNotFoundError for a file that there is not, and ImportError where the package for a protocol is missing.
+    Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe("/shelf/a.txt", b"one")

@@ -1,4 +1,4 @@
-"""Keeping the ranks of distributed training in step."""
+"""Keep the ranks of distributed training in step."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NO_MORE = object()
 class FullSync(IterDataPipe[T]):
     """Yield the items as long as every rank has one, so that all ranks end together, with the shortest.
 
-    The ranks are those of `torch.distributed`. Before each item they tell each other whether they have one, in a gloo
-    group of their own. Where the source of one rank fails, the others raise RuntimeError at the same item. All ranks
-    begin their passes together, and one that leaves a pass early leaves it at the same item as the others.
+    The ranks are those of `torch.distributed`. Before each item they exchange whether they have one, in a separate gloo
+    group. Where the source of one rank fails, the others raise RuntimeError at the same item. All ranks must begin
+    their passes together, and must leave a pass early at the same item.
 
-    `timeout` is how many seconds a rank waits for the others. Under worker processes, this step and those after it run
+    `timeout` is how many seconds a rank waits for the others. With worker processes, this step and those after it run
     in the main process.
 
     Raises RuntimeError where `torch.distributed` is not initialized, where the ranks are in different passes, and where
@@ -39,8 +39,8 @@ class FullSync(IterDataPipe[T]):
 
     gives = "same"
     keeps_schema = True
-    holds_items = False  # but for the one that is dropped at the end
-    in_main_process = True  # a worker is no rank
+    holds_items = False  # except the one dropped at the end
+    in_main_process = True  # a worker is not a rank
     transient = ("_ranks", "_passes")
     given: int = own(0)
 
@@ -56,15 +56,15 @@ class FullSync(IterDataPipe[T]):
     def __iter__(self) -> Iterator[T]:
         self._join()
         self._passes += 1
-        # Resumed, ranks may begin at different places, such as where one reads again what a later step had read ahead.
-        # As far as any of them had come, all have items, and need not ask.
+        # Resumed ranks may begin at different items, as where a later step had read ahead. Up to the furthest, all
+        # ranks are known to have items, so no exchange is needed.
         agreed = -self._least_of_all(-self.given)
         source = iter(self.source)
         while True:
             try:
                 item: Any = next(source, _NO_MORE)
             except Exception:
-                with suppress(RuntimeError):  # that others do not answer is not what is to be told
+                with suppress(RuntimeError):  # the error of the source matters more than silent ranks
                     self._least_of_all(_FAILED)
                 raise
             if item is not _NO_MORE and self.given < agreed:
@@ -79,12 +79,12 @@ class FullSync(IterDataPipe[T]):
             yield item
 
     def _join(self) -> None:
-        """Call the ranks together; once, unless the program has begun a new world since."""
+        """Join the ranks in a group, once per process group of the program."""
         expect_ranks("fullsync")
         if self._ranks is None or not self._ranks.is_of_this_world():
             self._ranks = AllRanks(self.timeout)
 
     def _least_of_all(self, own: int) -> int:
-        """Return the least of what the ranks say; all must be in a pass of the same number."""
+        """Return the least value of all ranks; all must be in the same pass."""
         assert self._ranks is not None
         return self._ranks.agree(f"ask for an item of pass {self._passes} over a fullsync", own)[0]

@@ -1,4 +1,4 @@
-"""Tables of Arrow: made of rows, and read from Parquet files."""
+"""Make Arrow tables from rows, and read them from Parquet files."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
     """Yield a `pyarrow.Table` of each `dataframe_size` rows; the last may have fewer.
 
     A row is a dict, or a tuple or list with a value for each column; anything else is the value of a single column.
-    `columns` names the columns. Without it they are those of `dtype`, or else the fields of named tuples, or all keys
-    of a table's dicts. A dict has null for a column that it lacks, and may have keys that are no columns. Values are
-    what `pyarrow.array` takes, dicts, lists and tuples of such included; tensors and arrays are numbers where they
-    have no dimension, and else lists, as deep as they have dimensions, of their own dtype.
+    `columns` names the columns; the default is those of `dtype`, or else the fields of named tuples or all keys of the
+    dicts. A key that a dict lacks is null; other keys are ignored. Values are those of `pyarrow.array`, nested in
+    dicts, lists and tuples too. Tensors and arrays become numbers, or nested lists of their dtype, one level per
+    dimension.
 
-    `dtype` is a `pyarrow.Schema` or a struct type, or a type that all `columns` have; without it, each table has the
-    types that its own values have. `dtype_generator` is a function that returns it, called when a pass begins.
-    `device` has no meaning any more: tables are in main memory.
+    `dtype` is a `pyarrow.Schema`, a struct type, or one type for all `columns`; without it, types are inferred for each
+    table. `dtype_generator` is a function that returns it, called when a pass begins. `device` is ignored: tables are
+    in main memory.
 
-    Raises ValueError for a row that has another number of values than there are columns, or where these have no names,
-    and what `pyarrow.array` raises for values that are not of a type, which is `pyarrow.ArrowInvalid`, a ValueError, or
-    TypeError.
+    Raises ValueError for a row with another number of values than columns, or for columns without names, and the errors
+    of `pyarrow.array` for values of another type: `pyarrow.ArrowInvalid`, a ValueError, or TypeError.
 
     >>> rows = [(0, "a"), (1, "b"), (2, "c")]
     >>> dp = IterableWrapper(rows).dataframe(dataframe_size=2, columns=["id", "text"])
@@ -59,7 +58,7 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
         if dtype_generator is not None and not callable(dtype_generator):
             raise TypeError(f"dtype_generator must be a function without arguments, and is {dtype_generator!r:.100}")
         expect_names(columns)
-        _schema(dtype, columns)  # raises where they do not fit together
+        _schema(dtype, columns)  # raises where they do not match
         self.source = source
         self.dataframe_size = dataframe_size
         self.dtype = dtype
@@ -82,14 +81,13 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
 class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     """Yield a `pyarrow.Table` for each row group of each Parquet file.
 
-    Takes paths, or URLs of whatever fsspec speaks. `columns` names the columns to be read; without it they are those of
-    `dtype`, or else all. `dtype` is a `pyarrow.Schema` or a struct type to which tables are converted, or a type for
-    all `columns`. With `use_threads`, columns are decoded by several threads. `device` has no meaning any more: tables
-    are in main memory. `on_error` handles a file that cannot be opened and of a row group that cannot be
-    read.
+    Takes paths or URLs of fsspec. For new code take `read_parquet`, which reads ahead. `columns` names the columns to
+    read, by default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type,
+    or one type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are
+    in main memory. `on_error` handles a file that cannot be opened, or a row group that cannot be read.
 
-    Raises FileNotFoundError for a file that there is not, KeyError for a column that a file does not have, and
-    `pyarrow.ArrowInvalid`, a ValueError, for what is no Parquet file, or values that are not of a type.
+    Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, and `pyarrow.ArrowInvalid`, a
+    ValueError, for a file that is not Parquet, or values of another type.
 
     >>> import os, tempfile
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -103,7 +101,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     gives = "batches"
     holds_items = False
     row_group: int = own(0)
-    """The first of the file that is not done with."""
+    """The next row group of the file."""
 
     def __init__(
         self,
@@ -140,12 +138,12 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
             self.row_group = 0
 
     def _open(self, item: Any) -> pq.ParquetFile:
-        import pyarrow.parquet as pq  # here, since importing it takes a while
+        import pyarrow.parquet as pq  # here, since the import is slow
 
         file = pq.ParquetFile(open_to_seek(checked_path(item), {}), page_checksum_verification=True)
         try:
             expect_all_rows(file.metadata)
-            if missing := _missing(file, self._names):  # pyarrow would leave them out in silence
+            if missing := _missing(file, self._names):  # pyarrow would ignore them
                 names = file.schema_arrow.names
                 raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {names}")
         except BaseException:
@@ -192,7 +190,7 @@ def _schema(dtype: pa.Schema | pa.DataType | None, columns: Sequence[str] | None
 
 
 def _missing(file: pq.ParquetFile, names: Sequence[str] | None) -> list[str]:
-    """Those of some names that no column of a file has, nor `.` and what is nested in one."""
+    """Return the names that match no column of a file, nested ones (`a.b`) included."""
     paths = [file.schema.column(number).path + "." for number in range(len(file.schema))]
     return [name for name in names or () if not any(path.startswith(name + ".") for path in paths)]
 
@@ -209,7 +207,7 @@ def _table(rows: list[Any], columns: Sequence[str] | None, schema: pa.Schema | N
 
 
 def _values_of_columns(rows: list[Any], names: Sequence[str] | None) -> dict[str, Sequence[Any]]:
-    """The values of rows by the names of their columns."""
+    """Return the values of rows by column name."""
     if all(isinstance(row, (dict, Mapping)) for row in rows):
         keys = dict.fromkeys(key for row in rows for key in row) if names is None else names
         return {key: [row.get(key) for row in rows] for key in keys}

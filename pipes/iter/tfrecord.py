@@ -1,4 +1,4 @@
-"""TFRecord files: the examples in them, without TensorFlow."""
+"""Read examples from TFRecord files, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..files.streams import path_and_stream
 from .archive import Unpacker
 
 Spec = Mapping[str, tuple[Sequence[int] | None, torch.dtype | None] | None]
-"""What features are to come out, and of each its shape and dtype; None where it stays as it is."""
+"""The features to yield, each with its shape and dtype; None leaves them unchanged."""
 
 _NUMBERS = {"float_list": np.float32, "int64_list": np.int64}
 
@@ -28,23 +28,22 @@ _NUMBERS = {"float_list": np.float32, "int64_list": np.int64}
 class TFRecordLoader(Unpacker[dict[str, Any]]):
     """Yield a dict for each example in TFRecord files: by names, features as tensors or lists of bytes.
 
-    Takes pairs of a path and a stream of bytes, which is closed at the file's end; a compressed file goes through
-    `decompress` before. Records are `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers is
-    a tensor of shape (values,), of float32 or int64, and one of bytes a list of bytes. A feature list, which has
-    values for each step, is a list of these. Names come sorted. Checksums are verified.
+    Takes pairs of a path and a stream of bytes, which is closed at the end of the file. For compressed files, put
+    `decompress` before. Records are `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers
+    becomes a tensor of shape (values,), of float32 or int64; a feature of bytes, a list. A feature list, with values
+    for each step, becomes a list of these. Names are sorted. Checksums are verified.
 
-    `spec` maps the names of the features that are to come out to a shape and a dtype, either of which may be None, or
-    to None for a feature as it is. Tensors are given the shape, in which one dimension may be -1, and the dtype; with a
-    shape, bytes come as lists nested to it, and with the shape `()` as themselves. A feature list with a shape or dtype
-    becomes one tensor, or one nested list, of all its steps. Names come in the order of `spec`. `length` is what `len`
-    is to say; without it `len` raises TypeError.
+    `spec` selects features: it maps their names to (shape, dtype), either of which may be None, or to None. Tensors get
+    the shape, in which one dimension may be -1, and the dtype. Bytes with a shape become nested lists, and with the
+    shape `()` plain bytes. A feature list with a shape or dtype becomes one tensor, or one nested list, of all steps.
+    Names come in the order of `spec`. `len` returns `length`; without `length` it raises TypeError.
 
-    `on_error` handles a record that fails, such as one without a feature of `spec`; where the length of a
-    record is corrupt, the rest of the file goes with it. It cannot be a `Retry`.
+    `on_error` handles a record that fails, such as one without a feature of `spec`; a corrupt record length fails the
+    rest of the file. It cannot be a `Retry`.
 
-    Raises RuntimeError for a file that is cut or corrupt, and for a record that lacks a feature of `spec`, has it in
-    another shape, or, without `spec`, has one name in both its context and its feature lists; TypeError for a dtype for
-    bytes, or a stream of text; and ImportError without the extra `tfrecord`.
+    Raises RuntimeError for a truncated or corrupt file, and for a record that lacks a feature of `spec`, has it in
+    another shape, or, without `spec`, has a name both in its context and in its feature lists. Raises TypeError for a
+    dtype for bytes or a stream of text, and ImportError without the extra `tfrecord`.
 
     >>> import io
     >>> record = bytes.fromhex(
@@ -111,9 +110,9 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
 
 
 def _read(stream: IO[bytes], size: int, number: int) -> bytes:
-    """Return so many bytes, or none at the end of the file; raise RuntimeError where it comes before."""
+    """Return `size` bytes, or none at the end of the file; raise RuntimeError for a partial read."""
     content = stream.read(size)
-    while content and len(content) < size:  # a stream that is not buffered may give less than was asked for
+    while content and len(content) < size:  # an unbuffered stream may return fewer bytes
         if not (more := stream.read(size - len(content))):
             raise RuntimeError(f"the file is cut: it ends in record {number}")
         content += more
@@ -121,7 +120,7 @@ def _read(stream: IO[bytes], size: int, number: int) -> bytes:
 
 
 def _checksum(content: bytes) -> int:
-    """Return the CRC32C of bytes, masked as TFRecord files have it."""
+    """Return the CRC32C of bytes, masked as in TFRecord files."""
     crc: int = require("google_crc32c", "tfrecord").value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -165,7 +164,7 @@ def _values(feature: Any) -> Any:
 
 
 def _of_all_steps(steps: list[Any], shape: Sequence[int] | None, dtype: torch.dtype | None) -> Any:
-    """Return the values of all steps of a feature list, as one where a shape or dtype is asked for."""
+    """Return the values of all steps of a feature list, joined where a shape or dtype is given."""
     if shape is None and dtype is None:
         return steps
     if not steps or isinstance(steps[0], list):
@@ -180,7 +179,7 @@ def _shaped(values: Any, shape: Sequence[int] | None, dtype: torch.dtype | None)
             raise TypeError(f"it holds bytes, and its spec asks for {dtype}: give None for the dtype of bytes")
         values = torch.empty(0)
     if shape is not None:
-        # Bytes go through an array of objects, whose list is nested as its shape is.
+        # An array of objects reshapes bytes; tolist() nests them.
         array = values if isinstance(values, torch.Tensor) else np.array(values, object)
         try:
             array = array.reshape(tuple(shape))
@@ -221,8 +220,8 @@ _MESSAGES = {
     "FeatureLists": {"feature_list": ("repeated", "FeatureListEntry")},
     "SequenceExample": {"context": ("optional", "Features"), "feature_lists": ("optional", "FeatureLists")},
 }
-"""TensorFlow's messages, whose fields are numbered from 1. Its maps are written here as what they are in the bytes,
-repeated pairs; and in the bytes, an Example is a SequenceExample without feature lists."""
+"""TensorFlow's messages, with fields numbered from 1. Maps are given as repeated pairs, which have the same encoding.
+Likewise, an Example is encoded as a SequenceExample without feature lists."""
 
 
 @functools.cache

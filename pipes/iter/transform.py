@@ -1,4 +1,4 @@
-"""Items made into others by a function."""
+"""Call a function on items."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ R = TypeVar("R")
 class Mapper(OneToOne[R]):
     """Yield `fn(item)` for each item.
 
-    With `input_col`, an index or key or a list of them, `fn` gets these columns of the item as its arguments, and the
-    item is yielded with the result put in: at `output_col`, where -1 appends to a tuple or list; without `output_col`
-    in the place of the first input column, and the other input columns are left out. Named tuples stay named tuples
-    where their fields stay. The source's items are never changed, but copied.
+    With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments, and the item
+    is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the result replaces
+    the first input column, and the other input columns are removed. Named tuples stay named tuples if their fields
+    stay. Items of the source are copied, never changed.
 
     `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
-    Raises TypeError for an `fn` that cannot be called, and ValueError for one that cannot be called with so many
-    columns, or for an `output_col` without an `input_col`.
+    Raises TypeError for an `fn` that is not callable, and ValueError for one that does not take that many columns, or
+    for an `output_col` without an `input_col`.
 
     >>> dp = IterableWrapper(range(3)).map(lambda x: x + 1)
     >>> list(dp)
@@ -96,13 +96,12 @@ class Mapper(OneToOne[R]):
 class Collator(OneToOne[Any]):
     """Yield each batch as tensors, by default with torch's `default_collate`.
 
-    `conversion` (or `collate_fn`, its other name) is a function of a batch. It may also be a dict from columns to
-    functions: then the batch is a list of dicts or tuples, each function gets the list of its column's values, columns
-    that are not named go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` handles
-    a batch that fails.
+    `conversion` (or its alias `collate_fn`) is a function of a batch. It may also be a dict from columns to functions,
+    for batches that are lists of dicts or tuples: each function takes the list of values of its column, other columns
+    go through `default_collate`, and a dict or tuple of the results is yielded. `on_error` handles a batch that fails.
 
-    Raises what the function raises for a batch that cannot be collated: RuntimeError where shapes differ, TypeError
-    where there is no tensor for a type.
+    Raises the errors of the function: `default_collate` raises RuntimeError where shapes differ, and TypeError for
+    types that it cannot collate.
 
     >>> dp = IterableWrapper([1.0, 2.0, 3.0]).batch(2).collate()
     >>> list(dp)
@@ -149,9 +148,8 @@ class Collator(OneToOne[Any]):
 class FlatMapper(IterDataPipe[R]):
     """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-    `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it gets these columns of the
-    item as its arguments. `on_error` handles an item for which `fn` raises: where it is left out, what it
-    had given before the error is not taken back.
+    `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
+    the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
     >>> dp.count()
@@ -214,9 +212,9 @@ class FlatMapper(IterDataPipe[R]):
 class StreamMapper(IterDataPipe[R]):
     """Yield what `fn(items, *args, **kwargs)` gives, where `items` is an iterator over the whole source.
 
-    That is a step of its own without a class: `fn` is a generator function, or returns an iterable. It is called when a
-    pass begins. What it remembers is not known, so resuming runs it again from its start and drops what had been handed
-    out; where that is too slow, write an operator.
+    Use it for a step with state, without writing a class: `fn` is a generator function, or returns an iterable. It is
+    called when a pass begins. Its state cannot be saved, so resuming runs it again from the start and drops the outputs
+    already yielded. Where that is too slow, write an operator.
 
     >>> def changes(numbers, start=0):
     ...     for number in numbers:

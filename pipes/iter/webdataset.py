@@ -1,4 +1,4 @@
-"""Files that belong together made into one sample."""
+"""Group files into samples."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..files.streams import close_parts
 class WebDataset(IterDataPipe[dict[str, Any]]):
     """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
-    From pairs of a path and a stream (or bytes, or anything else), as `load_from_tar` yields them. In the dict,
-    `"__key__"` is the path up to that dot, with forward slashes, and what follows, dot included, such as `".seg.png"`,
-    is the key of the stream. Files whose name has no dot, or begins with one, are metadata by convention: they are
-    closed and left out. `on_error` handles a file that cannot be put in its sample: where the file is left
-    out, the sample has its other ones. It cannot be a `Retry`.
+    Takes pairs of a path and a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"`
+    is the path up to that dot, with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the
+    stream. Files whose name has no dot, or begins with one, are metadata by convention: they are closed and left out.
+    `on_error` handles a file that cannot be added to its sample; a skipped file is missing in it. It cannot be a
+    `Retry`.
 
-    Raises ValueError for a file that the sample has already.
+    Raises ValueError for a second file with the same key in a sample.
 
     >>> dp = IterableWrapper([("t.tar/1.txt", b"one"), ("t.tar/1.cls", b"1"), ("t.tar/2.txt", b"two")]).webdataset()
     >>> list(dp)
@@ -67,14 +67,14 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
             yield sample
 
     def _read(self, item: tuple[str, Any]) -> tuple[str, str, Any]:
-        """Return the key of a file's sample, that of the file in it, if any, and the file's data."""
+        """Return the key of the sample, the key of the file in it, if any, and the data."""
         path, data = item
         return *key_and_suffix(path), data
 
 
 def key_and_suffix(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return a path up to the first dot of its last part, and the rest from the dot on; no rest where it has no key."""
-    path = os.fspath(path).replace("\\", "/")  # a Windows path of an archive goes on with the path of a member
+    """Split a path at the first dot of its name; the second part has the dot, or is empty without a stem."""
+    path = os.fspath(path).replace("\\", "/")  # Windows paths of archives have member paths appended
     folder, slash, name = path.rpartition("/")
     stem, dot, extension = name.partition(".")
     return f"{folder}{slash}{stem}", dot + extension if stem else ""

@@ -1,4 +1,4 @@
-"""Columns written to files: Parquet, arrays of NumPy."""
+"""Write columns to Parquet files and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["NumpyWriter", "ParquetWriter"]
 
 _ROW_GROUP = 2**26
-"""Bytes in memory from which on rows are written as a row group."""
+"""The size of a row group in memory, in bytes."""
 
 
 @functional_datapipe("write_parquet")
@@ -32,21 +32,22 @@ class ParquetWriter(TableWriter):
     """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
     An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
-    a value for each row, or a single row, which is a dict. Which of them dicts are, `batched` says, or else the chain:
-    after `to_tensors` they are batches, after `rows` or `read_images` rows. Where its operators do not tell, as after
-    `IterableWrapper` or `flatmap`, they are rows, and one with tensors and arrays, and perhaps lists, but nothing else
-    is an error. Files have `rows_per_file` rows, the last what is left, however the batches are cut.
+    a value for each row, or a single row, which is a dict. `batched` says which of the two dicts are; without it, the
+    chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where the chain does not
+    determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and arrays, perhaps with
+    lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest, whatever the sizes of
+    the batches.
 
-    Tensors and arrays with more dimensions than that of the rows are Arrow's fixed-shape tensors, and are read back in
-    shape and dtype; those of rows as well, as lists where their shapes differ. Tensors on a device are copied to main
-    memory. All batches must have the same columns and types. Of rows, those of the first 256 decide, and integers go
-    among floats, and None anywhere.
+    Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype;
+    so do those of single rows, or lists where their shapes differ. Tensors on a device are copied to main memory. All
+    batches must have the same columns and types. For rows, the first 256 decide; integers fit among floats, and None
+    anywhere.
 
     `url_template` names the files, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
-    file, from 0. On a local disk and in object stores a file appears, in the place of an earlier one, when it is
-    whole. It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held
-    in memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have some 64 MiB in memory.
-    `compression` is what `pyarrow.parquet.ParquetWriter` takes. Pages have checksums, which `read_parquet` verifies.
+    file, from 0. On a local disk and in object stores a file appears when it is complete, and replaces an earlier one.
+    It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held in
+    memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have about 64 MiB in memory.
+    `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
     A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
     `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,
@@ -54,13 +55,13 @@ class ParquetWriter(TableWriter):
 
     Where several read parts of a stream, each writes files of its own: of n parts, the first has numbers 0, n, 2 n, …,
     its index is `_…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-    reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A chain that
-    goes on from a state writes none again that it had handed out.
+    reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A resumed chain
+    does not write files again that it had yielded.
 
-    `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns
-    or types of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`.
-    Where a file cannot be sent, that is an error. `storage_options` are options of the file system, such as
-    `{"anon": True}`; without them credentials and endpoints come from the environment.
+    `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns or types
+    of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`. A failed
+    upload always raises. `storage_options` are options of the file system, such as `{"anon": True}`; without them
+    credentials and endpoints come from the environment.
 
     Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
     have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the
@@ -184,7 +185,7 @@ class NumpyWriter(RowWriter[Arrays]):
         else:
             with zipfile.ZipFile(cast("IO[bytes]", file), "w") as archive:
                 for name, array in arrays.items():
-                    # Of no time, so that the same arrays are the same bytes.
+                    # Without a time, so equal arrays give equal bytes.
                     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as entry:
                         np.lib.format.write_array(entry, array, allow_pickle=False)
         return rows_in(arrays)
@@ -201,7 +202,7 @@ def _expect_compression(compression: str) -> None:
 
 
 def _row_groups(tables: Iterator[pa.Table], rows_per_group: int | None) -> Iterator[tuple[pa.Table, int]]:
-    """Put tables together to such of one row group or several, and yield them with the number of rows of each group."""
+    """Join tables into ones of one or more row groups; yield them with the number of rows per group."""
     import pyarrow as pa
 
     held: list[pa.Table] = []

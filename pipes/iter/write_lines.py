@@ -1,4 +1,4 @@
-"""Columns written to files of lines: CSV, JSON."""
+"""Write columns to CSV and JSON lines files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CSVWriter", "JSONWriter"]
 class CSVWriter(TableWriter):
     """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
-    It holds numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
+    Files hold numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
     `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error` are as for
     `write_parquet`. Text with line breaks in it is read back with `newlines_in_values=True`.
 
@@ -82,7 +82,7 @@ class CSVWriter(TableWriter):
 class JSONWriter(TableWriter):
     """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
-    It holds numbers, text, booleans, lists and dicts of such, and null; tensors become lists, without their dtype.
+    Files hold numbers, text, booleans, null, and lists and dicts of these; tensors become lists, without their dtype.
     Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error`
     are as for `write_parquet`. Names end in `.json` or `.jsonl`.
 
@@ -148,11 +148,11 @@ def _as_json(column: pa.ChunkedArray, name: str) -> list[Any]:
     if is_tensor(kind):
         return tensor_of(column, name).tolist()  # type: ignore[union-attr]
     numbers = (types.is_integer(kind) or types.is_floating(kind)) and not column.null_count
-    values: list[Any] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is ten times as quick
+    values: list[Any] = column.to_numpy().tolist() if numbers else column.to_pylist()  # to_numpy is ten times as fast
     return values
 
 
-# Short floats come, from older versions of pyarrow, as NumPy's own.
+# Older versions of pyarrow give half floats as NumPy scalars.
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float).encode
 
 

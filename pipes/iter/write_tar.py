@@ -1,4 +1,4 @@
-"""Samples written to tar archives: shards, in the layout of WebDataset."""
+"""Write samples to tar shards, in the layout of WebDataset."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class TarWriter(ShardWriter):
     shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB of which a few are in
     memory; on a local disk and in object stores it appears, in the place of an earlier one, when it is whole. A pass
     that ends has written an index, with `index` for the number, and `.json`: for each shard its `name`, `samples`,
-    `bytes` and `sha256`. Shards have the same bytes whenever they are written from the same samples.
+    `bytes` and `sha256`. Equal samples give equal bytes.
 
     Where several read parts of a stream, each writes shards of its own: of n parts, the first has numbers 0, n, 2 n, …,
     its index is `…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-    reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A chain that
-    goes on from a state writes none again that it had handed out.
+    reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A resumed
+    chain does not write shards again that it had yielded.
 
-    `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. Where a shard
-    cannot be sent, that is an error. Further arguments are options of the file system, such as `anon=True`; without
-    them credentials and endpoints come from the environment.
+    `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. A failed upload always
+    raises. Further arguments are options of the file system, such as `anon=True`; without them credentials and
+    endpoints come from the environment.
 
     Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
     without files, with a key that has a dot in its last part or is absolute, or with the key of the one before it; at
@@ -111,7 +111,7 @@ class TarWriter(ShardWriter):
 
 
 class _Archive:
-    """An archive that is written. TarFile would remember all files that it was given, and copy each."""
+    """A tar archive being written. TarFile would keep all headers and copy each file."""
 
     def __init__(self, file: CountedFile) -> None:
         self._file = file
@@ -122,7 +122,7 @@ class _Archive:
         if key == self._last_key:
             raise ValueError(f"two samples, one after the other, have the key {key!r}, and would be read as one")
         for path, content in files.items():
-            header = tarfile.TarInfo(path)  # of nobody's, and of no time
+            header = tarfile.TarInfo(path)  # without owner or time, for reproducible bytes
             header.size = len(content)
             self._file.write(header.tobuf(tarfile.PAX_FORMAT, "utf-8"))
             self._file.write(content)
@@ -139,7 +139,7 @@ class _Archive:
 
 
 def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:
-    """Return the key of a sample, and its files: of each the path in the archive, and the bytes."""
+    """Return the key of a sample, and the bytes of its files by path in the archive."""
     if not isinstance(sample, Mapping) or not isinstance(sample.get("__key__"), str):
         raise TypeError('a sample must be a dict with its name, a string, at "__key__"')
     key = sample["__key__"]
@@ -163,7 +163,7 @@ def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:
 
 
 def _path(key: str, suffix: str) -> str:
-    """Return the path of a file in its archive; raise ValueError where it would be read as another file's."""
+    """Return the path of a file in its archive; raise ValueError where it would be read under another key."""
     path = f"{key}.{suffix}"
     try:
         fits = bool(suffix) and "\0" not in path and key_and_suffix(inner_path(path)) == (key, f".{suffix}")

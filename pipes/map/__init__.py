@@ -1,4 +1,4 @@
-"""The map-style operators, one file for one family."""
+"""The map-style operators, one file per family."""
 
 from typing import Any
 

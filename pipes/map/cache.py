@@ -1,4 +1,4 @@
-"""Items that are kept in memory once they were read."""
+"""Items cached in memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 @functional_datapipe("in_memory_cache")
 class InMemoryCacheHolder(Fetching[T]):
-    """Give each item of the source, which is asked for it once and not again.
+    """Give each item of the source, read only once.
 
-    The same object is given each time, so what changes it in place changes it for ever. Indices that are equal have one
-    item; that -1 and the last index do is not known. What cannot be a key of a dict, such as a slice, is not kept. The
-    items belong to the process, which is to say to each worker: they do not travel with pickles or copies. Where random
-    steps before it have other seeds when a pass begins, they are read anew.
+    Each access gives the same object, so in-place changes persist. Equal indices share an item; -1 and the last index
+    do not. Items at unhashable indices and slices are not kept. Each process, so each worker, has its own cache, which
+    pickles and copies do not include. Where earlier random steps have other seeds when a pass begins, items are read
+    again.
 
     >>> dp = SequenceWrapper(range(3)).map(lambda x: print("reading", x) or x).in_memory_cache()
     >>> dp[2], dp[2]
@@ -77,15 +77,15 @@ class InMemoryCacheHolder(Fetching[T]):
 
 def _as_key(index: Any) -> Any:
     try:
-        return operator.index(index)  # of a tensor, which is equal to no other as a key
+        return operator.index(index)  # a tensor equals no other as a key
     except TypeError:
         return index
 
 
 def _can_be_kept(index: Any) -> bool:
-    """Say whether an index can be the key of a dict; slices can from Python 3.12 on, but stand for many items."""
+    """Say whether an index is hashable and no slice; slices hash from Python 3.12 on, but stand for many items."""
     try:
         hash(index)
-    except TypeError:  # such as of a list, or of a tuple that has one in it
+    except TypeError:  # such as a list, or a tuple with one
         return False
     return not isinstance(index, slice)

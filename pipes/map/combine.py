@@ -19,7 +19,7 @@ R = TypeVar("R", bound=tuple[Any, ...])
 
 @functional_datapipe("zip")
 class Zipper(Fetching[R]):
-    """Give tuples of the items that the sources have at one index or key; as many as the shortest has.
+    """Give tuples of the sources' items at one index or key, as many as the shortest source has.
 
     Negative indices count from the end of the shortest.
 

@@ -15,19 +15,18 @@ from ...registry.seeds import seeds_of
 T = TypeVar("T")
 
 _AT_A_TIME = 1024
-"""Pairs looked at together, which costs less for each."""
+"""Pairs checked together, which costs less per pair."""
 
 
 @functional_datapipe("to_map_datapipe", on=IterDataPipe)
 class IterToMapConverter(MapDataPipe[T]):
     """Give the values of a stream of (key, value) pairs by key; `key_value_fn` makes such pairs of other items.
 
-    The stream is read whole, into memory, when the first item or the length is asked for, and once more where its
-    random steps have other seeds when a pass begins. It is not part of a pickle or a copy, which read it again. Where a
-    key comes more than once its last value stays, and a warning says so. `on_error` handles an item for
-    which `key_value_fn` raises.
+    The first access to an item or the length reads the complete stream into memory. It is read again where its random
+    steps have other seeds when a pass begins. Pickles and copies do not include it, and read it again. A repeated key
+    keeps its last value, with a warning. `on_error` handles an item for which `key_value_fn` raises.
 
-    Raises TypeError for an item that is no pair, and IndexError for a key that there is not.
+    Raises TypeError for an item that is no pair, and IndexError for an unknown key.
 
     >>> dp = IterableWrapper("abc").enumerate().to_map_datapipe()
     >>> dp[1], len(dp)
@@ -71,7 +70,7 @@ class IterToMapConverter(MapDataPipe[T]):
         try:
             yield from map(values.__getitem__, range(len(values)))
         except KeyError as error:
-            yield self[error.args[0]]  # which says what is wrong
+            yield self[error.args[0]]  # raises, and names the key
 
     def __len__(self) -> int:
         return len(self._values())
@@ -108,7 +107,7 @@ class IterToMapConverter(MapDataPipe[T]):
                 if {*map(type, some)} != {tuple}:
                     raise TypeError
                 values.update(some)
-            except (TypeError, ValueError):  # at least one is no tuple of two, or has a key that cannot be one
+            except (TypeError, ValueError):  # at least one is no tuple of two, or has an unhashable key
                 for pair in some:
                     _expect_pair(pair)
                 values.update(some)
@@ -125,7 +124,7 @@ class IterToMapConverter(MapDataPipe[T]):
 
 
 def _first_repeated(pairs: list[Any], new: set[Any]) -> Any:
-    """Return the first key of some pairs that was there before, of whose keys those in `new` were not."""
+    """Return the first repeated key of some pairs; keys in `new` did not occur before these pairs."""
     seen: set[Any] = set()
     for key, _ in pairs:
         if key not in new or key in seen:

@@ -1,4 +1,4 @@
-"""Where a map-style chain begins."""
+"""Sources of map-style chains."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 class SequenceWrapper(Fetching[T]):
     """Give the items of anything that has `[…]` and `len`: a list, a dict by its keys, an array, a torch Dataset.
 
-    Indices mean what they mean to the sequence: negative ones count from the end of a list. Where it has
-    `__getitems__`, by which several items are read at once, the pipe has it too.
+    Indices go to the sequence as they are: negative ones count from the end of a list. Where it has `__getitems__`,
+    which reads several items at once, the pipe has it too.
 
-    With `deepcopy` the sequence is copied here, once, so that changes made to it later do not show. One that cannot be
-    copied is read as it is, with a warning; a memory-mapped array is read as it is, since a copy would read its file.
+    With `deepcopy` the sequence is copied once, here, so later changes do not show. A sequence that cannot be copied is
+    read as is, with a warning; a memory-mapped array is read as is, since a copy would read its file.
 
     Raises TypeError when the sequence lacks `[…]` or `len`.
 
@@ -64,7 +64,7 @@ def _copy_of(sequence: Any) -> Any:
         return sequence
     try:
         return copy.deepcopy(sequence)
-    except Exception as error:  # what copying raises is up to the class of what cannot be copied
+    except Exception as error:  # each class decides what its copying raises
         warnings.warn(
             f"{type(sequence).__name__} cannot be copied ({error!r}) and is read as it is: changes to it will show; "
             "deepcopy=False says that this is meant",

@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 @functional_datapipe("batch")
 class Batcher(MapDataPipe[Any]):
-    """Give batches of `batch_size` items; the last one is shorter, or left out with `drop_last`, where they do not fit.
+    """Give batches of `batch_size` items; the last may be shorter, or is left out with `drop_last`.
 
     The source is read by 0, 1, 2, …. Batches are numbered from 0, and negative numbers count from the end.
-    `wrapper_class` makes a batch of a list; the default is a list that torch's `unbatch` knows. Where the source has
-    `__getitems__`, the items of a batch are read by one call of it.
+    `wrapper_class` makes a batch of a list; torch's `unbatch` knows the default. Where the source has `__getitems__`,
+    one call of it reads a batch.
 
     >>> dp = SequenceWrapper("abcde").batch(2)
     >>> dp[0], dp[-1], len(dp)
@@ -46,7 +46,7 @@ class Batcher(MapDataPipe[Any]):
         try:
             length = len(source)
             start = operator.index(index) * size
-            if not 0 <= start <= length - size:  # no whole batch from there
+            if not 0 <= start <= length - size:  # no full batch starts there
                 start = from_start(index, self._batches_of(length)) * size
             numbers = range(start, min(start + size, length))
             if self._together is None:

@@ -24,20 +24,19 @@ __all__ = ["ObjectReader"]
 
 @functional_datapipe(None)
 class ObjectReader(Fetching[bytes]):
-    """Give all bytes of an object, of which the URLs are known: `dp[i]` reads the object that `urls[i]` names.
+    """Give the bytes of objects by URL: `dp[i]` reads the object at `urls[i]`.
 
-    URLs are of S3 (`s3://bucket/key`), Google Cloud Storage (`gs://`), Azure (`az://`), the web or local files, which
-    obstore reads, or of whatever else fsspec speaks. Several items asked for at once, as by `__getitems__`, which
-    torch's loaders and `batch` use, are read by up to `max_workers` threads.
+    obstore reads S3 (`s3://bucket/key`), Google Cloud Storage (`gs://`), Azure (`az://`), the web and local files;
+    fsspec reads other URLs. Up to `max_workers` threads read several items at once for `__getitems__`, which torch's
+    loaders and `batch` use.
 
-    `on_error` is `"raise"` or a `Retry`: what is read by index cannot be left out. Without a `Retry`, an object is
-    asked for five times more where the connection fails or the server is in trouble. Further arguments are options,
-    named as those of s3fs: `anon`, `key`, `secret`, `token`, `profile`, `endpoint_url` and so on. Without them, the
-    environment, `~/.aws` and the role of the machine say where and as whom to read.
+    `on_error` is `"raise"` or a `Retry`: items read by index cannot be left out. Without a `Retry`, a read is retried
+    five times where the connection or the server fails. Further arguments are options, named as those of s3fs: `anon`,
+    `key`, `secret`, `token`, `profile`, `endpoint_url` and so on. Without them, endpoint and credentials come from the
+    environment, `~/.aws` and the role of the machine.
 
-    Raises TypeError for URLs that are no sequence, IndexError for an index beyond them, FileNotFoundError for an object
-    that there is not, PermissionError for one that may not be read, ConnectionError and TimeoutError where no attempt
-    went well.
+    Raises TypeError for URLs that are no sequence, IndexError for an index out of range, FileNotFoundError for a
+    missing object, PermissionError for a forbidden one, ConnectionError and TimeoutError where all attempts fail.
 
     >>> import fsspec
     >>> fsspec.filesystem("memory").pipe({"/shelf/a.txt": b"one", "/shelf/b.txt": b"two"})
@@ -71,17 +70,17 @@ class ObjectReader(Fetching[bytes]):
         urls = [*map(self._url, indices)]
         contents = [b""] * len(urls)
         arrivals: Arrivals[Outcome] = Arrivals()
-        # Of its own: where one object fails, no other attempt is made at the others, but at those of later calls.
+        # A guard per call: a failed object ends the retries of this call, not those of later calls.
         guard = Guard(trying_again(self.on_error), can_skip=False, counted_by=self.guard)
         read = guard.wrap(self._attempt)
-        patience = sum(timeouts(self.options)) + PATIENCE  # nobody can end a read from a server that is silent
+        patience = sum(timeouts(self.options)) + PATIENCE  # a read from a silent server cannot be cancelled
         threads = Threads(lambda: read, arrivals, min(self.max_workers, len(urls)), "penstock-objects", patience)
         try:
             for place, url in enumerate(urls):
                 threads.submit(place, url)
             for _ in urls:
                 number, content, error = arrivals.get()
-                assert number is not None  # there is nothing to fail before a thread is ready
+                assert number is not None  # threads have no start-up that could fail
                 if error is not None:
                     say_where(error, self, indices[number])
                     raise error

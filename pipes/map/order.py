@@ -15,20 +15,20 @@ from ..iter.convert import MapToIterConverter
 T = TypeVar("T")
 
 _AT_A_TIME = 8192
-"""Numbers computed together: fewer cost more each, more wait in memory, of each of the shards that a process reads."""
+"""Numbers computed together: fewer cost more each, more take memory in each shard that a process reads."""
 
 
 @functional_datapipe("shuffle", on=MapDataPipe)
 class Shuffler(Seeded, MapToIterConverter[T]):
-    """Yield the items of a map-style pipe in a random order, another one in each pass.
+    """Yield the items of a map-style pipe in a random order, a new one in each pass.
 
     The result is read item by item, since it has an order. `indices` are those to shuffle, by default 0, 1, 2, …; a
-    pipe that is read by other keys needs them.
+    pipe with other keys needs them.
 
-    The shuffle is global, over all items, and takes no memory: the order is computed piece by piece (see
-    `penstock.pipes.bases.permutation`), and one of 10**9 begins, and resumes anywhere, at once. Up to 65,536 items
-    all orders are equally likely. A `sharding_filter` right after it has only its own items read, and a `batch` right
-    after either has those of each batch read by one call of `__getitems__`, where `source` has that.
+    The shuffle is global, over all items, and takes no memory: the order is computed in pieces (see
+    `penstock.pipes.bases.permutation`), so a shuffle of 10**9 items begins, and resumes anywhere, at once. Up to 65,536
+    items all orders are equally likely. A `sharding_filter` right after it reads only its own items. A `batch` right
+    after either reads each batch by one `__getitems__` call, where `source` has that.
 
     >>> dp = SequenceWrapper(range(6)).shuffle().set_seed(1)
     >>> sorted(dp)
@@ -53,11 +53,11 @@ class Shuffler(Seeded, MapToIterConverter[T]):
         return map(indices.__getitem__, self._places(len(indices), start, step))
 
     def _places(self, n: int, start: int, step: int) -> Iterator[int]:
-        """The numbers below n in this pass's order, from place `start` on, every `step`-th of them."""
+        """Return every `step`-th number below n in this pass's order, from position `start` on."""
         order = Permutation(self.pass_seed, n)
         places = range(n)[start::step]
         some = (places[at : at + _AT_A_TIME] for at in range(0, len(places), _AT_A_TIME))
-        # Numbers of Python's are quicker to use than NumPy's, but larger: they are made as they are needed.
+        # Python ints are faster to use than NumPy's, but larger, so they are made on demand.
         return chain.from_iterable(
             order.at(np.arange(each.start, each.stop, each.step, dtype=np.uint64)).tolist() for each in some
         )

@@ -11,9 +11,9 @@ from ..iter.split import columns_left
 
 @functional_datapipe("unzip")
 class UnZipper(MapDataPipe[Any]):
-    """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
+    """Give a list of pipes, one per column of the items, which are sequences of `sequence_length`.
 
-    The indices in `columns_to_skip` get no pipe. Each pipe reads the whole item when one of its own is asked for.
+    Columns in `columns_to_skip` get no pipe. Each pipe reads the complete item to give its column.
 
     Raises IndexError for an item that is too short.
 
@@ -46,7 +46,7 @@ class UnZipper(MapDataPipe[Any]):
 
 
 class Column(MapDataPipe[Any]):
-    """Give what stands in one place of the items, which are sequences."""
+    """Give one column of the items, which are sequences."""
 
     is_one_of_several = True
 
@@ -56,7 +56,7 @@ class Column(MapDataPipe[Any]):
         self.column = column
 
     def __getitem__(self, index: Any) -> Any:
-        item = self.source.source[index]  # not through the operator, which only stands between: a call is saved
+        item = self.source.source[index]  # bypasses the operator, which saves a call
         try:
             return item[self.column]
         except Exception as error:

@@ -1,4 +1,4 @@
-"""One item in, what a function makes of it out."""
+"""One item in, one result out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _as_it_is(item: Any) -> Any:
 
 @functional_datapipe("map")
 class Mapper(Fetching[R]):
-    """Give fn(item) for each item, computed each time it is asked for.
+    """Give fn(item) for each item, computed on each access.
 
-    Indices and keys, negative ones included, go to the source as they are. `on_error` is `"raise"` or a `Retry`: what
-    is read by index cannot be left out.
+    Indices and keys, negative ones included, go to the source as they are. `on_error` is `"raise"` or a `Retry`: items
+    read by index cannot be left out.
 
     >>> dp = SequenceWrapper(range(3)).map(lambda x: x * 10)
     >>> dp[2], list(dp)

@@ -1,4 +1,4 @@
-"""Chains that begin with files that have columns: listed, shared out and read, by one call."""
+"""Chains over column files: listed, sharded and read by one call."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def read_parquet(
     """Return a chain that yields the record batches of Parquet files.
 
     The chain is `list_table_files`, `sharding_filter`, `read_parquet`. `paths` is the path or URL of a file, of a
-    folder or with a pattern, or a list of them; how they are listed, and what folders called `key=value` mean, says
-    `list_table_files`, and what the other arguments are says `read_parquet`. Readers share out the files; with
-    `shuffle_row_groups` they share out the row groups of all files, in a random order.
+    folder or with a pattern, or a list of them. `list_table_files` documents how they are listed and what `key=value`
+    folders mean, `read_parquet` the other arguments. Readers share the files; with `shuffle_row_groups` they share the
+    row groups of all files, in a random order.
 
     >>> import os, tempfile
     >>> import penstock as ps, pyarrow as pa, pyarrow.parquet as pq
@@ -87,7 +87,7 @@ def read_csv(
     r"""Return a chain that yields the record batches of CSV files.
 
     The arguments are those of `ps.read_parquet`, and options of `pyarrow.csv`, as for the method `read_csv`. Readers
-    share out the files.
+    share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps
@@ -126,10 +126,10 @@ def read_json(
     on_error: OnError = "raise",
     **json_options: Any,
 ) -> JsonReader:
-    r"""Return a chain that yields the record batches of files with JSON in lines.
+    r"""Return a chain that yields the record batches of JSON Lines files.
 
     The arguments are those of `ps.read_parquet`, and options of `pyarrow.json`, as for the method `read_json`. Readers
-    share out the files.
+    share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps
@@ -167,9 +167,9 @@ def read_ipc(
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> IpcReader:
-    """Return a chain that yields the record batches of Arrow's own files.
+    """Return a chain that yields the record batches of Arrow IPC files.
 
-    The arguments are those of `ps.read_parquet`. Readers share out the files.
+    The arguments are those of `ps.read_parquet`. Readers share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps, pyarrow as pa, pyarrow.feather
@@ -207,7 +207,7 @@ def read_orc(
 ) -> OrcReader:
     """Return a chain that yields the record batches of ORC files.
 
-    The arguments are those of `ps.read_parquet`. Readers share out the files.
+    The arguments are those of `ps.read_parquet`. Readers share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps, pyarrow as pa, pyarrow.orc
@@ -262,5 +262,5 @@ def files_of(
     hive: bool = False,
     filter: str | pc.Expression | None = None,
 ) -> TableFileLister:
-    """Return a pipe of the files of a format that paths lead to."""
+    """Return a pipe of the files of a format under `paths`."""
     return TableFileLister(paths, kind, hive=hive, filter=filter, storage_options=storage_options, on_error=on_error)

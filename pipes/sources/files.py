@@ -1,4 +1,4 @@
-"""Chains that begin with files which are images, text or arrays: listed, shared out and read, by one call."""
+"""Chains over image, text or array files: listed, sharded and read by one call."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read_images(
     """Return a chain that yields a dict with the `"image"` of each file, a tensor.
 
     The chain is `list_table_files`, `sharding_filter`, `read_images`. `paths` is the path or URL of a file, of a folder
-    or with a pattern, or a list of them; how they are listed says `list_table_files`, and what the other arguments are
-    says `read_images`. Readers share out the files.
+    or with a pattern, or a list of them. `list_table_files` documents how they are listed, `read_images` the other
+    arguments. Readers share the files.
 
     >>> import os, tempfile
     >>> import penstock as ps
@@ -56,7 +56,7 @@ def read_text(
 ) -> TextReader:
     r"""Return a chain that yields a dict with the `"text"` of each line of text files.
 
-    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_text`. Readers share out the
+    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_text`. Readers share the
     files.
 
     >>> import os, tempfile
@@ -87,7 +87,7 @@ def read_numpy(
 ) -> NumpyReader:
     """Return a chain that yields a record batch of each `.npy` and `.npz` file.
 
-    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_numpy`. Readers share out the
+    `paths` are as for `ps.read_images`, and the other arguments as for the method `read_numpy`. Readers share the
     files.
 
     >>> import os, tempfile

@@ -1,4 +1,4 @@
-"""Datasets of Ray Data, read as batches of columns."""
+"""Ray Data datasets, read as record batches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["RayDatasetReader", "from_ray_dataset"]
 
 
 class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
-    """Yield the blocks of a dataset of Ray Data as record batches: what `from_ray_dataset` returns."""
+    """Yield the blocks of a Ray Data dataset as record batches: what `from_ray_dataset` returns."""
 
     gives = "batches"
     holds_items = False
     payload = ("dataset",)
     given: int = own(0)
-    """How many rows were."""
+    """How many rows were yielded."""
 
     def __init__(self, dataset: Dataset | DataIterator | _Held, batch_size: int = BATCH_SIZE) -> None:
         data = require("ray.data", "ray")
@@ -40,7 +40,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
 
     @property
     def is_part(self) -> bool:
-        """Whether it is one rank's part of what all ranks read."""
+        """Whether the dataset is one rank's part."""
         return isinstance(self.dataset.opened(), require("ray.data", "ray").DataIterator)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -58,15 +58,15 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
                         self.given += batch.num_rows
                         yield batch
         finally:
-            with suppress(AttributeError):  # an iterator of a class need not have it
-                blocks.close()  # lets Ray's tasks end that read ahead
+            with suppress(AttributeError):  # iterator classes need not have it
+                blocks.close()  # ends Ray's read-ahead tasks
         if left_out:
             raise RuntimeError(f"the dataset has {left_out} rows less than were given before the state was taken")
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the batches, which Ray finds out by reading a row where it does not know it.
+        """Return the schema of the batches; where Ray does not know it, Ray reads a row.
 
-        Raises ValueError for a dataset without rows of which Ray knows none.
+        Raises ValueError for a dataset without rows and of unknown schema.
         """
         import pyarrow as pa
 
@@ -76,7 +76,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
         return pa.schema([*zip(schema.names, map(_type_of_arrow, schema.types), strict=True)])
 
     def _expect_order(self, dataset: Any, rows: int) -> None:
-        """Let a dataset give its rows in order; raise RuntimeError for a part of one that is to be resumed without."""
+        """Make a dataset preserve row order; raise RuntimeError for resuming a part that does not."""
         if hasattr(dataset, "context"):
             dataset.context.execution_options.preserve_order = True
         elif rows and not dataset.get_context().execution_options.preserve_order:
@@ -88,7 +88,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
 
 
 class _Held:
-    """A dataset, which is shared by copies, and travels without being looked at where Ray does not run."""
+    """A dataset that copies share; it stays pickled where Ray does not run."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -117,7 +117,7 @@ class _Held:
 
 
 def _type_of_arrow(kind: Any) -> pa.DataType:
-    """Return the type of Arrow's own that stands for one of Ray's tensors; any other as it is."""
+    """Return Arrow's type for a tensor type of Ray; any other type as is."""
     import pyarrow as pa
 
     if not _is_rays_tensor(kind):
@@ -139,7 +139,7 @@ def _is_rays_tensor(kind: Any) -> bool:
 
 
 def _in_types_of_arrow(table: pa.Table) -> pa.Table:
-    """Return a table with Arrow's own tensors, and lists where shapes differ, in place of Ray's."""
+    """Return a table with Ray's tensors as Arrow's, or as lists where shapes differ."""
     import pyarrow as pa
     from ray.data.block import BlockAccessor  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
@@ -152,28 +152,26 @@ def _in_types_of_arrow(table: pa.Table) -> pa.Table:
 
 
 def from_ray_dataset(dataset: Dataset | DataIterator, batch_size: int = BATCH_SIZE) -> IterDataPipe[pa.RecordBatch]:
-    """Return a pipe of record batches of a dataset of Ray Data, or of the part of one that a training worker has.
+    """Return a pipe of record batches of a Ray Data dataset, or of a training worker's part of one.
 
-    These are what Ray calls blocks, in pieces of `batch_size` rows at most, while Ray goes on to make the next ones:
-    batches as those of `read_parquet`, for `to_tensors`, `rows`, `rebatch` and `iter_torch_batches`. Ray's tensor
-    columns become Arrow's tensors of fixed shape, and lists where shapes differ. Each pass has Ray execute the dataset
-    again.
+    The batches are Ray's blocks, in pieces of at most `batch_size` rows; Ray makes the next blocks meanwhile. Like
+    those of `read_parquet`, they suit `to_tensors`, `rows`, `rebatch` and `iter_torch_batches`. Ray's tensor columns
+    become Arrow's fixed-shape tensors, or lists where shapes differ. Ray executes the dataset again in each pass.
 
-    A part is what `ray.train.get_dataset_shard` and `ray.data.Dataset.streaming_split` give. All parts of a dataset
-    must be read at a time: Ray begins an epoch when each of them was asked for it.
+    `ray.train.get_dataset_shard` and `ray.data.Dataset.streaming_split` give parts. All parts of a dataset must be read
+    at the same time: Ray begins an epoch once every part has requested it.
 
-    Ray has workers of its own, which do the reading: it is read where Ray was begun, or in a task or actor of Ray's,
-    with `num_workers=0`. There a `sharding_filter` after it works, and has Ray read all of the dataset for each shard;
-    let Ray divide it, as by `streaming_split`.
+    Ray reads with its own workers. Read the pipe where Ray was started, or in a Ray task or actor, with
+    `num_workers=0`. A later `sharding_filter` works, but Ray then reads the complete dataset for each shard; let Ray
+    divide it instead, as by `streaming_split`.
 
-    A state is the number of rows that were given, and what goes on from it has Ray read them again and leaves them out.
-    So it is exact where Ray gives the same rows again. For a dataset, `execution_options.preserve_order` is set in its
-    own context when it is read first. What is shuffled anew each time, as by `random_shuffle` without a seed or by
-    `to_ray_dataset` without an `epoch`, must be `materialize`d before. For a part that option is up to whoever splits
-    the dataset, `ray.train.DataConfig(execution_options=…)` for one; without it a part that is to go on from a state
-    is an error, since the other parts may get its rows.
+    A state is the number of rows yielded. A resumed pass has Ray read these rows again, and skips them, which is exact
+    where Ray gives the same rows again. For a dataset, the first read sets `execution_options.preserve_order` in its
+    context. A dataset shuffled differently each time, as by `random_shuffle` without a seed or by `to_ray_dataset`
+    without an `epoch`, must be `materialize`d before. For a part, whoever splits the dataset sets that option, as by
+    `ray.train.DataConfig(execution_options=…)`; without it, resuming is an error, since other parts may get its rows.
 
-    Raises TypeError for anything else, ImportError where Ray is missing, and while it is read RuntimeError where Ray
-    does not run in this process, as in the worker processes of a loader, and what Ray raises.
+    Raises TypeError for anything else, ImportError without Ray, and while reading RuntimeError where Ray does not run
+    in this process, as in the worker processes of a loader, and what Ray raises.
     """
     return RayDatasetReader(dataset, batch_size)

@@ -1,4 +1,4 @@
-"""Chains that begin with what is in memory: tables, data frames, arrays, items, and torch's data sets."""
+"""Chains over data in memory: tables, data frames, arrays, items, and torch datasets."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 
 def from_items(items: Iterable[T]) -> IterDataPipe[T]:
-    """Return a pipe of items that are in memory, each of which is a row, such as a dict. They are not copied.
+    """Return a pipe of items in memory, each a row, such as a dict. They are not copied.
 
-    What reads rows or batches takes dicts among them, and those that `map` makes of them, for rows. Where that is not
-    so, `IterableWrapper` says nothing of its items.
+    Operators on rows or batches take these dicts, and those that `map` makes of them, for rows. Where they are not, use
+    `IterableWrapper`, which does not say what its items are.
 
-    Raises TypeError for what is no iterable.
+    Raises TypeError for items that are not iterable.
 
     >>> import penstock as ps
     >>> dp = ps.from_items([{"id": 1}, {"id": 2}])
@@ -45,11 +45,11 @@ def from_items(items: Iterable[T]) -> IterDataPipe[T]:
 def from_arrow(
     tables: pa.Table | pa.RecordBatch | Sequence[pa.Table | pa.RecordBatch], batch_size: int = BATCH_SIZE
 ) -> IterDataPipe[pa.RecordBatch]:
-    """Return a pipe of record batches, of `batch_size` rows, of a table or batch of Arrow, or several.
+    """Return a pipe of record batches, of `batch_size` rows, from one or several Arrow tables or batches.
 
-    Rows that lie in one piece are not copied.
+    Contiguous rows are not copied.
 
-    Raises TypeError for what is no table or batch; the pipe raises ValueError where their schemas differ.
+    Raises TypeError for other types; the pipe raises ValueError where schemas differ.
 
     >>> import penstock as ps
     >>> import pyarrow as pa
@@ -72,12 +72,12 @@ def from_arrow(
 def from_pandas(
     frames: pd.DataFrame | Sequence[pd.DataFrame], batch_size: int = BATCH_SIZE
 ) -> IterDataPipe[pa.RecordBatch]:
-    """Return a pipe of record batches, of `batch_size` rows, of one data frame of pandas, or several.
+    """Return a pipe of record batches, of `batch_size` rows, from one or several pandas data frames.
 
-    The index is left out. Floats that are NaN stay that, as pandas has them; what else is missing becomes null.
+    The index is left out. NaN floats stay NaN, as in pandas; other missing values become null.
 
-    Raises TypeError for what is no data frame, ValueError for a column of which Arrow has none, with the row, and
-    where several columns have one name; the pipe raises ValueError where the frames' columns differ.
+    Raises TypeError for other types, ValueError for a column that Arrow cannot hold, with the row, and where several
+    columns have the same name; the pipe raises ValueError where the frames' columns differ.
 
     >>> import pandas as pd
     >>> import penstock as ps
@@ -97,14 +97,14 @@ def from_pandas(
 def from_numpy(
     arrays: np.ndarray | Mapping[str, np.ndarray] | Sequence[np.ndarray], batch_size: int = BATCH_SIZE
 ) -> IterDataPipe[pa.RecordBatch]:
-    """Return a pipe of record batches, of `batch_size` rows, of NumPy's arrays, not copied where Arrow can share them.
+    """Return a pipe of record batches, of `batch_size` rows, from NumPy arrays, not copied where Arrow can share them.
 
-    The rows are the first dimension. An array, or several one after another, are the column `"data"`; a dict has the
-    arrays of its columns. A column of more than one dimension has Arrow's type of fixed-shape tensors, which
-    `to_tensors` makes tensors without a copy. Tensors are taken as well.
+    The first dimension is the rows. An array, or several in sequence, become the column `"data"`; a dict has an array
+    per column. Columns of more dimensions have Arrow's fixed-shape tensor type, which `to_tensors` converts without a
+    copy. Tensors work as well.
 
-    Raises TypeError for what is no array and for dtypes that Arrow does not have, ValueError for an array without a
-    dimension and for columns of different lengths.
+    Raises TypeError for other types and for dtypes that Arrow lacks, ValueError for an array without a dimension and
+    for columns of different lengths.
 
     >>> import numpy as np
     >>> import penstock as ps
@@ -124,12 +124,12 @@ def from_numpy(
 
 
 def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
-    """Return a pipe of the items of a data set of torch's: by index where it is read so, else as it yields them.
+    """Return a pipe of the items of a torch dataset: by index if map-style, else as it yields them.
 
-    Items that are read by index are taken for rows by what reads rows or batches. A `sharding_filter` right after it
-    has only its own items read by index.
+    Operators on rows or batches take items read by index for rows. A `sharding_filter` right after it reads only its
+    own items by index.
 
-    Raises TypeError for what is neither read by index, with a length, nor iterable.
+    Raises TypeError unless the dataset is map-style, with a length, or iterable.
 
     >>> import penstock as ps
     >>> import torch
@@ -144,5 +144,5 @@ def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
 
 
 def _in_batches(batches: list[pa.RecordBatch], batch_size: int) -> IterDataPipe[pa.RecordBatch]:
-    # Not sliced here: a slice travels to workers with all that it is a slice of.
+    # Not sliced here: a pickled slice would take its complete batch to workers.
     return Rebatcher(IterableWrapper(batches, deepcopy=False), batch_size)
