@@ -19,7 +19,7 @@ from types import FrameType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
-from .graph import DataPipe, sources_of, walk
+from .graph import DataPipe, is_one_of_several, sources_of, walk
 from .notes import asked_by, describe_item, local_of, place_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
@@ -96,11 +96,6 @@ class Link:
     def next_path(self) -> Path:
         """Return the path of the next pass over the source."""
         return self.path.next(self.depth, self.begun)
-
-
-def _is_one_of_several(pipe: Any) -> bool:
-    """Say whether others read the same stream."""
-    return getattr(pipe, "is_one_of_several", False)
 
 
 def is_ours(pipe: Any) -> bool:
@@ -228,7 +223,7 @@ class Pass:
                 self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
             give(source, link, nodes[place])
             if link.begun and nodes[place] is None:  # reading it from here on is another pass
-                for part in walk(source, stop=_is_one_of_several):
+                for part in walk(source, stop=is_one_of_several):
                     if is_ours(part):
                         part._is_to_go_on_from({"at": "end"})
 
