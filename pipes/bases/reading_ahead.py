@@ -38,7 +38,11 @@ class ReadingThread:
             yield item
         self._is_at_end = True
         if self._error is not None:
-            raise self._error
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # its traceback leads back to this frame, a cycle that would keep items
 
     def stop(self) -> None:
         """Stop the thread, and wait until it has closed the source."""
@@ -65,8 +69,9 @@ class ReadingThread:
                 if self._stopped:
                     break
                 self._buffer.put(item)
-        except BaseException as error:  # __iter__ raises it
-            self._error = error
+        except BaseException as error:
+            if not self._stopped:  # otherwise nobody asks for it, and the items in its frames would be kept
+                self._error = error
         finally:
             self._items.close()
             self._buffer.put(_END)

@@ -71,15 +71,19 @@ def test_over_200_epochs_nothing_grows(divide):
 
 def test_giving_up_epochs_of_large_items_with_full_queues_leaves_nothing():
     dp = ps.iter.IterableWrapper(range(1000)).sharding_filter().map(lambda x: torch.full((500, 500), x))
-    with DataLoader2(dp, reading_service=MultiProcessingReadingService(2, worker_prefetch_cnt=4)) as loader:
-        for epoch in range(50):
-            assert [int(item[0, 0]) for item in islice(loader, 3)] == [0, 1, 2]
-            if epoch == 10:
-                before = held()
-        after = held()
+    gc.disable()  # what an epoch held goes with it, not when garbage is collected
+    try:
+        with DataLoader2(dp, reading_service=MultiProcessingReadingService(2, worker_prefetch_cnt=4)) as loader:
+            for epoch in range(100):
+                assert [int(item[0, 0]) for item in islice(loader, 3)] == [0, 1, 2]
+                if epoch == 10:
+                    before = held()
+            after = held()
+    finally:
+        gc.enable()
     for (bytes_before, *counts_before), (bytes_after, *counts_after) in zip(before, after, strict=True):
         assert bytes_after - bytes_before < 40 * 2**20  # 20 items: fewer than there were epochs
-        assert all(now <= then + 30 for now, then in zip(counts_after, counts_before, strict=True))
+        assert all(now <= then + 15 for now, then in zip(counts_after, counts_before, strict=True))
 
 
 PROGRAM = """
