@@ -208,7 +208,7 @@ CASES = [
     Case(
         "iter.threadpool_map", lambda f: f.source().threadpool_map(as_it_is, max_workers=2, ordered=False), "any order"
     ),
-    Case("iter.processpool_map", lambda f: f.source().processpool_map(as_it_is, max_workers=2)),
+    Case("iter.processpool_map", lambda f: f.source().processpool_map(as_it_is, workers=2)),
     Case("iter.map_pool", lambda f: f.source().map_pool(Model, workers=2)),
     Case(
         "iter.map_pool", lambda f: f.source().map_pool(Model, workers=2, engine="threads", batch_size=8), "threads, 8"

@@ -173,7 +173,7 @@ def ours_in_workers(urls: list[str]) -> Iterator[Epoch]:
 def ours_by_index(urls: list[str]) -> Iterator[Epoch]:
     import penstock as ps
 
-    dp: Any = ps.map.ObjectReader(urls, max_workers=THREADS)
+    dp: Any = ps.map.ObjectReader(urls, workers=THREADS)
     at_once = 256 if len(urls) > 256 else 4
     starts = range(0, len(urls), at_once)
     yield lambda: sum(total(dp.__getitems__([*range(start, min(start + at_once, len(urls)))])) for start in starts)

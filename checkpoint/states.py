@@ -44,7 +44,7 @@ def save(url: str | os.PathLike[str], /, *, storage_options: Mapping[str, Any] |
     """
     place = checked_path(url)
     if not objects:
-        raise TypeError("there is nothing to save: give objects by name, as in save(url, model=model, loader=loader)")
+        raise TypeError("nothing to save: give objects by name, as in save(url, model=model, loader=loader)")
     states = {name: each.state_dict() if hasattr(each, "state_dict") else each for name, each in objects.items()}
     for name, state in states.items():
         _check_loadable(state, name, ())
@@ -88,7 +88,7 @@ def load(
             )
     shown = without_secrets(place)
     with reading(place, Options(storage_options)) as file:
-        states = _read(file, shown, map_location, max_bytes)
+        states = _read_states(file, shown, map_location, max_bytes)
     missing = [name for name in objects if name not in states]
     if missing:
         raise LookupError(
@@ -103,9 +103,9 @@ def load(
     return states
 
 
-def _read(file: IO[bytes], shown: str, map_location: Any, max_bytes: int) -> dict[str, Any]:
+def _read_states(file: IO[bytes], shown: str, map_location: Any, max_bytes: int) -> dict[str, Any]:
     try:
-        states = _loaded(file, map_location, max_bytes)
+        states = _load_verified(file, map_location, max_bytes)
     except Transient:
         raise
     except Exception as error:
@@ -134,7 +134,7 @@ def _flaw(file: IO[bytes]) -> str:
     return "is not a checkpoint: those are what save, or torch.save, writes"
 
 
-def _loaded(file: IO[bytes], map_location: Any, max_bytes: int) -> Any:
+def _load_verified(file: IO[bytes], map_location: Any, max_bytes: int) -> Any:
     with torch.serialization.safe_globals([bytes]):  # torch unpickles b"" by a call of `bytes`
         return read_verified(file, partial(torch.load, map_location=map_location, weights_only=True), max_bytes)
 
@@ -160,7 +160,7 @@ def _check_by_trial(value: Any, place: str) -> None:
     try:
         torch.save(value, trial)
         trial.seek(0)
-        _loaded(trial, "cpu", MAX_BYTES)
+        _load_verified(trial, "cpu", MAX_BYTES)
     except Exception as error:
         raise TypeError(
             f"{place} is of type {type(value).__module__}.{type(value).__qualname__}, which could be saved, if at all, "

@@ -14,7 +14,7 @@ GROUPS: dict[str, tuple[str, str]] = {
         "IterableWrapper SequenceWrapper Sampler NodeReader HuggingFaceHubReader ObjectReader",
     ),
     "List files": (
-        "Take `list_files_by_s3` for objects in S3, Google's or Azure's storage, and `list_files_by_fsspec` for a "
+        "Take `list_files_by_s3` for all that is below a prefix in S3, and `list_files_by_fsspec` for a "
         "folder or any other URL. The others are torchdata's, or for one store.",
         "list_files_by_s3 list_files_by_fsspec list_files list_table_files list_row_groups list_files_by_iopath "
         "list_files_by_ais shard_expand",

@@ -18,10 +18,11 @@ from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
 from .notes import describe_item, say_where
+from .old_names import by_new_names
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
-from .state import keep_arguments, load, state_of
+from .state import keep_arguments, load_state, state_of
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -65,7 +66,12 @@ _OF_AUTHORS = {
 class _Construction(type):
     """Rejects an operator over a bare iterable, which could be neither resumed nor notified when a pass begins."""
 
+    _old_names: ClassVar[Mapping[str, str]] = {}
+    """The new name of each parameter that was renamed; under `"**"`, that for options once given as arguments."""
+
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
+        if cls._old_names:  # type: ignore[attr-defined]
+            kwargs = by_new_names(cls.functional_name or cls.__name__, cls, cls._old_names, kwargs)  # type: ignore[attr-defined]
         try:
             made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
         except TypeError:
@@ -370,8 +376,8 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
         def __len__(self):
             raise TypeError(
-                f"object of type {type(self).__name__!r} has no len(): how many items there are is not known before "
-                "they are read; set_length(n) says it, and count() reads them all"
+                f"object of type {type(self).__name__!r} has no len(): the number of items is unknown before they are "
+                "read; set_length(n) gives it, and count() reads them all"
             )
 
     def __bool__(self) -> bool:
@@ -464,7 +470,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         Raises ValueError, with the difference, if the state has another chain, version or arguments. With
         `strict=False`, other arguments, such as another batch size, are accepted.
         """
-        load(self, state_dict, strict)
+        load_state(self, state_dict, strict)
 
     def _stands(self, waiting: Waiting) -> Node | None:
         """Return where the pipe stands; add the sources whose nodes are still missing to `waiting`."""

@@ -21,14 +21,14 @@ def copy_of(chain: Any, afresh: bool = False) -> Any:
     pipes = sources_first(chain)
     loaded = [(pipe, vars(pipe).pop("_handed_down", None)) for pipe in pipes] if afresh else []
     try:
-        return _copy_of(chain, pipes)
+        return _deep_copy(chain, pipes)
     finally:
         for pipe, node in loaded:
             if node is not None:
                 vars(pipe)["_handed_down"] = node
 
 
-def _copy_of(chain: Any, pipes: list[DataPipe]) -> Any:
+def _deep_copy(chain: Any, pipes: list[DataPipe]) -> Any:
     items = [vars(pipe).get(name) for pipe in pipes for name in getattr(pipe, "payload", ())]
     # A pipe among the items is another pipe's source, which two chains cannot share.
     kinds = (TorchIterDataPipe, TorchMapDataPipe)

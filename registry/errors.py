@@ -120,8 +120,8 @@ class Guard:
         self._skip = _as_skip("on_error", on_error.then if isinstance(on_error, Retry) else on_error)
         if self._retry is not None and not can_retry:
             raise ValueError(
-                "on_error cannot be a Retry here: what was read of a stream cannot be read again; "
-                "give it to the operator that opens the stream"
+                "on_error cannot be a Retry here: a stream cannot be read again; give it to the operator that opens "
+                "the stream"
             )
         if self._skip is not None and not can_skip:
             raise ValueError("on_error can be 'raise' or a Retry here: an index that has no item cannot be left out")
@@ -194,9 +194,7 @@ class Guard:
         if skip is None:
             raise error
         if skip.limit is not None and self.skipped >= skip.limit:
-            add_note(
-                error, f"on_error: {self.skipped} items of this pass were skipped before it, and that is the limit"
-            )
+            add_note(error, f"on_error: {self.skipped} items of this pass were skipped before, which is the limit")
             raise error
         if skip.handler is not None:
             skip.handler(error, result.item)

@@ -158,7 +158,7 @@ class Operators(Mapping[str, Operator]):
             earlier = self._entry(key)
         if earlier is not None and not _same_definition(earlier.cls, operator.cls):
             raise ValueError(
-                f"two operators want the name {operator.name!r} on {operator.on} pipes: "
+                f"two operators claim the name {operator.name!r} on {operator.on} pipes: "
                 f"{earlier.place} has it, and {operator.place} asks for it; give one of them another name"
             )
         self._entries[key] = operator
@@ -284,7 +284,7 @@ class _Method(functools.partial[Any]):
 
     def __getattr__(self, name: str) -> Any:
         own = self.func.__name__
-        raise AttributeError(f"{own} is a method, which is to be called: .{own}(…).{name}", name=name, obj=self)
+        raise AttributeError(f"{own} is a method, and must be called: .{own}(…).{name}", name=name, obj=self)
 
 
 def _with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -307,10 +307,10 @@ def later(module: str, name: str) -> Any:
 
 
 def _method_of(key: str) -> _Later:
-    return _Later(lambda: _method(operators[key].cls, operators[key].name))
+    return _Later(lambda: _method_for(operators[key].cls, operators[key].name))
 
 
-def _method(cls: type, name: str) -> Callable[..., Any]:
+def _method_for(cls: type, name: str) -> Callable[..., Any]:
     """Return the constructor of a class as a method of its first argument, a pipe."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -333,7 +333,7 @@ def _method(cls: type, name: str) -> Callable[..., Any]:
 
 def _kind_of(cls: type) -> Kind:
     if not isinstance(cls, type):
-        raise TypeError(f"a class of pipe is needed, and this is {cls!r}; for a function there is dp.pipe(fn)")
+        raise TypeError(f"a pipe class is needed, and this is {cls!r}; for a function use dp.pipe(fn)")
     if issubclass(cls, TorchIterDataPipe):
         return "iter"
     if issubclass(cls, TorchMapDataPipe):

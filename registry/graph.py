@@ -167,7 +167,7 @@ def traverse_dps(datapipe: DataPipe) -> DataPipeGraph:
     True
     """
     if not isinstance(datapipe, (TorchIterDataPipe, TorchMapDataPipe)):
-        raise TypeError(f"a graph is made of a pipe, and this is of type {type(datapipe).__name__}")
+        raise TypeError(f"a pipe is needed, and this is of type {type(datapipe).__name__}")
     pipes = [*walk(datapipe)]
     graphs: dict[int, DataPipeGraph] = {id(pipe): {} for pipe in pipes}
     for pipe in pipes:
@@ -247,7 +247,7 @@ def remove_dp(graph: DataPipeGraph, datapipe: DataPipe) -> DataPipeGraph:
     sources = sources_of(datapipe)
     if len(sources) != 1:
         raise RuntimeError(
-            f"a pipe can be removed that reads from one other, and {type(datapipe).__name__} reads from "
+            f"only a pipe that reads from one other can be removed, and {type(datapipe).__name__} reads from "
             f"{len(sources)}: use replace_dp"
         )
     return replace_dp(graph, datapipe, sources[0])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .notes import asked_by, describe_item, local_of, place_of, say_where, shorten_traceback
+from .notes import asked_by, describe_item, describe_step, local_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
@@ -266,8 +266,8 @@ class Pass:
         """Return where the pass stands."""
         if self.error is not None:
             raise RuntimeError(
-                f"the last pass over {step(pipe)} ended in {self.error}, and what it took from its source is "
-                "lost with it: go on from a state taken before that, or begin a new pass"
+                f"the last pass over {step(pipe)} ended in {self.error}, and the items it had taken are lost: resume "
+                "from an earlier state, or begin a new pass"
             )
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
@@ -527,7 +527,7 @@ def running_step(thread_id: int) -> str | None:
     frame = sys._current_frames().get(thread_id)
     while frame is not None and frame.f_code is not _deliver.__code__:
         frame = frame.f_back
-    return None if frame is None else place_of(local_of(frame, "pipe"))
+    return None if frame is None else describe_step(local_of(frame, "pipe"))
 
 
 def _tell_step_that_runs(chain: Any) -> None:
@@ -554,7 +554,7 @@ def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
         return
     if earlier.gi_running:
         raise RuntimeError(
-            f"{step(pipe)} is being read at this moment, by another thread or by itself: a pipe has one live iterator"
+            f"{step(pipe)} is already being read, by another thread or by itself: a pipe has one live iterator"
         )
     current.iterator = None  # replaced only once
     earlier.throw(Replaced(asked_by()))

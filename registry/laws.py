@@ -70,7 +70,7 @@ def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str]
         if name not in applying:
             raise ValueError(f"no law {name!r} for this kind of pipe{did_you_mean(name, [*applying])}")
         if name not in broken:
-            _check(name, applying[name], make, pipe)
+            _check_law(name, applying[name], make, pipe)
 
 
 def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
@@ -85,12 +85,12 @@ def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
             if not any(name in laws for laws in LAWS.values()):
                 raise ValueError(f"{where}: no law {name!r}{did_you_mean(name, [*LAWS['iter'], *LAWS['map']])}")
             if not isinstance(reason, str) or not reason.strip():
-                raise ValueError(f"{where}: say in words why {name!r} cannot be held")
+                raise ValueError(f"{where}: give the reason why {name!r} cannot be held")
             broken[name] = reason
     return broken
 
 
-def _check(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe) -> None:
+def _check_law(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe) -> None:
     try:
         law(make)
     except Exception as error:

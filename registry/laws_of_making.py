@@ -13,7 +13,7 @@ from typing import Any
 from .base import IterDataPipe, MapDataPipe
 from .display import kept_arguments, step
 from .graph import is_one_of_several, sources_of, walk
-from .probes import Maker, agree, read, seeded, tap
+from .probes import Maker, agree, items_of, seeded, tap
 from .seeds import seed_graph
 
 __all__ = [
@@ -41,15 +41,15 @@ def construction_pulls_nothing(make: Maker) -> None:
 
 def copies_agree(make: Maker) -> None:
     """A copy, by pickle, cloudpickle or deepcopy, made before, during or after a pass, gives all items."""
-    expected = read(seeded(make))
+    expected = items_of(seeded(make))
     for taken in sorted({0, 1, len(expected) // 2, len(expected) + 1}):
         pipe = seeded(make)
         iterator = iter(pipe)
-        items = read(islice(iterator, taken))
+        items = items_of(islice(iterator, taken))
         for way, copied in _copies(pipe):
             seed_graph(copied, 0)
-            agree(read(copied), expected, f"a copy made by {way} after {len(items)} items")
-        agree(items + read(iterator), expected, f"the pipe itself, copied after {len(items)} items")
+            agree(items_of(copied), expected, f"a copy made by {way} after {len(items)} items")
+        agree(items + items_of(iterator), expected, f"the pipe itself, copied after {len(items)} items")
 
 
 def _copies(pipe: Any) -> Iterator[tuple[str, Any]]:
@@ -82,7 +82,7 @@ def method_and_constructor_agree(make: Maker) -> None:
             _gives_the_same(part, as_it_was)
     if is_one_of_several(make()):
         return
-    expected, shown = read(seeded(make)), repr(make())
+    expected, shown = items_of(seeded(make)), repr(make())
 
     def by_constructor() -> Any:
         pipe = make()
@@ -98,7 +98,7 @@ def method_and_constructor_agree(make: Maker) -> None:
     for made_by in (by_constructor, by_method) if has_method else (by_constructor,):
         if (seen := repr(made_by())) != shown:
             raise AssertionError(f"made {made_by.__name__}, the chain is\n{seen}")
-        agree(read(seeded(made_by)), expected, f"made {made_by.__name__}")
+        agree(items_of(seeded(made_by)), expected, f"made {made_by.__name__}")
 
 
 def _gives_the_same(part: Any, as_it_was: list[Any]) -> None:
@@ -106,7 +106,7 @@ def _gives_the_same(part: Any, as_it_was: list[Any]) -> None:
 
     def shown_and_read(made: list[Any]) -> list[Any]:
         seed_graph(made[0], 0)
-        return [(repr(each), read(each)) for each in made]
+        return [(repr(each), items_of(each)) for each in made]
 
     expected = shown_and_read(as_it_was)
     agree(shown_and_read(type(part)(source, *args, **kwargs)), expected, "made by constructor")
@@ -137,7 +137,7 @@ def repr_shows_the_chain(make: Maker) -> None:
     pipe = make()
     shown = repr(pipe)
     if re.search(r"\b0x[0-9a-f]{6}", shown):
-        raise AssertionError("there is an address in it")
+        raise AssertionError("it contains a memory address")
     for part in walk(pipe):
         if is_one_of_several(part):
             continue  # it is shown as such

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from .notes import notes_of
-from .probes import Maker, Probe, agree, as_plain, read, seeded, tap
+from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
 from .reading import close
 from .seeds import seed_graph
 
@@ -35,25 +35,25 @@ _PATIENCE = 10.0
 def two_passes_agree(make: Maker) -> None:
     """With the seed fixed, every pass gives the same items."""
     pipe = seeded(make)
-    first = read(pipe)
+    first = items_of(pipe)
     seed_graph(pipe, 0)
-    agree(read(pipe), first, "the second pass over one pipe")
-    agree(read(seeded(make)), first, "a pass over an equal pipe")
+    agree(items_of(pipe), first, "the second pass over one pipe")
+    agree(items_of(seeded(make)), first, "a pass over an equal pipe")
 
 
 def restart_begins_again(make: Maker) -> None:
     """After a pass that was given up, the next one begins with the first item."""
-    expected = read(seeded(make))
+    expected = items_of(seeded(make))
     for taken in sorted({1, len(expected) // 2, len(expected)}):
         pipe = seeded(make)
-        read(islice(pipe, taken))
+        items_of(islice(pipe, taken))
         seed_graph(pipe, 0)
-        agree(read(pipe), expected, f"a pass after one given up after {taken} items")
+        agree(items_of(pipe), expected, f"a pass after one given up after {taken} items")
 
 
 def newer_iterator_invalidates_the_older(make: Maker) -> None:
     """Once a newer iterator was made, the older one raises RuntimeError, and the newer gives all items."""
-    expected = read(seeded(make))
+    expected = items_of(seeded(make))
     if not expected:
         return
     pipe = seeded(make)
@@ -64,7 +64,7 @@ def newer_iterator_invalidates_the_older(make: Maker) -> None:
     try:
         seen = f"gave {next(older)!r:.200}"
     except RuntimeError:
-        agree(read(newer), expected, "the newer iterator")
+        agree(items_of(newer), expected, "the newer iterator")
         return
     except StopIteration:
         seen = "just ended"
@@ -81,7 +81,7 @@ def _check_len(pipe: Any) -> None:
         told = len(pipe)
     except TypeError:
         return
-    if told != (number := len(read(pipe))):
+    if told != (number := len(items_of(pipe))):
         raise AssertionError(f"len says {told}, and there are {number} items")
 
 
@@ -89,7 +89,7 @@ def items_are_left_alone(make: Maker) -> None:
     """Neither the items of the source are changed, nor those that were handed out."""
     pipe = make()
     probes = tap(pipe)
-    handed_out = read(pipe, lambda item: (item, as_plain(item, read_streams=False)))
+    handed_out = items_of(pipe, lambda item: (item, as_plain(item, read_streams=False)))
     for whose, items in [("of the source", [pair for probe in probes for pair in probe.pulled]), ("out", handed_out)]:
         now = [as_plain(item, read_streams=False) for item, _ in items]
         agree(now, [was for _, was in items], f"the items handed {whose}, looked at after the pass")
@@ -103,7 +103,7 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
         iterator: Any = iter(pipe)
         next(iterator, None)
         if end == "was exhausted":
-            read(iterator)
+            items_of(iterator)
         elif end == "was closed":
             close(iterator)
         elif end == "was dropped":
@@ -116,7 +116,7 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
 
 def empty_source_ends(make: Maker) -> None:
     """Over an empty source a pass ends, and `len` is exact."""
-    for look in (read, _check_len):
+    for look in (items_of, _check_len):
         pipe = make()
         tap(pipe, empty=True)
         look(pipe)
@@ -149,7 +149,7 @@ def _failures(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Excepti
         iterator = iter(pipe)
         error = None
         try:
-            read(iterator)
+            items_of(iterator)
         except Exception as seen:
             error = seen
         if any(probe.raised for probe in probes):
@@ -162,7 +162,7 @@ def no_resource_warning(make: Maker) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for taken in (None, 1):
-            read(islice(make(), taken), type)  # the items themselves are dropped unseen
+            items_of(islice(make(), taken), type)  # the items themselves are dropped unseen
         gc.collect()
     if seen := [str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)]:
         raise AssertionError("; ".join(seen))
@@ -171,7 +171,7 @@ def no_resource_warning(make: Maker) -> None:
 def every_order_of_reading_agrees(make: Maker) -> None:
     """An index has the same item whenever it is asked for."""
     pipe = seeded(make)
-    forwards = read(pipe)
+    forwards = items_of(pipe)
     backwards = [as_plain(pipe[index]) for index in reversed(range(len(forwards)))]
     agree(backwards[::-1], forwards, "read from the last index to the first")
 

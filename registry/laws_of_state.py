@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from . import reading as reading_module
-from .probes import Maker, agree, as_plain, read, seeded
+from .probes import Maker, agree, as_plain, items_of, seeded
 from .seeds import seed_graph
 from .sharding import apply_sharding, sharding_points
 
@@ -34,52 +34,52 @@ def resumed_after_every_item(make: Maker) -> None:
     States are taken in one pass and go through JSON. They hold however often snapshots of the sources are taken, and
     stay as they are when the pass goes on.
     """
-    expected = read(seeded(make))
+    expected = items_of(seeded(make))
     for how_often, share in _SHARES.items():
         with _snapshots(share):
             pipe = seeded(make)
             iterator = iter(pipe)
             states = [pipe.state_dict()]
-            saved = [_as_json(states[0])]
+            saved = [_state_text(states[0])]
             for _ in expected:
-                read(islice(iterator, 1))
+                items_of(islice(iterator, 1))
                 states.append(pipe.state_dict())
-                saved.append(_as_json(states[-1]))
-            agree(read(iterator), [], "the pass that states were taken in, after its last item")
-            next_pass = read(pipe)
-            agree([_as_json(state) for state in states], saved, "the states, looked at after the pass")
+                saved.append(_state_text(states[-1]))
+            agree(items_of(iterator), [], "the pass that states were taken in, after its last item")
+            next_pass = items_of(pipe)
+            agree([_state_text(state) for state in states], saved, "the states, looked at after the pass")
             for number, text in enumerate(saved):
                 when = f"resumed after {number} items, snapshots {how_often}"
-                resumed = _loaded(make, text)
-                agree(read(resumed), expected[number:], when)
-                agree(read(resumed), next_pass, f"{when}: the next pass")
+                resumed = _resumed(make, text)
+                agree(items_of(resumed), expected[number:], when)
+                agree(items_of(resumed), next_pass, f"{when}: the next pass")
 
 
 def resumed_at_either_end(make: Maker) -> None:
     """From a state taken before a pass, or after its end, a fresh chain gives a whole pass, with the same seeds."""
     pipe = seeded(make)
-    before = _as_json(pipe.state_dict())
-    first = read(pipe)
-    after = _as_json(pipe.state_dict())
-    second = read(pipe)
-    agree(read(_loaded(make, before)), first, "resumed before the first pass")
-    agree(read(_loaded(make, after)), second, "resumed after the first pass")
-    again = _as_json(_loaded(make, after).state_dict())
-    agree(read(_loaded(make, again)), second, "resumed from the state of a resumed chain")
+    before = _state_text(pipe.state_dict())
+    first = items_of(pipe)
+    after = _state_text(pipe.state_dict())
+    second = items_of(pipe)
+    agree(items_of(_resumed(make, before)), first, "resumed before the first pass")
+    agree(items_of(_resumed(make, after)), second, "resumed after the first pass")
+    again = _state_text(_resumed(make, after).state_dict())
+    agree(items_of(_resumed(make, again)), second, "resumed from the state of a resumed chain")
 
 
 def resumed_again_and_again(make: Maker) -> None:
     """Handed from chain to chain, one item read from each, passes give the same items as without a break."""
     pipe = seeded(make)
-    expected, following = read(pipe), read(pipe)
+    expected, following = items_of(pipe), items_of(pipe)
     pipe = seeded(make)
     items = []
     for _ in expected:
-        items += read(islice(pipe, 1))
-        pipe = _loaded(make, _as_json(pipe.state_dict()))
-    agree(items + read(pipe), expected, "resumed after each item")
-    pipe = _loaded(make, _as_json(pipe.state_dict()))
-    agree(read(pipe), following, "resumed after each item, and after the pass")
+        items += items_of(islice(pipe, 1))
+        pipe = _resumed(make, _state_text(pipe.state_dict()))
+    agree(items + items_of(pipe), expected, "resumed after each item")
+    pipe = _resumed(make, _state_text(pipe.state_dict()))
+    agree(items_of(pipe), following, "resumed after each item, and after the pass")
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def _snapshots(share: float) -> Iterator[None]:
         reading_module.SNAPSHOT_SHARE = usual
 
 
-def _as_json(state: Any) -> str:
+def _state_text(state: Any) -> str:
     """A state as text. Bytes, which JSON has none of, are spelled in letters."""
     return json.dumps(state, default=_spelled)
 
@@ -102,7 +102,7 @@ def _spelled(value: object) -> dict[str, str]:
     return {"bytes": base64.b64encode(value).decode()}
 
 
-def _loaded(make: Maker, saved: str) -> Any:
+def _resumed(make: Maker, saved: str) -> Any:
     """A fresh chain, seeded otherwise, that goes on from a saved state."""
     pipe = make()
     seed_graph(pipe, 1)
@@ -119,7 +119,7 @@ def same_seed_same_order(make: Maker) -> None:
 
     def epochs() -> list[list[Any]]:
         pipe = seeded(make)
-        return [read(pipe) for _ in range(_EPOCHS)]
+        return [items_of(pipe) for _ in range(_EPOCHS)]
 
     seen = epochs()
     for number, (again, before) in enumerate(zip(epochs(), seen, strict=True)):
@@ -156,7 +156,7 @@ def union_over_shards_is_the_whole(make: Maker) -> None:
 
 
 def _counted(pipe: Any) -> Counter[str]:
-    return Counter(repr(part) for parts in read(pipe, _unbatched) for part in parts)
+    return Counter(repr(part) for parts in items_of(pipe, _unbatched) for part in parts)
 
 
 def _unbatched(item: Any) -> list[Any]:

@@ -108,9 +108,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.batches.BatchAsyncMapper:
         """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
 
-        Up to `batch_size` items are read ahead, and `max_concurrency` of them are awaited at a time. Each pass has an event
-        loop in its own thread, so this works in notebooks, where a loop already runs. With `flatten=False`, lists of
-        `batch_size` results are yielded; the last may be short.
+        Take it for coroutines, such as requests to a server. Up to `batch_size` items are read ahead, and `max_concurrency`
+        of them are awaited at a time. Each pass has an event loop in its own thread, so this works in notebooks, where a
+        loop already runs. With `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
 
         `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises. Closing
         cancels the calls in progress. It raises RuntimeError for a call that has not ended half a minute later.
@@ -133,9 +133,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.group.Batcher[T_co]:
         """Yield lists of `batch_size` items; the last may be shorter, or is dropped with `drop_last`.
 
-        `wrapper_class` makes the batch from a list; a `DataChunk` is a list. Right after `shuffle` or `to_iter_datapipe` of
-        a map-style pipe, or a `sharding_filter` after these, each batch is read by one call of `__getitems__` where the
-        map-style pipe has it.
+        Take it for items, `rebatch` for column batches, and `bucket_by_length` for items of like length. `wrapper_class`
+        makes the batch from a list; a `DataChunk` is a list. Right after `shuffle` or `to_iter_datapipe` of a map-style
+        pipe, or a `sharding_filter` after these, each batch is read by one call of `__getitems__` where the map-style pipe
+        has it.
 
         >>> dp = IterableWrapper(range(5)).batch(2)
         >>> list(dp)
@@ -156,6 +157,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.bucket.LengthBucketer[T_co]:
         """Yield batches of items whose lengths lie between the same two of some boundaries.
 
+        Take it for batches with little padding; `bucketbatch` sorts pools of items instead, and `pack` needs no padding.
         With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
         `len_fn` returns the length of an item. A batch is yielded as soon as its bucket has `batch_size` items;
         `batch_size` is one number, or one for each bucket. Items of a batch keep the order of the source. At the end,
@@ -181,12 +183,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.bucket.BucketBatcher[T_co]:
         """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
 
-        A bucket has the items of `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items
-        are shuffled before: in consecutive pools of `bucket_num` buckets, or, without `use_in_batch_shuffle`, in a buffer
-        of that size, as `shuffle` does. The batches of a pool come in random order where it has several buckets; those of a
-        single bucket keep its order. Without `use_in_batch_shuffle` they come in random order. Every item comes once. Only
-        the last batch of the stream can be shorter than `batch_size`; it is yielded in its place, or dropped with
-        `drop_last`.
+        Take `bucket_by_length` where lengths have natural boundaries; this sorts pools of items. A bucket has the items of
+        `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items are shuffled before: in
+        consecutive pools of `bucket_num` buckets, or, without `use_in_batch_shuffle`, in a buffer of that size, as
+        `shuffle` does. The batches of a pool come in random order where it has several buckets; those of a single bucket
+        keep its order. Without `use_in_batch_shuffle` they come in random order. Every item comes once. Only the last batch
+        of the stream can be shorter than `batch_size`; it is yielded in its place, or dropped with `drop_last`.
 
         `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling, use `bucket_by_length`
         or `max_token_bucketize`.
@@ -205,15 +207,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         max_bytes: int,
         open: collections.abc.Callable[[str], typing.IO[bytes]] | None = None,
         *,
-        concurrency: int = 8,
+        workers: int = 8,
         ordered: bool = True,
         timeout: float = 300,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.file_cache.FileCacher:
         """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
 
-        This operator opens and fetches missing files itself, so it replaces the operator that opens:
+        Take it where remote files are read more than once, and may be more than the disk has room for. This operator opens
+        and fetches missing files itself, so it replaces the operator that opens:
         `urls.cache_files("/fast/cache", 2 * 10**12).load_from_tar()`. Cached files need no request to the server. Any
         number of programs, loaders and workers may share `directory`. One of them fetches a file; the others wait for up to
         `timeout` seconds, then read without the cache.
@@ -235,15 +238,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         same holds for another user's `directory` in a place where anyone may make one, such as `/tmp`.
 
         `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
-        files are opened as by `load_files_by_s3`, with obstore or fsspec; further arguments are options, such as
-        `anon=True`. Up to `concurrency` threads fetch or verify files. Files come in the order of the URLs, or, with
+        files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as
+        `{"anon": True}`. Up to `workers` threads fetch or verify files. Files come in the order of the URLs, or, with
         `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
         connections and timeouts are retried up to 5 times first.
 
         The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
-        directories. Take this operator for data larger than the disk, or needed only during training. Take `on_disk_cache`
-        for data sets downloaded once: it keeps all files under names you choose, checks them against known digests, and can
-        unpack or convert them.
+        directories. Take `on_disk_cache` for data sets downloaded once: it keeps all files under names you choose, checks
+        them against known digests, and can unpack or convert them.
 
         Raises TypeError for an item that is not a URL, and the errors of opening and reading a file.
 
@@ -316,7 +318,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Concater[T_co | T]:
         """Yield the items of the first source, then those of the second, and so on.
 
-        A pipe may be given several times: each time it is read again.
+        Take it for one source after another; `mux` takes turns, and `mix` draws. A pipe may be given several times: each
+        time it is read again.
 
         >>> dp = IterableWrapper("ab").concat(IterableWrapper("cd"))
         >>> list(dp)
@@ -547,8 +550,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.FlatMapper[R]:
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
-        the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+        Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
+        an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
+        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -568,8 +572,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.FlatMapper[R]:
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
-        the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+        Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
+        an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
+        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -589,8 +594,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.FlatMapper[typing.Any]:
         """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-        `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
-        the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+        Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
+        an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
+        arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
         >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
         >>> dp.count()
@@ -779,12 +785,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.files.FileLister:
         """Yield the path of each file in a folder, in sorted order: those of the folder, then those of its subfolders.
 
-        `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
-        shell patterns. The name of a file must match one of them; a mask with a slash is matched against the complete path.
-        With `recursive`, subfolders are entered, except symbolic links. Unfinished files of this package are never listed.
-        Paths begin with the root as given, or are absolute with `abspath`. With `non_deterministic`, the order is that of
-        the file system. `len` returns `length`; without `length` it raises TypeError. `on_error` handles a root that cannot
-        be listed; files already yielded stay.
+        Take it for local folders, and `list_files_by_fsspec` for URLs. `root` is a path, a list of paths or an iterable
+        pipe of them; a root that is a file is yielded itself. `masks` are shell patterns. The name of a file must match one
+        of them; a mask with a slash is matched against the complete path. With `recursive`, subfolders are entered, except
+        symbolic links. Unfinished files of this package are never listed. Paths begin with the root as given, or are
+        absolute with `abspath`. With `non_deterministic`, the order is that of the file system. `len` returns `length`;
+        without `length` it raises TypeError. `on_error` handles a root that cannot be listed; files already yielded stay.
 
         Raises FileNotFoundError for a missing root, and PermissionError for a folder that cannot be read. Resuming counts
         files, so it needs the sorted order and the same files.
@@ -808,11 +814,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.ais.AISFileLister:
         """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-        A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider is
-        `ais` or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint of the
-        cluster. The `aistore` package takes tokens and certificates from the environment and retries network failures.
-        Objects come in the cluster's order, a page at a time. `len` returns `length`; without `length` it raises TypeError.
-        `on_error` handles a prefix that cannot be listed.
+        Take it for a cluster of AIStore. A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or
+        the bucket alone. Its provider is `ais` or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`,
+        `oci`. `url` is the endpoint of the cluster. The `aistore` package takes tokens and certificates from the
+        environment and retries network failures. Objects come in the cluster's order, a page at a time. `len` returns
+        `length`; without `length` it raises TypeError. `on_error` handles a prefix that cannot be listed.
 
         Raises the errors of `aistore`: `AISError` for a missing bucket, `requests.ConnectionError` (an OSError) for an
         unreachable cluster. Raises ImportError where `aistore` is not installed. Resuming counts objects within a prefix,
@@ -837,9 +843,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.storage.FSSpecFileLister:
         """Yield the URL of each file in a folder, in sorted order.
 
-        `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-        Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
-        slash is matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
+        Take it for one folder, on a disk or in any store; `list_files_by_s3` lists all that is below a prefix in S3. `root`
+        is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself. Subfolders
+        are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is
+        matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
         `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
         cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them credentials
         and endpoints come from the environment.
@@ -868,9 +875,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.iopath.IoPathFileLister:
         """Yield the path of each file in a folder, in sorted order.
 
-        `root` is a path or URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-        Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
-        slash is matched against the complete path. Paths begin with the root as given.
+        Take it only for paths that need handlers of iopath, and `list_files_by_fsspec` for all others. `root` is a path or
+        URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself. Subfolders are not
+        entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is matched
+        against the complete path. Paths begin with the root as given.
 
         `pathmgr` is the path manager of `iopath`; the default has handlers for local paths, HTTP, OneDrive and, where boto3
         is installed, S3. A `handler` is registered with it and replaces those for the same prefixes. For new code take
@@ -894,20 +902,19 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         masks: str | collections.abc.Sequence[str] = '',
         *,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.s3.S3FileLister:
         """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-        A prefix is `s3://bucket/` with the start of a key, or the URL of an object. Objects in folders at any depth are
-        included; those that represent a folder (their keys end in a slash) are not. Objects come in the order of their
-        keys, a page of the listing at a time. `masks` are shell patterns. The name of an object must match one of them; a
-        mask with a slash is matched against the complete URL. `len` returns `length`; without `length` it raises TypeError.
-        `request_timeout_ms` is the timeout in milliseconds, and `region` that of the bucket. Further arguments are options
-        of s3fs, such as `anon=True`, `endpoint_url` or `profile`. All these take precedence over the environment, which
-        otherwise gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is
-        retried up to five times, unless a `Retry` says otherwise.
-
-        To list one folder of S3 or another store, use `list_files_by_fsspec`.
+        Take it for all objects below a prefix in S3, and `list_files_by_fsspec` for one folder or another store. A prefix
+        is `s3://bucket/` with the start of a key, or the URL of an object. Objects in folders at any depth are included;
+        those that represent a folder (their keys end in a slash) are not. Objects come in the order of their keys, a page
+        of the listing at a time. `masks` are shell patterns. The name of an object must match one of them; a mask with a
+        slash is matched against the complete URL. `len` returns `length`; without `length` it raises TypeError.
+        `request_timeout_ms` is the timeout in milliseconds, and `region` that of the bucket. `storage_options` are those of
+        s3fs, such as `anon`, `endpoint_url` or `profile`. All these take precedence over the environment, which otherwise
+        gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is retried up
+        to five times, unless a `Retry` says otherwise.
 
         Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket, and PermissionError for one
         that may not be read, or without credentials. Resuming continues after the key of the last object, and needs the
@@ -926,16 +933,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         filter: str | pyarrow.compute.Expression | None = None,
         *,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.row_groups.RowGroupLister:
         """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
 
-        `read_parquet` takes them in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()`
-        shuffles and shards row groups in place of files. Only the footers are read, of `read_ahead` files at once. A row
-        group is left out where the footer excludes a match of the `filter`. `storage_options` and `on_error` are as for
-        `read_parquet`.
+        Take it where files are few and large: row groups are shuffled and sharded in their place. `read_parquet` takes them
+        in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()` shuffles and shards row groups
+        in place of files. Only the footers are read, of `prefetch` files at once. A row group is left out where the footer
+        excludes a match of the `filter`. `storage_options` and `on_error` are as for `read_parquet`.
 
         Raises FileNotFoundError for a missing file, KeyError for a filter on a column that a file lacks, and
         `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet.
@@ -961,10 +968,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.list_tables.TableFileLister:
         """Yield the path or URL of each file of a format, below folders, in sorted order.
 
-        `root` is a path or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe
-        of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder
-        and its subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names
-        begin with `_` or a dot are left out.
+        Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
+        or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. `kind`
+        is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder and its
+        subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names begin
+        with `_` or a dot are left out.
 
         With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
         are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -994,9 +1002,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.ais.AISFileLoader:
         """Yield the URL and a stream of the bytes of each object, given its URL.
 
-        A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of `list_files_by_ais`. `url`
-        is the endpoint of the cluster. The `aistore` package resumes a stream that breaks off. A dropped stream is closed.
-        `len` returns `length`, or else the length of the source. `on_error` handles an object that cannot be read.
+        Take it for a cluster of AIStore. A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the
+        providers of `list_files_by_ais`. `url` is the endpoint of the cluster. The `aistore` package resumes a stream that
+        breaks off. A dropped stream is closed. `len` returns `length`, or else the length of the source. `on_error` handles
+        an object that cannot be read.
 
         Raises the errors of `aistore`: `AISError` for a missing object, `requests.ConnectionError` (an OSError) for an
         unreachable cluster. Raises ImportError where `aistore` is not installed.
@@ -1018,22 +1027,23 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
-        concurrency: int = 32,
+        workers: int = 32,
         max_bytes: int = ...,
         ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.s3.S3FileLoader:
         """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
 
-        Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by fsspec, as with
-        `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges during use.
-        `concurrency` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or loaded and
-        not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a state then
-        lists the finished ones, and resuming gives the others.
+        Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
+        them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by
+        fsspec, as with `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges
+        during use. `workers` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or
+        loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a
+        state then lists the finished ones, and resuming gives the others.
 
         `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
-        of the bucket. Further arguments are options with the names of s3fs, such as `anon=True`, `endpoint_url`, `key`,
+        of the bucket. `storage_options` have the names of s3fs, such as `anon`, `endpoint_url`, `key`,
         `secret` or `profile`. All these take precedence over the environment, which otherwise gives endpoint, region and
         credentials, as for s3fs. `buffer_size` and `multi_part_download` are accepted for compatibility and ignored.
         `on_error` handles an object that cannot be loaded; transient errors are retried up to five times, unless a `Retry`
@@ -1277,10 +1287,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Mapper[R]:
         """Yield `fn(item)` for each item.
 
-        With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments, and the item
-        is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the result replaces
-        the first input column, and the other input columns are removed. Named tuples stay named tuples if their fields
-        stay. Items of the source are copied, never changed.
+        Take it first. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and `map_pool`
+        for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments,
+        and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the
+        result replaces the first input column, and the other input columns are removed. Named tuples stay named tuples if
+        their fields stay. Items of the source are copied, never changed.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -1308,10 +1319,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Mapper[typing.Any]:
         """Yield `fn(item)` for each item.
 
-        With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments, and the item
-        is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the result replaces
-        the first input column, and the other input columns are removed. Named tuples stay named tuples if their fields
-        stay. Items of the source are copied, never changed.
+        Take it first. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and `map_pool`
+        for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments,
+        and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the
+        result replaces the first input column, and the other input columns are removed. Named tuples stay named tuples if
+        their fields stay. Items of the source are copied, never changed.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -1338,9 +1350,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.batches.BatchMapper:
         """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
 
-        `fn` takes a list of items and returns an iterable of any length, or is a generator function. With `input_col`, `fn`
-        takes one list of values for each of these columns; its outputs replace the items. `on_error` handles a batch for
-        which `fn` raises. A skipped batch counts as one failure.
+        Take it where `fn` is faster on many items at once. `fn` takes a list of items and returns an iterable of any
+        length, or is a generator function. With `input_col`, `fn` takes one list of values for each of these columns; its
+        outputs replace the items. `on_error` handles a batch for which `fn` raises. A skipped batch counts as one failure.
 
         Raises TypeError where `fn` returns a dict, text or bytes. To turn one batch of columns into another, as
         `map_batches` of Ray Data does, use `.map(fn)` on batches of columns.
@@ -1356,11 +1368,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def map_pool(
         self,
         model: collections.abc.Callable[..., collections.abc.Callable[[typing.Any], typing.Any]],
+        *,
         workers: int = 2,
         batch_size: int | None = None,
         device: str | int | torch.device | None = None,
-        max_in_flight: int | None = None,
-        *,
+        prefetch: int | None = None,
         engine: typing.Literal['processes', 'threads', 'ray'] = 'processes',
         resources: collections.abc.Mapping[str, float] | None = None,
         batched: bool | None = None,
@@ -1368,9 +1380,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
         """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
 
-        `model` is a class with callable instances, or a function that returns a callable, such as
-        `functools.partial(Predictor, "weights.pt")`. Each worker makes its model once and calls it on one item after
-        another, in all passes. `engine` decides what the workers are:
+        Take it for a model that is slow to make: each worker makes it once. `model` is a class with callable instances, or
+        a function that returns a callable, such as `functools.partial(Predictor, "weights.pt")`. Each worker makes its
+        model once and calls it on one item after another, in all passes. `engine` decides what the workers are:
 
         - `"processes"` of this machine.
         - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
@@ -1388,7 +1400,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         the model is made with `device=` where it has such a parameter; otherwise a module is moved there. Tensors in the
         items are moved to the device before each call, and those in the results back to the CPU.
 
-        Up to `max_in_flight` items, by default two per worker, are read ahead. `on_error` handles an item for which the
+        Up to `prefetch` items, by default two per worker, are read ahead. `on_error` handles an item for which the
         model raises. As with `processpool_map`, each process has one torch thread and lives as long as the pipe; in the
         workers of a loader, each shard has its own processes.
 
@@ -1430,11 +1442,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.bucket.MaxTokenBucketizer[T_co]:
         """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
 
-        `len_fn` returns the number of tokens of an item. Up to `buffer_size` items are held. When the buffer is full, the
-        shortest item, the first of several, goes into the batch; a batch is yielded when the next item no longer fits. At
-        the end, the held items follow in order of length. With `include_padding`, the size of the batch padded to its
-        longest item counts. Items shorter than `min_len` or longer than `max_len` are left out. Batches of similar length
-        follow each other: put `shuffle` before this and after it to mix them.
+        Take it where memory bounds the tokens of a batch. `len_fn` returns the number of tokens of an item. Up to
+        `buffer_size` items are held. When the buffer is full, the shortest item, the first of several, goes into the batch;
+        a batch is yielded when the next item no longer fits. At the end, the held items follow in order of length. With
+        `include_padding`, the size of the batch padded to its longest item counts. Items shorter than `min_len` or longer
+        than `max_len` are left out. Batches of similar length follow each other: put `shuffle` before this and after it to
+        mix them.
 
         `on_error` handles an item for which `len_fn` raises, or which is too long.
 
@@ -1456,10 +1469,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.mix.Mixer[T_co | T]:
         """Yield items of several sources, each time from one that is drawn by weight.
 
-        `weights` has one number for each source, the first included. They need not add up to 1; without them all sources
-        are equally likely. With `until="longest"`, the default, the other sources continue, by their weights, when one is
-        exhausted. With `"shortest"`, the mix ends when an exhausted source is drawn. For constant proportions, make the
-        sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
+        Take it to train on several corpora; `mux` takes turns in place of drawing. `weights` has one number for each
+        source, the first included. They need not add up to 1; without them all sources are equally likely. With
+        `until="longest"`, the default, the other sources continue, by their weights, when one is exhausted. With
+        `"shortest"`, the mix ends when an exhausted source is drawn. For constant proportions, make the sources endless:
+        `a.cycle().mix(b.cycle(), weights=[3, 1])`.
 
         Raises TypeError for weights that are not a list of numbers, and ValueError where their number differs from that of
         the sources, or a weight is not finite and positive.
@@ -1476,8 +1490,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Multiplexer[T_co | T]:
         """Yield one item from each source in turn, until the shortest is exhausted.
 
-        Only complete rounds are yielded: items of an incomplete last round are dropped. `mux_longest` continues with the
-        other sources. `mix` draws the next source by weight.
+        Take it for strict turns. Only complete rounds are yielded: items of an incomplete last round are dropped.
+        `mux_longest` continues with the other sources. `mix` draws the next source by weight.
 
         >>> dp = IterableWrapper("abc").mux(IterableWrapper("xy"))
         >>> list(dp)
@@ -1490,6 +1504,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *sources: penstock.registry.IterDataPipe[T],
     ) -> penstock.pipes.iter.combine.MultiplexerLongest[T_co | T]:
         """Yield one item from each source in turn, passing over those that are exhausted, until all are.
+
+        Take it for turns in which no item is dropped; `mux` ends with the shortest source.
 
         >>> dp = IterableWrapper("abc").mux_longest(IterableWrapper("x"))
         >>> list(dp)
@@ -1506,6 +1522,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.disk_cache.OnDiskCacheHolder[T_co]:
         """Yield the items whose files are missing, to the steps between this and `end_caching`, which make the files.
 
+        Take it to download or convert a data set once, under names of your own; `cache_files` keeps what fits a bound.
         `filepath_fn` returns the path of an item's file, or a list or generator of several paths; without it, items are
         paths. A file is missing if it does not exist, if its digest differs from that in `hash_dict` (paths to hexadecimal
         digests), or if `extra_check_fn(path)` is false. `hash_type` is the name of a hash in hashlib. `on_error` of
@@ -1536,9 +1553,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.files.FileOpener:
         """Yield the path and the stream of each file.
 
-        `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
-        A stream stays readable while it is held, and is closed when it is dropped. `len` returns `length`, or else the
-        length of the source. `on_error` handles a file that cannot be opened.
+        Take it for local files, and `open_files_by_fsspec` for URLs. `mode` is `"r"`, `"rt"` or `"t"` for text, in the
+        given `encoding` or else the locale's, `"rb"` or `"b"` for bytes. A stream stays readable while it is held, and is
+        closed when it is dropped. `len` returns `length`, or else the length of the source. `on_error` handles a file that
+        cannot be opened.
 
         Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -1559,10 +1577,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.storage.FSSpecFileOpener:
         """Yield the URL and the stream of each file.
 
-        `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-        file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are
-        options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A
-        stream stays readable while it is held, and is closed when it is dropped.
+        Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
+        `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
+        as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are options of
+        the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A stream
+        stays readable while it is held, and is closed when it is dropped.
 
         Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
@@ -1584,10 +1603,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.iopath.IoPathFileOpener:
         """Yield the path and the stream of each file.
 
-        `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays
-        readable while it is held, and is closed when it is dropped. `pathmgr` and `handler` are as for
-        `list_files_by_iopath`; a handler opens files as bytes. For new code take `open_files_by_fsspec`. `on_error` handles
-        a file that cannot be opened.
+        Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
+        `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable while it is
+        held, and is closed when it is dropped. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
+        files as bytes. `on_error` handles a file that cannot be opened.
 
         Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
 
@@ -1654,8 +1673,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.CSVParser:
         """Yield each row of each stream of CSV as a list of strings; with `as_tuple` as a tuple.
 
-        Takes pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row
-        are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
+        Take it for rows as lists, `parse_csv_as_dict` for names, and `read_csv` for columns, which Arrow parses. Takes
+        pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row are
+        yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
         `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`,
         streams must be of text. `fmtparams` are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream
         that cannot be read; rows already yielded stay. It cannot be a `Retry`.
@@ -1683,10 +1703,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.CSVDictParser:
         """Yield each row of each stream of CSV as a dict, whose keys are the first row of the stream.
 
-        The arguments are as for `parse_csv`, except that `fmtparams` are those of `csv.DictReader`. In addition to those of
-        `csv.reader` these are `fieldnames`, the keys where the first row is data, `restkey`, the key for the list of
-        surplus values of a row, and `restval`, the value for missing ones. The last two are None by default. Empty rows are
-        left out.
+        Take it for rows with names, and `read_csv` for columns, which Arrow parses. The arguments are as for `parse_csv`,
+        except that `fmtparams` are those of `csv.DictReader`. In addition to those of `csv.reader` these are `fieldnames`,
+        the keys where the first row is data, `restkey`, the key for the list of surplus values of a row, and `restval`, the
+        value for missing ones. The last two are None by default. Empty rows are left out.
 
         >>> import io
         >>> dp = IterableWrapper([("a.csv", io.StringIO("id,text\\n1,one\\n2,two\\n"))]).parse_csv_as_dict()
@@ -1703,8 +1723,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.JsonParser:
         """Yield the path of each stream and the value of the JSON document that it holds.
 
-        Takes pairs of a path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of
-        `json.loads`, such as `parse_float`. For files with a document on each line (JSON lines), use
+        Take it for files that are one document each, and `read_json` for one object per line, as columns. Takes pairs of a
+        path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of `json.loads`, such as
+        `parse_float`. For files with a document on each line (JSON lines), use
         `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
         cannot be a `Retry`.
 
@@ -1771,15 +1792,15 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def processpool_map(
         self,
         fn: collections.abc.Callable[..., typing.Any],
-        max_workers: int | None = None,
         *,
         input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
-        scheduled_tasks: int = 128,
+        workers: int | None = None,
+        prefetch: int = 128,
         ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.parallel.ProcessPoolMapper:
-        """Yield `fn(item)` for each item, called in `max_workers` processes at once, in the order of the items.
+        """Yield `fn(item)` for each item, called in `workers` processes at once, in the order of the items.
 
         Take it for functions that compute in Python. Items and results are pickled, which is slow for many small objects.
         Tensors and arrays are copied once in each direction, into shared memory. That memory is reused only after the
@@ -1788,19 +1809,19 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         is pickled by cloudpickle, so it may be a lambda or come from a notebook. Scripts need no `if __name__ ==
         "__main__"`.
 
-        `max_workers` is by default the number of processors. `scheduled_tasks`, `ordered`, `input_col`, `output_col` and
-        `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
+        `workers` is by default the number of processors. Up to `prefetch` items are read ahead. `ordered`, `input_col`,
+        `output_col` and `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
 
         The processes start at the first item and live until the pipe is collected or the program ends, so the next pass can
         use them. A process that is busy 5 seconds after its pass was given up is killed. In each process, torch has one
         thread, and random generators are reseeded. In the workers of a loader, each shard has its own processes: divide
-        `max_workers` by the number of workers, or use `map` in them.
+        `workers` by the number of workers, or use `map` in them.
 
         Raises RuntimeError, with the cause and the item, where a process dies during a call. `on_error` handles this as any
         failure of an item, and a new process takes the next item. Errors that cannot be pickled become a RuntimeError with
         their text. Raises the errors of pickle where `fn` or an item cannot be pickled.
 
-        >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, max_workers=1)
+        >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, workers=1)
         >>> list(dp)
         [0, 10, 20, 30]
         """
@@ -1842,7 +1863,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         batch_size: int = ...,
         *,
         unify: bool | pyarrow.Schema = False,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
         **csv_options: typing.Any,
@@ -1880,10 +1901,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.online.GDriveReader:
         """Yield the name and a stream of the bytes of each file in Google Drive, given its URL.
 
-        The URL is one for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
-        (`https://drive.google.com/file/d/…/view`, `https://drive.google.com/open?id=…`). For a large file, which Google
-        does not scan for viruses, the confirmation page is answered. The name is from the response of Google, without
-        folders. The other parameters are those of `read_from_http`.
+        Take it for Google Drive, whose large files need a confirmation. The URL is one for downloading
+        (`https://drive.google.com/uc?export=download&id=…`) or for sharing (`https://drive.google.com/file/d/…/view`,
+        `https://drive.google.com/open?id=…`). For a large file, which Google does not scan for viruses, the confirmation
+        page is answered. The name is from the response of Google, without folders. The other parameters are those of
+        `read_from_http`.
 
         Raises RuntimeError where Google returns a page in place of a file, because the download quota is exceeded or a
         sign-in is needed, and the errors of `read_from_http`.
@@ -1909,10 +1931,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.online.HttpReader:
         """Yield the URL and a stream of the bytes behind it, for each URL.
 
-        Redirects are followed, and a Content-Encoding is decoded. Dropping the stream closes the connection. `timeout` is
-        in seconds: the longest silence of the server, or a pair for connecting and for reading. The default is 60, and
-        `(None, None)` is no limit. Further arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`,
-        `allow_redirects`, `verify`, … .
+        Take it for options of requests, such as `params` or `auth`; `load_files_by_s3` reads `https://` too, many files at
+        once. Redirects are followed, and a Content-Encoding is decoded. Dropping the stream closes the connection.
+        `timeout` is in seconds: the longest silence of the server, or a pair for connecting and for reading. The default is
+        60, and `(None, None)` is no limit. Further arguments are those of `requests.get`: `headers`, `params`, `auth`,
+        `proxies`, `allow_redirects`, `verify`, … .
 
         `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They handle the
         request: an error while a stream is read is raised there.
@@ -1944,8 +1967,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.online.OnlineReader:
         """Yield the URL, or for a file in Google Drive its name, and a stream of the bytes, for each URL.
 
-        URLs of `drive.google.com` and `docs.google.com` are read as by `read_from_gdrive`, all others as by
-        `read_from_http`, with the same parameters and errors.
+        Take it for URLs of the web and of Google Drive in one stream. URLs of `drive.google.com` and `docs.google.com` are
+        read as by `read_from_gdrive`, all others as by `read_from_http`, with the same parameters and errors.
 
         >>> import json, os, threading
         >>> from functools import partial
@@ -1967,9 +1990,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.files.StreamReader:
         """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
-        Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of that many bytes (or characters),
-        each with the path; an empty stream has no pieces. Each stream is read and closed. `on_error` handles a stream that
-        fails; pieces already yielded stay. It cannot be a `Retry`.
+        Take it for what no parser here reads: it gives the content as it is. Takes pairs of a path and a stream. With
+        `chunk`, yields the content in pieces of that many bytes (or characters), each with the path; an empty stream has no
+        pieces. Each stream is read and closed. `on_error` handles a stream that fails; pieces already yielded stay. It
+        cannot be a `Retry`.
 
         >>> import io
         >>> dp = IterableWrapper([("alphabet", io.StringIO("abcde"))]).read_from_stream(chunk=2)
@@ -1983,7 +2007,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         include_paths: bool = False,
         *,
         mode: typing.Literal['L', 'RGB', 'RGBA'] = 'RGB',
-        max_workers: int = 8,
+        workers: int = 8,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_files.ImageReader:
@@ -1992,7 +2016,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
         `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: Pillow detects the format from the content.
 
-        Up to `max_workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
+        Up to `workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
         as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
         Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
@@ -2016,7 +2040,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         batch_size: int = ...,
         *,
         unify: bool | pyarrow.Schema = False,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_columns.IpcReader:
@@ -2043,7 +2067,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         batch_size: int = ...,
         *,
         unify: bool | pyarrow.Schema = False,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
         **json_options: typing.Any,
@@ -2067,7 +2091,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[str],
         include_paths: bool = False,
         *,
-        max_workers: int = 8,
+        workers: int = 8,
         max_bytes: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
@@ -2079,7 +2103,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
         have `max_bytes`, or a hundred times the bytes of the file where that is more.
 
-        Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
+        Up to `workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
         Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
         corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
@@ -2102,7 +2126,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         batch_size: int = ...,
         *,
         unify: bool | pyarrow.Schema = False,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_columns.OrcReader:
@@ -2128,7 +2152,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         batch_size: int = ...,
         *,
         unify: bool | pyarrow.Schema = False,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_columns.ParquetReader:
@@ -2137,7 +2161,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
         `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
         `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
-        `read_ahead` files or row groups are read at once, one per thread; one more row group may be in memory.
+        `prefetch` files or row groups are read at once, one per thread; one more row group may be in memory.
 
         All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
         get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
@@ -2202,11 +2226,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.lines.LineReader:
         """Yield the path and the line for each line of each stream; with `return_path=False` the line alone.
 
-        Takes pairs of a path and a stream, which is closed at its end. The first `skip_lines` of each stream are left out.
-        Line ends are removed, unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text
-        in `encoding`. `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are
-        split at `\\n`, text as the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded
-        stay. It cannot be a `Retry`.
+        Take it for lines of streams; `ps.read_text(paths)` lists, opens and reads files by one call. Takes pairs of a path
+        and a stream, which is closed at its end. The first `skip_lines` of each stream are left out. Line ends are removed,
+        unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`. `errors`
+        handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are split at `\\n`, text as
+        the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded stay. It cannot be a
+        `Retry`.
 
         Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 
@@ -2271,9 +2296,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.decode.RoutedDecoder:
         """Yield each file with what its bytes stand for, chosen by its extension.
 
-        A pair of a path and a stream (or bytes) becomes a pair of the path and the value. In a dict, as from `webdataset`,
-        each value is decoded. Streams are read and closed. Bytes without a handler stay bytes. Other values, and values
-        whose key begins with `__`, stay as they are.
+        Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
+        pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
+        Bytes without a handler stay bytes. Other values, and values whose key begins with `__`, stay as they are.
 
         Each handler is a function of an extension and bytes; the first result other than None is taken. The default
         handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
@@ -2347,12 +2372,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.save.FSSpecSaver:
         """Write each item to the file at a URL, and yield the URL.
 
-        An item is a pair of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`.
-        `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further arguments are
-        options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment.
-        Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`. In object stores such as
-        S3, an object appears when its upload is complete, and replaces an earlier one. Larger objects are sent in parts of
-        16 MiB, to S3 several at a time, each retried up to five times after transient errors. A failed upload is aborted.
+        Take it for a file per item at URLs, and `write_tar` or `write_parquet` for many items per file. An item is a pair
+        of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. `kwargs_for_open` are
+        arguments for opening a file, such as `encoding` or `compression`. Further arguments are options of the file system,
+        such as `anon=True`; without them credentials and endpoints come from the environment. Folders are made as needed,
+        buckets are not. Local files are written as by `save_to_disk`. In object stores such as S3, an object appears when
+        its upload is complete, and replaces an earlier one. Larger objects are sent in parts of 16 MiB, to S3 several at a
+        time, each retried up to five times after transient errors. A failed upload is aborted.
 
         `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 
@@ -2378,10 +2404,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.iopath.IoPathSaver:
         """Write each item to a file, and yield its path.
 
-        An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. Folders
-        are made as needed. Local files are written as by `save_to_disk`, others as their handler does. `pathmgr` and
-        `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code take `save_by_fsspec`. `on_error`
-        handles an item that cannot be written, or for which `filepath_fn` raises.
+        Take it only for paths that need handlers of iopath, and `save_by_fsspec` for all others. An item is a pair of a
+        path, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. Folders are made as needed.
+        Local files are written as by `save_to_disk`, others as their handler does. `pathmgr` and `handler` are as for
+        `list_files_by_iopath`; a handler writes bytes. `on_error` handles an item that
+        cannot be written, or for which `filepath_fn` raises.
 
         Raises TypeError for text with a mode of bytes, or the other way round, OSError where a local file cannot be
         written, and ImportError where iopath is not installed.
@@ -2404,10 +2431,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.save.Saver:
         """Write each item to a file, and yield its path.
 
-        An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is `"w"`, `"wt"` or `"t"` for
-        text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are made as
-        needed. A file is written under a temporary name and moved into place when complete; it replaces an earlier one, and
-        an interruption leaves no partial file. Appending writes directly to the file.
+        Take it for a local file per item, `save_by_fsspec` for URLs, and `write_tar` or `write_parquet` for many items per
+        file. An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is `"w"`, `"wt"` or `"t"`
+        for text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are made
+        as needed. A file is written under a temporary name and moved into place when complete; it replaces an earlier one,
+        and an interruption leaves no partial file. Appending writes directly to the file.
 
         `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; what was appended stays. To
         write to URLs, use `save_by_fsspec`.
@@ -2519,7 +2547,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         filter: str | pyarrow.compute.Expression | None = None,
         *,
-        read_ahead: int = ...,
+        prefetch: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.row_groups.RowGroupShuffler:
@@ -2538,17 +2566,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def shuffle_rows(self, buffer_rows: int) -> penstock.pipes.iter.rebatch.RowShuffler:
+    def shuffle_rows(self, buffer_size: int) -> penstock.pipes.iter.rebatch.RowShuffler:
         """Yield the rows of column batches in a random order, in batches as large as those that come in.
 
-        Batches are buffered up to `buffer_rows` rows, or more where the last batch is large. Half of the rows are drawn and
+        Batches are buffered up to `buffer_size` rows, or more where the last batch is large. Half of the rows are drawn and
         yielded, and the buffer is refilled. Each half is drawn uniformly, except that it includes every row that stayed
         twice. A buffer that holds the complete stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
         dict of tensors, arrays or lists of one length. The outputs are of the same kind; their size is that of the first
         batch read in a round.
 
         A state holds the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
-        up to one and a half times `buffer_rows`.
+        up to one and a half times `buffer_size`.
 
         Raises TypeError for anything but a column batch, and ValueError where batches differ in columns or types.
 
@@ -2570,10 +2598,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.interleave.ShuffledFlatMapper:
         """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
 
-        The outputs of one item keep their order. Each output comes from an open item, drawn uniformly; an exhausted item
-        makes room for the next. `fn` returns an iterable, such as a list, or is a generator function; without it, the
-        content of each item is yielded. With `input_col`, `fn` takes these columns of the item as arguments. `on_error`
-        handles an item for which `fn` raises, as for `flatmap`.
+        Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
+        order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
+        an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. With
+        `input_col`, `fn` takes these columns of the item as arguments. `on_error` handles an item for which `fn` raises, as
+        for `flatmap`.
 
         Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 
@@ -2790,11 +2819,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.batches.Vectorizer:
         """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
 
-        The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` makes them. The first dimension of each
-        tensor is the batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for
-        all samples. It returns tensors, or tuples, lists and dicts of them; they are yielded with the batch dimension in
-        front. With `input_col` and `output_col`, as for `map`, `fn` takes these columns of the batch, and the other columns
-        may be anything.
+        Take it for a function of tensors that is written for one sample. The batch is a tensor, or tuples, lists and dicts
+        of tensors, as `collate` makes them. The first dimension of each tensor is the batch. `fn` takes a sample, without
+        that dimension, and `torch.func.vmap` runs it once for all samples. It returns tensors, or tuples, lists and dicts
+        of them; they are yielded with the batch dimension in front. With `input_col` and `output_col`, as for `map`, `fn`
+        takes these columns of the batch, and the other columns may be anything.
 
         `in_dims` gives the batch dimension of the tensors: one for all, a structure like the argument of `fn`, or a tuple
         with one for each column. None marks what is the same for all samples. `randomness` is the behaviour of random
@@ -2816,11 +2845,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.webdataset.WebDataset:
         """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
-        Takes pairs of a path and a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"`
-        is the path up to that dot, with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the
-        stream. Files whose name has no dot, or begins with one, are metadata by convention: they are closed and left out.
-        `on_error` handles a file that cannot be added to its sample; a skipped file is missing in it. It cannot be a
-        `Retry`.
+        Take it behind `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
+        a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"` is the path up to that dot,
+        with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream. Files whose name has
+        no dot, or begins with one, are metadata by convention: they are closed and left out. `on_error` handles a file that
+        cannot be added to its sample; a skipped file is missing in it. It cannot be a `Retry`.
 
         Raises ValueError for a second file with the same key in a sample.
 
@@ -2871,9 +2900,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_lines.CSVWriter:
         """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
-        Files hold numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
-        `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error` are as for
-        `write_parquet`. Text with line breaks in it is read back with `newlines_in_values=True`.
+        Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
+        text is quoted, null is an empty field. Items, `batched`, what `url_template` names, how files appear, the index,
+        parts of a stream, resuming and `on_error` are as for `write_parquet`. Text with line breaks in it is read back with
+        `newlines_in_values=True`.
 
         Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
         what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
@@ -2903,9 +2933,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_lines.JSONWriter:
         """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
-        Files hold numbers, text, booleans, null, and lists and dicts of these; tensors become lists, without their dtype.
-        Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error`
-        are as for `write_parquet`. Names end in `.json` or `.jsonl`.
+        Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
+        null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, what `url_template`
+        names, how files appear, the index, parts of a stream, resuming and `on_error` are as for `write_parquet`. Names end
+        in `.json` or `.jsonl`.
 
         Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
         that are infinite or not a number, and what `write_parquet` raises.
@@ -2934,9 +2965,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_columns.NumpyWriter:
         """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
-        Where `url_template` ends in `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it
-        is the array of `column`. Arrays have the rows as their first dimension, and the dtype of the tensors and arrays;
-        text is an array of `str`. They are written without pickle. What a file is to have is in memory until it is whole.
+        Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
+        `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.
+        Arrays have the rows as their first dimension, and the dtype of the tensors and arrays; text is an array of `str`.
+        They are written without pickle. What a file is to have is in memory until it is whole.
 
         Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream, resuming and `on_error`
         are as for `write_parquet`.
@@ -2971,12 +3003,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_columns.ParquetWriter:
         """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
-        An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
-        a value for each row, or a single row, which is a dict. `batched` says which of the two dicts are; without it, the
-        chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where the chain does not
-        determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and arrays, perhaps with
-        lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest, whatever the sizes of
-        the batches.
+        Take it for columns and rows: it keeps types, and `read_parquet` reads it in parts. `write_csv` and `write_json` are
+        for other programs. An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors,
+        arrays and lists with a value for each row, or a single row, which is a dict. `batched` says which of the two dicts
+        are; without it, the chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where
+        the chain does not determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and
+        arrays, perhaps with lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest,
+        whatever the sizes of the batches.
 
         Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype;
         so do those of single rows, or lists where their shapes differ. Tensors on a device are copied to main memory. All
@@ -3026,13 +3059,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         samples_per_shard: int,
         *,
         on_error: penstock.registry.OnError = 'raise',
-        **kwargs: typing.Any,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_tar.TarWriter:
         """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
 
-        A sample is a dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files,
-        with a dot before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are
-        written so that `routed_decode` reads them again:
+        Take it for samples of several files, such as an image and its label, and `write_parquet` for columns. A sample is a
+        dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files, with a dot
+        before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are written so
+        that `routed_decode` reads them again:
 
         - bytes and streams of bytes as they are; streams are closed;
         - str as UTF-8;
@@ -3052,7 +3086,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         chain does not write shards again that it had yielded.
 
         `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. A failed upload always
-        raises. Further arguments are options of the file system, such as `anon=True`; without them credentials and
+        raises. `storage_options` are those of the file system, such as `{"anon": True}`; without them credentials and
         endpoints come from the environment.
 
         Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
@@ -3077,8 +3111,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Zipper[tuple[T_co, T2]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
-        As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
-        pipe with itself, fork it or build it twice: a pipe has one live iterator.
+        Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
+        the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+        twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
         >>> list(dp)
@@ -3095,8 +3130,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Zipper[tuple[T_co, T2, T3]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
-        As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
-        pipe with itself, fork it or build it twice: a pipe has one live iterator.
+        Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
+        the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+        twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
         >>> list(dp)
@@ -3111,8 +3147,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.Zipper[tuple[typing.Any, ...]]:
         """Yield tuples of one item from each source, until the shortest is exhausted.
 
-        As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
-        pipe with itself, fork it or build it twice: a pipe has one live iterator.
+        Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
+        the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+        twice: a pipe has one live iterator.
 
         >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
         >>> list(dp)
@@ -3127,7 +3164,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.combine.ZipperLongest:
         """Yield tuples of one item from each source, until the longest is exhausted.
 
-        `fill_value` replaces the items of exhausted sources.
+        Take it where shorter sources are filled up; `zip` ends with them. `fill_value` replaces the items of exhausted
+        sources.
 
         >>> dp = IterableWrapper("abc").zip_longest(IterableWrapper(range(2)), fill_value=-1)
         >>> list(dp)
@@ -3148,10 +3186,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.join.IterKeyZipper:
         """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
-        The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held, up to
-        `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones are
-        left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items come as
-        a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
+        Take it to join two streams of about the same order, and `zip_with_map` where one of them has an index or fits in
+        memory. The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held,
+        up to `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones
+        are left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items
+        come as a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
 
         `on_error` handles an item for which a function raises, or which has no match.
 
@@ -3176,9 +3215,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.join.MapKeyZipper:
         """Yield each item together with the item of a map-style pipe that its key finds there.
 
-        `key_fn` makes the key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with
-        `keep_key`, in a pair after the key. `on_error` handles an item for which a function raises, or whose key is
-        missing.
+        Take it to join with what has an index or fits in memory, and `zip_with_iter` for two streams. `key_fn` makes the
+        key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with `keep_key`, in a pair
+        after the key. `on_error` handles an item for which a function raises, or whose key is missing.
 
         Raises KeyError for an item whose key or index `map_datapipe` lacks.
 

@@ -16,7 +16,7 @@ from .graph import DataPipe, descend, sources_of
 from .provenance import Provenance, asked_once, provenance_of
 from .secrets import Short, hide_secrets, without_secrets
 
-__all__ = ["add_note", "asked_by", "describe_item", "local_of", "notes_of", "place_of", "say_where"]
+__all__ = ["add_note", "asked_by", "describe_item", "describe_step", "local_of", "notes_of", "say_where"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
@@ -70,10 +70,10 @@ def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Prove
         item = _item_in_hand(error, pipe)
         if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else the item may be an earlier one
             provenance = provenance_of(sources[0])
-    return f"{_PREFIX}raised in {place_of(pipe, item, provenance)}"
+    return f"{_PREFIX}raised in {describe_step(pipe, item, provenance)}"
 
 
-def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:
+def describe_step(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:
     """Return a text with an operator, its item, and the origin of the item or what was read last upstream."""
     with asked_once():
         if item is _NOTHING:
@@ -86,7 +86,7 @@ def place_of(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | N
             where += f", on {describe_item(item)}"
             if provenance is not None:
                 where += f", from {provenance}"
-            elif _key_of(item) is None and (last_read := _last_read_above(pipe)):
+            elif _key_in(item) is None and (last_read := _last_read_above(pipe)):
                 # Not "from": a step in between may read ahead or batch.
                 where += f", last read upstream: {last_read}"
         return without_secrets(where)
@@ -141,12 +141,12 @@ def describe_item(item: object) -> str:
     "('a.txt', bytes of length 1000)"
     """
     try:
-        return without_secrets(_described(item))
+        return without_secrets(_item_text(item))
     except Exception:  # a failing repr, or a list that contains itself
         return f"<{type(item).__name__}>"
 
 
-def _described(item: object) -> str:
+def _item_text(item: object) -> str:
     if isinstance(item, torch.Tensor):
         return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
     if hasattr(item, "shape") and hasattr(item, "dtype"):
@@ -154,10 +154,10 @@ def _described(item: object) -> str:
     if isinstance(item, (bytes, bytearray)) and len(item) > 40:
         return f"{type(item).__name__} of length {len(item)}"
     if type(item) is tuple and len(item) <= 4:
-        return "(" + ", ".join(map(_described, item)) + ("," if len(item) == 1 else "") + ")"
+        return "(" + ", ".join(map(_item_text, item)) + ("," if len(item) == 1 else "") + ")"
     if isinstance(item, list):
         rest = f", … {len(item)} in all" if len(item) > 4 else ""
-        return "[" + ", ".join(map(_described, item[:4])) + rest + "]"
+        return "[" + ", ".join(map(_item_text, item[:4])) + rest + "]"
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
@@ -166,9 +166,9 @@ def _described(item: object) -> str:
     if isinstance(item, dict):
         pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
         rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
-        return "{" + ", ".join(f"{key!r}: {_described(value)}" for key, value in pairs) + rest + "}"
+        return "{" + ", ".join(f"{key!r}: {_item_text(value)}" for key, value in pairs) + rest + "}"
     if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
-        values = ", ".join(f"{name}={_described(value)}" for name, value in zip(item._fields, item, strict=True))
+        values = ", ".join(f"{name}={_item_text(value)}" for name, value in zip(item._fields, item, strict=True))
         return f"{type(item).__name__}({values})"
     if (columns := _names_of_columns(item)) is not None:
         names = ", ".join([*map(str, columns[:6]), *(["…"] if len(columns) > 6 else [])])
@@ -185,7 +185,7 @@ def _names_of_columns(item: object) -> list[object] | None:
     return None
 
 
-def _key_of(item: object) -> str | None:
+def _key_in(item: object) -> str | None:
     """Return the path, URL or key in an item, or None."""
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         return repr(item[0])
@@ -211,7 +211,7 @@ def _last_read_above(pipe: DataPipe) -> str | None:
 
 def _last_read(pipe: DataPipe) -> str | None:
     last = last_item(pipe)
-    key = None if last is _NOTHING else _key_of(last)
+    key = None if last is _NOTHING else _key_in(last)
     if key is not None:
         return key
     provenance = provenance_of(pipe)

@@ -88,7 +88,7 @@ class Own:
 
     def load(self, value: Any) -> Any:
         """Return the value that `save` saved; the result of an operator's `save` function stays plain data."""
-        return Tally(value) if self.default is Tally else _copied(value, self.name)
+        return Tally(value) if self.default is Tally else _plain_copy(value, self.name)
 
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
@@ -109,7 +109,7 @@ class Own:
     def _plain(self, value: Any) -> Any:
         if self._save is not None:
             value = self._save(value)
-        return value.items if isinstance(value, Tally) else _copied(value, self.name)
+        return value.items if isinstance(value, Tally) else _plain_copy(value, self.name)
 
 
 def own(default: Any, *, saved: bool = True, save: Callable[[Any], Any] | None = None) -> Any:
@@ -149,7 +149,7 @@ def _names_of_own(cls: type) -> Iterable[str]:
     return [name for name, value in vars(cls).items() if isinstance(value, Own)] if known is None else known
 
 
-def _copied(value: Any, name: str, depth: int = 0) -> Any:
+def _plain_copy(value: Any, name: str, depth: int = 0) -> Any:
     if type(value) in _SCALARS:
         if type(value) is int:
             _expect_64_bits(value, name)
@@ -157,7 +157,7 @@ def _copied(value: Any, name: str, depth: int = 0) -> Any:
     if depth == _DEEPEST:
         raise NotPlain(f"{name} has more than {depth} lists and dicts in each other: {_short(value)}")
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _copied(part, name, depth + 1) for key, part in value.items()}
+        return {key: _plain_copy(part, name, depth + 1) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         types = {*map(type, value)}
         if types <= _SCALARS:  # fast path, in C: there may be many
@@ -165,7 +165,7 @@ def _copied(value: Any, name: str, depth: int = 0) -> Any:
             for extreme in (min(numbers), max(numbers)) if numbers else ():
                 _expect_64_bits(extreme, name)
             return [*value]
-        return [_copied(part, name, depth + 1) for part in value]
+        return [_plain_copy(part, name, depth + 1) for part in value]
     raise NotPlain(
         f"{name} has {_short(value)}, of type {type(value).__name__}, and states hold plain data: "
         "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) makes such of it"

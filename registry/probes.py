@@ -18,7 +18,7 @@ from .reading import close
 from .seeds import seed_graph
 from .torch_pipes import TorchIterDataPipe
 
-__all__ = ["Maker", "Probe", "agree", "as_plain", "read", "seeded", "tap"]
+__all__ = ["Maker", "Probe", "agree", "as_plain", "items_of", "seeded", "tap"]
 
 Maker = Callable[[], Any]
 """What makes a fresh pipe, equal to those it made before."""
@@ -63,7 +63,7 @@ def as_plain(item: Any, read_streams: bool = True) -> Any:
     return item
 
 
-def read(pipe: Iterable[Any], look: Callable[[Any], Any] = as_plain) -> list[Any]:
+def items_of(pipe: Iterable[Any], look: Callable[[Any], Any] = as_plain) -> list[Any]:
     """Return the items of a pipe, or what an iterator still has, as plain data or as another function makes them."""
     items = [look(item) for item in islice(pipe, _MOST_ITEMS)]
     if len(items) == _MOST_ITEMS:
@@ -115,7 +115,7 @@ class Probe:
     def __iter__(self) -> Iterator[Any]:
         self._passes += 1
         if self._passes > _MOST_ITEMS:
-            raise AssertionError(f"its source was read {_MOST_ITEMS} times over: does it ever end?")
+            raise AssertionError(f"its source was read {_MOST_ITEMS} times: does it ever end?")
         self._open += 1
         self.closed.clear()
         try:

@@ -146,6 +146,6 @@ def _expect_lines(place: str, value: Any) -> None:
             _expect_lines(place, part)
     elif isinstance(value, str) and not value.lstrip().startswith("{") and re.search(r"^\s|[\x00-\x1f\x7f]", value):
         raise ValueError(
-            f"the option {place} begins with a space, or has a line break or the like in it, as what was read from a "
-            "file has at its end: strip() it"
+            f"the option {place} begins with a space or contains a line break, as text read from a file does: strip() "
+            "it"
         )

@@ -125,7 +125,7 @@ class Seeded:
         """Restore what `random_state` returned. Raises TypeError for any other values."""
         seed, first_epoch = state["seed"], state["first_epoch"]
         if type(seed) is not int or not isinstance(first_epoch, (int, type(None))):
-            raise TypeError(f"seeds and epochs are integers, and these are {seed!r} and {first_epoch!r}")
+            raise TypeError(f"seeds and epochs must be integers, and are {seed!r} and {first_epoch!r}")
         self._seed, self._first_epoch = seed, first_epoch
 
     def _base_seed(self) -> int:

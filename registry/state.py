@@ -49,8 +49,8 @@ __all__ = [
     "flatten",
     "hand_down",
     "header",
-    "load",
     "load_place",
+    "load_state",
     "node_in",
     "place_of",
     "state_of",
@@ -72,6 +72,8 @@ _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources"
 
 _MOST_PARTS = 1000
 """The longest list or dict that is compared as an argument."""
+_SPEED = {"max_concurrency", "max_workers", "prefetch", "scheduled_tasks", "timeout", "workers"}
+"""Arguments that no state has: another machine may need others, and items do not depend on them."""
 
 _MOST_LINES = 40
 """The number of lines up to which a difference is shown in full."""
@@ -87,7 +89,7 @@ def state_of(pipe: IterDataPipe[Any], after_the_end: bool | None = None) -> dict
     return {**header(pipe), "state": place_of(pipe, after_the_end)}
 
 
-def load(pipe: IterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
+def load_state(pipe: IterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
     """Let the next pass over a chain resume from a state."""
     check_state(pipe, state, strict)
     load_place(pipe, state["state"])
@@ -107,8 +109,8 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     current = vars(pipe).get("_pass")
     if current is not None and current.is_running():
         raise RuntimeError(
-            f"a state is taken between two items, and {shown(pipe)} is making one at this moment: in a callback, in a "
-            "handler of a signal or in another thread, note that one is wanted, and take it where the items are used"
+            f"a state is taken between two items, and {shown(pipe)} is making one now: in a callback, signal handler "
+            "or thread, set a flag, and take the state where the items are used"
         )
     begun = current is not None and current.begun
     between = begun and current.ended and after_the_end
@@ -136,7 +138,7 @@ def load_place(pipe: Any, place: Any) -> None:
         or not (isinstance(place["counts"], list) and len(place["counts"]) in (0, len(guards)))
         or not all(map(_is_number, place["counts"]))
     ):
-        raise ValueError(f"this is not where a chain of {len(guards)} steps can stand: {_short(place)}")
+        raise ValueError(f"this is no position of a chain of {len(guards)} steps: {_short(place)}")
     hand_down(pipe, place["steps"])
     pipe._epoch = place["epoch"]
     for part, state in zip(random, place["random"], strict=True):
@@ -245,7 +247,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
         or not {len(reads), len(passes)} <= {0, number_of_sources}
         or not isinstance(own, dict)
     ):
-        raise ValueError(f"{shown(pipe)} cannot stand where the state says: {_short(node)}")
+        raise ValueError(f"{shown(pipe)} cannot be at the state's position: {_short(node)}")
     owned = getattr(type(pipe), "_own", {})
     saved = {name for name, attribute in owned.items() if attribute.saved}
     if not own.keys() <= {"pass_seed"} and (missing := saved - own.keys()):  # a rerun pass saves only its seed
@@ -272,9 +274,9 @@ def expect_plain(state: Any) -> None:
         parts: Iterable[Any] = ()
         if isinstance(value, (dict, list, tuple)):
             if depth > _DEEPEST:
-                raise ValueError(f"a state is at most {_DEEPEST} lists and dicts deep")
+                raise ValueError(f"a state has at most {_DEEPEST} levels of lists and dicts")
             if id(value) in seen and value:
-                raise ValueError(f"a state has each list and dict in one place, and this in several: {_short(value)}")
+                raise ValueError(f"a state cannot hold the same list or dict twice: {_short(value)}")
             seen.add(id(value))
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             parts = value.values()
@@ -282,9 +284,11 @@ def expect_plain(state: Any) -> None:
             parts = value
         elif type(value) is int:
             if not -(2**63) <= value < 2**64:
-                raise ValueError(f"a state has no integers as large as {_short(value)}")
+                raise ValueError(f"a state cannot hold integers as large as {_short(value)}")
         elif not (value is None or type(value) in (str, bytes, bool, float)):
-            raise ValueError(f"a state is plain data, and this holds {_short(value)}, of type {type(value).__name__}")
+            raise ValueError(
+                f"a state is plain data, and this contains {_short(value)}, of type {type(value).__name__}"
+            )
         waiting += [(part, depth + 1) for part in parts]
 
 
@@ -372,13 +376,13 @@ def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *ent
     expect_plain(state)
     here = header(pipe)
     if here["chain"] != state["chain"]:
-        difference = _difference(state["chain"], here["chain"])
+        difference = _diff(state["chain"], here["chain"])
         raise ValueError(f"the state is of another chain (- the state's, + this chain's):\n{difference}")
     if strict and here["arguments"] != state["arguments"]:
-        _expect_arguments(pipe, state["arguments"])
+        _expect_same_arguments(pipe, state["arguments"])
 
 
-def _difference(one: Any, other: list[str]) -> str:
+def _diff(one: Any, other: list[str]) -> str:
     if not isinstance(one, list) or not all(isinstance(line, str) for line in one):
         return f"- {_short(one)}"
     if len(one) + len(other) <= _MOST_LINES:
@@ -392,7 +396,7 @@ def _difference(one: Any, other: list[str]) -> str:
     )
 
 
-def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
+def _expect_same_arguments(pipe: DataPipe, theirs: Any) -> None:
     """Raise ValueError if arguments differ, with the step and both values."""
     parts = [*walk(pipe)]
     are_dicts = isinstance(theirs, (list, tuple)) and all(isinstance(each, dict) for each in theirs)
@@ -409,9 +413,9 @@ def _expect_arguments(pipe: DataPipe, theirs: Any) -> None:
     found = [*islice(differences, 5)]
     if found:
         raise ValueError(
-            "the state is of a chain with other arguments, which may cut the rest of the stream otherwise:\n"
+            "the state is of a chain with other arguments, which may divide the rest of the stream differently:\n"
             + "\n".join(found)
-            + "\nload_state_dict(state, strict=False) goes on all the same"
+            + "\nload_state_dict(state, strict=False) loads it anyway"
         )
 
 
@@ -451,11 +455,11 @@ def _parts_of(name: str, value: Any) -> dict[str, str]:
     parts = {key: each.item() if isinstance(each, np.generic) else each for key, each in given.items()}
     if not {*map(type, parts), *map(type, parts.values())} <= {str, int, bool, float}:
         return {}
-    written = repr({key: int(each) if _is_whole(each) else each for key, each in parts.items()})
-    return {name: _digest(written) if str in {*map(type, parts.values())} else _told_apart(written)}
+    written = repr({key: int(each) if _is_whole_float(each) else each for key, each in parts.items()})
+    return {name: _text_digest(written) if str in {*map(type, parts.values())} else _told_apart(written)}
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole_float(value: Any) -> bool:
     return type(value) is float and value.is_integer()
 
 
@@ -481,16 +485,16 @@ def parameters_of(cls: type) -> tuple[str, ...]:
     """Return the constructor parameters of a class and its bases, which may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
     names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])
-    of_a_pass = {*getattr(cls, "_own", ()), *getattr(cls, "transient", ())}
-    return (*(name for name in names if of_a_pass.isdisjoint((name, f"_{name}"))),)
+    others = _SPEED | {*getattr(cls, "_own", ()), *getattr(cls, "transient", ())}
+    return (*(name for name in names if others.isdisjoint((name, f"_{name}"))),)
 
 
 def _told_apart(text: str) -> str:
     """Return a text, or its digest if it is long or has secrets such as passwords."""
     if len(text) <= 200 and text == without_secrets(text):
         return text
-    return _digest(text)
+    return _text_digest(text)
 
 
-def _digest(text: str) -> str:
+def _text_digest(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

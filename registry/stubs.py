@@ -56,7 +56,7 @@ def plugged_in_stubs(packages: list[str]) -> str:
     for package in packages:
         import_module(package)
         if not any(_is_of(entry, [package]) for entry in operators.values()):
-            raise ValueError(f"{package!r} registers no operator when it is imported: name the module that does")
+            raise ValueError(f"{package!r} registers no operator on import: name the module that does")
     theirs = [entry for entry in operators.values() if _is_of(entry, packages)]
     header = _HEADER.format(command=f"penstock stubs {' '.join(packages)}")
     return header + _methods(theirs)
@@ -112,11 +112,13 @@ def _overloads(entry: Operator, names: _Names) -> list[str]:
     overloads = [each for each in constructors if any("overload" in ast.unparse(d) for d in each.decorator_list)]
     outcome = _functions(cls, "outcome") or (constructors if maker == "__new__" else [])
     gives = (outcome[0].returns or ast.Name("Any")) if outcome else None
-    methods = [_method(entry, definer, each, gives, names) for each in overloads or constructors]
+    methods = [_method_stub(entry, definer, each, gives, names) for each in overloads or constructors]
     return [f"@typing.overload\n{method}" for method in methods] if overloads else methods
 
 
-def _method(entry: Operator, definer: type, constructor: ast.FunctionDef, gives: ast.expr | None, names: _Names) -> str:
+def _method_stub(
+    entry: Operator, definer: type, constructor: ast.FunctionDef, gives: ast.expr | None, names: _Names
+) -> str:
     signature = constructor.args
     itself, *parameters = [*signature.posonlyargs, *signature.args]
     defaults = [None] * (len(parameters) - len(signature.defaults)) + signature.defaults
@@ -202,7 +204,7 @@ class _Qualifier(ast.NodeTransformer):
         self.names = names
         self.stands_for = stands_for
         self._module = module
-        self._origins = _origins(module)
+        self._origins = _imported_names(module)
 
     def __call__(self, annotation: ast.expr | None) -> str:
         return "Any" if annotation is None else ast.unparse(self.visit(ast.parse(ast.unparse(annotation), mode="eval")))
@@ -267,7 +269,7 @@ def _parsed(annotation: object) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def _origins(module: ModuleType) -> dict[str, tuple[str, str]]:
+def _imported_names(module: ModuleType) -> dict[str, tuple[str, str]]:
     """Where the names that a module imports come from: their module, and what they are called there."""
     package = module.__name__ if hasattr(module, "__path__") else module.__name__.rpartition(".")[0]
     origins: dict[str, tuple[str, str]] = {}

@@ -42,7 +42,7 @@ from .child import PATIENCE, Child, ChildProcess, Children, insist_on_end
 from .dispatch import STREAM_READER, Dispatch, give_up_when_told, received_dispatch, serve_shard
 from .line import FAILED, HUNG_UP, NONE, Arrival
 from .watch import Sighting, Watch
-from .worker import run, serve
+from .worker import run_worker, serve
 
 __all__ = ["RayFleet", "WorkerActors"]
 
@@ -204,7 +204,7 @@ class _WorkerHost(_Host):
         self._telling = threading.Lock()
         cluster = require("ray", "ray").get_runtime_context().gcs_address
         os.environ.setdefault("RAY_ADDRESS", cluster)  # for chains that use Ray themselves
-        start_server(run.__module__)
+        start_server(run_worker.__module__)
         super().__init__()
 
     def _told(self, ticket: str) -> _Told:
@@ -216,7 +216,7 @@ class _WorkerHost(_Host):
 
     def _serve(self, connection: Connection, ticket: str, dispatched: dict[Any, _Door], is_near: bool) -> None:
         try:
-            child = ChildProcess(None, "penstock-worker", _read, (connection, dispatched))
+            child = ChildProcess(None, "penstock-worker", _serve_connection, (connection, dispatched))
         except (OSError, EOFError) as error:
             self._ended[ticket] = f"could not be started: {error!r}"
             return
@@ -261,7 +261,7 @@ class _DispatcherHost(_Host):
             serve_shard(connection, blocks_for_each(lines) if is_near else 0, self._dispatch, point, self._watch)
 
 
-def _read(to_actor: Connection, given: tuple[Connection, dict[tuple[int, int], _Door]]) -> None:
+def _serve_connection(to_actor: Connection, given: tuple[Connection, dict[tuple[int, int], _Door]]) -> None:
     """Read for one connection to an actor, in a process of its own."""
     connection, dispatched = given
     try:
@@ -340,7 +340,7 @@ class RayFleet:
             raise RuntimeError("the fleet was shut down: make another")
         if not self.is_of_this_ray():
             Cluster().connect()  # or says why this process cannot
-            raise RuntimeError("the fleet was of a Ray that was shut down: make another")
+            raise RuntimeError("the fleet's Ray was shut down: make another fleet")
 
     def is_of_this_ray(self) -> bool:
         """Say whether its handles are usable: a call through those of another Ray ends the process."""
@@ -434,7 +434,7 @@ class WorkerActors(Children):
     def _door_of(self, actor: Any, who: str) -> _Door:
         ray = Cluster().connect()
         if not ray.is_initialized():  # else the call would start another Ray
-            raise RuntimeError(f"{who} was of a Ray that was shut down: make a new loader, and a new fleet")
+            raise RuntimeError(f"{who}'s Ray was shut down: make a new loader, and a new fleet")
         answer = actor.door.options(max_task_retries=-1).remote()  # waits for an actor that Ray restarts
         patience = _WARN_AFTER if self._timeout is None else self._timeout
         began, has_warned = time.monotonic(), False

@@ -19,7 +19,7 @@ from ..workers.transport import blocks_for_each, receive_parcel_descriptor, send
 from .dispatch import run_dispatch
 from .line import HUNG_UP
 from .watch import Sighting
-from .worker import run
+from .worker import run_worker
 
 __all__ = ["Child", "ChildProcess", "ChildProcesses", "Children", "insist_on_end"]
 
@@ -102,7 +102,7 @@ class ChildProcess(Child):
         argument: Any,
         ends: Iterable[Connection] = (),
     ) -> None:
-        context: Any = context_for(start_method, run.__module__)
+        context: Any = context_for(start_method, run_worker.__module__)
         self.connection, theirs = context.Pipe(duplex=True)
         self.process: BaseProcess = context.Process(target=target, args=(theirs, argument), name=name, daemon=True)
         start(self.process)
@@ -127,7 +127,7 @@ class ChildProcess(Child):
         return "" if self._sighting is None else str(self._sighting)
 
     def end(self, patience: float = PATIENCE) -> str | None:
-        _wait_for(self.process, patience)
+        _join(self.process, patience)
         with lock:
             ended = self.process.exitcode
         return None if ended is None else f"{describe_exit(ended)}{self.seen()}"
@@ -166,12 +166,12 @@ class ChildProcesses(Children):
 
     def worker(self, worker_id: int, dispatched: dict[tuple[int, int], Any]) -> Child:
         name, lines = f"penstock-worker-{worker_id}", [*dispatched]
-        child = ChildProcess(self._start_method, name, run, lines, dispatched.values())
+        child = ChildProcess(self._start_method, name, run_worker, lines, dispatched.values())
         child.max_blocks = self._max_blocks
         return child
 
     def dispatcher(self, lines: list[tuple[int, int]]) -> tuple[Child, dict[tuple[int, int], Any]]:
-        context: Any = context_for(self._start_method, run.__module__)
+        context: Any = context_for(self._start_method, run_worker.__module__)
         pairs = {line: context.Pipe() for line in lines}
         ends = [end for _, end in pairs.values()]
         points = [point for point, _ in lines]
@@ -197,10 +197,10 @@ def insist_on_end(processes: list[BaseProcess]) -> None:
                 if insist is not None and process.is_alive():
                     insist(process)
         for process in processes:
-            _wait_for(process, max(deadline - time.monotonic(), 0))
+            _join(process, max(deadline - time.monotonic(), 0))
 
 
-def _wait_for(process: BaseProcess, patience: float) -> None:
+def _join(process: BaseProcess, patience: float) -> None:
     """Wait until a process has ended, without the lock that `join` needs."""
     if mp_connection.wait([process.sentinel], patience):
         with lock:

@@ -212,7 +212,7 @@ class Sender:
         try:
             parcel, descriptor = self._outbox.pack(item)
         except Exception as error:
-            add_note(error, "the item could not be pickled, and so not be sent to the process that reads it")
+            add_note(error, "the item could not be pickled, so it cannot be sent to the reading process")
             say_where(error, reading.chain, item)
             self._fail(place, error)
             return

@@ -180,7 +180,7 @@ class DataLoader2(Generic[T]):
 
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
-            raise RuntimeError("this DataLoader2 was shut down, and reads no more")
+            raise RuntimeError("this DataLoader2 was shut down")
         self._end_epoch_under_way()
         self._initialized()
         self._agree()
@@ -226,8 +226,8 @@ class DataLoader2(Generic[T]):
         """
         if self._is_cut_short:
             raise RuntimeError(
-                "the loader was shut down in the middle of an epoch, and has let go of where it stood: take the state "
-                "before, such as at the end of the `with`"
+                "the loader was shut down in the middle of an epoch, so its position is gone: take the state before, "
+                "such as at the end of the `with`"
             )
         here = self._place_before_last if before_last else self._place_now
         self._initialized()
@@ -305,8 +305,8 @@ class DataLoader2(Generic[T]):
     def dataset(self) -> NoReturn:
         """Not available: code that skips batches, such as transformers' Trainer, would bypass the reading service."""
         raise AttributeError(
-            "a DataLoader2 has no dataset that could be read from the middle: load the loader's own state in place of "
-            "skipping batches, and give transformers' TrainingArguments ignore_data_skip=True"
+            "a DataLoader2 has no dataset to skip batches of: load the loader's own state instead, and give "
+            "transformers' TrainingArguments ignore_data_skip=True"
         )
 
     @classmethod
@@ -401,7 +401,9 @@ class DataLoader2(Generic[T]):
     def _place_before_last(self) -> dict[str, Any]:
         reader = reader_below(self._initialized())
         if not self._under_way or not self._tally.items:
-            raise RuntimeError("no item was handed out since the epoch began, or went on: take a state as it is")
+            raise RuntimeError(
+                "no item was yielded since the epoch began or was resumed: use state_dict() without before_last"
+            )
         if reader is None:
             raise RuntimeError(
                 "where the loader stood before its last item is known where nothing but fullsync, pin_memory and "

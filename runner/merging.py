@@ -34,7 +34,7 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name in first.keys() - {"state", "rank", "arguments"}:  # arguments may be a rank's paths
             if state[name] != first[name]:
                 raise ValueError(
-                    f"these are not states of one loader at one moment: {name} is {first[name]!r:.200} on one, "
+                    f"these states are not of one loader at the same point: {name} is {first[name]!r:.200} on one, "
                     f"and {state[name]!r:.200} on another"
                 )
     if first["rank"] is None:
@@ -44,7 +44,9 @@ def merge_state_dicts(states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not nodes:  # between two epochs
         return in_one_piece(merged)
     if len(nodes) < len(by_part) or not all("own" in node for node in nodes):
-        raise ValueError("these are not states of one moment: some ranks are in the middle of an epoch, and some not")
+        raise ValueError(
+            "the states were not taken at the same point: some ranks are in the middle of an epoch, and some are not"
+        )
     return in_one_piece({**merged, "state": {**first["state"], "steps": [_merged(nodes)]}})
 
 
@@ -69,10 +71,10 @@ def _by_part(states: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     for (part, *of_how_many), state in zip(ranks, states, strict=True):
         if of_how_many != [number, is_bound]:
             raise ValueError(
-                f"these are states of {number} ranks and of {of_how_many[0]}: those of one program are merged"
+                f"these are states of {number} ranks and of {of_how_many[0]}: only those of one program can be merged"
             )
         if part is not None and _items_of(found.setdefault(part, state)) != _items_of(state):
-            raise ValueError(f"two states of rank {part} of {number} are not of one moment")
+            raise ValueError(f"two states of rank {part} of {number} were not taken at the same point")
     missing = {*range(number)} - found.keys()
     if missing:
         raise ValueError(f"the state of rank {', '.join(map(str, sorted(missing)))} of {number} is missing")
@@ -93,7 +95,8 @@ def _merged(nodes: list[Node]) -> Node:
         for part, own in enumerate(owns):
             if own[name] != first[name]:
                 raise ValueError(
-                    f"these are not states of one moment: rank 0 has {name}={first[name]}, and rank {part} {own[name]}"
+                    f"the states were not taken at the same point: rank 0 has {name}={first[name]}, and rank {part} "
+                    f"{own[name]}"
                 )
     standing = [place for part, own in enumerate(owns) for place in own["standing"] if place[0] % len(owns) == part]
     of_others = [0] * len(owns)

@@ -136,7 +136,7 @@ class _Line:
         self._deaths += 1
         if self._deaths >= self.child.deaths_in_a_row or self._dispatched:
             raise death from None
-        warnings.warn(f"{death}. Another goes on from its last item", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{death}. Another worker resumes after its last item", RuntimeWarning, stacklevel=2)
         self.child.let_go()
 
     def _death(self) -> RuntimeError:
@@ -185,7 +185,7 @@ class _Dispatcher:
     """Reads streams once for all shards, with a line to the workers for each shard of each stream."""
 
     def __init__(self, streams: list[Any], children: Children, division: Division) -> None:
-        pickled = _pickled(streams)
+        pickled = _pickled_chain(streams)
         lines = [(point, shard) for point in range(len(streams)) for shard in division.shards]
         self.child, self.to_workers = children.dispatcher(lines)
         connection = self.child.connection
@@ -247,7 +247,7 @@ class WorkerPool:
 
     def __init__(self, options: ReadOptions, division: Division) -> None:
         chain, self._streams = divided(options.chain)
-        self._chain = _pickled(chain)
+        self._chain = _pickled_chain(chain)
         assert options.start is not None
         self._options = options
         self._children: Children = options.start()
@@ -382,7 +382,7 @@ class WorkerPool:
 
     def _line_of(self, shard: int) -> _Line:
         if not self._lines:
-            raise RuntimeError("the workers are those of the process that this one was forked off: begin a new epoch")
+            raise RuntimeError("the workers belong to the process from which this one was forked: begin a new epoch")
         return self._lines[self._division.worker(shard, len(self._lines))]
 
 
@@ -394,12 +394,12 @@ def _error_of(arrival: Arrival) -> Exception:
     return error
 
 
-def _pickled(chain: IterDataPipe[Any] | list[Any]) -> bytes:
+def _pickled_chain(chain: IterDataPipe[Any] | list[Any]) -> bytes:
     try:
         return bytes(cloudpickle.dumps(chain))
     except Exception as error:
         for culprit in (each for part in pipes_in(chain) for each in _not_picklable(part)):
-            add_note(error, f"penstock: {culprit} cannot be pickled, and so not be sent to worker processes")
+            add_note(error, f"penstock: {culprit} cannot be pickled, so it cannot be sent to worker processes")
             break
         raise
 

@@ -107,14 +107,14 @@ def _part_in_mesh(mesh: Any, data_dims: Any, others: Any) -> Part:
     names = mesh.mesh_dim_names or ()
     dims = (data_dims,) if isinstance(data_dims, str) else tuple(data_dims or ())
     if not dims or not {*dims} <= {*names}:
-        raise ValueError(f"data_dims must be some of the mesh's dimensions, {', '.join(names)}, and is {data_dims!r}")
+        raise ValueError(f"data_dims must be dimensions of the mesh, {', '.join(names)}, and is {data_dims!r}")
     rest = [name for name in names if name not in dims]
     if isinstance(others, Mapping) and not others.keys() <= {*rest}:
         raise ValueError(f"others is by the mesh's other dimensions, {', '.join(rest)}, and is {dict(others)!r}")
     policies = {name: others.get(name, "same") if isinstance(others, Mapping) else others for name in rest}
     coordinate = mesh.get_coordinate()
     if coordinate is None:
-        raise ValueError("the mesh does not have this rank: it must have all of them")
+        raise ValueError("the mesh must contain all ranks, and this one is missing")
     at = dict(zip(names, coordinate, strict=True))
     size = {name: mesh.size(names.index(name)) for name in names}
     number = 0
@@ -138,7 +138,7 @@ class SequentialReadingService(ReadingServiceInterface):
                 raise TypeError(f"SequentialReadingService takes reading services, and this is {service!r:.100}")
             if isinstance(service, DistributedReadingService) and place:
                 raise ValueError(
-                    "DistributedReadingService must be the first: the others would read what other ranks read too"
+                    "DistributedReadingService must come first: the others would read other ranks' items too"
                 )
             if (
                 isinstance(service, ShardingReadingService)

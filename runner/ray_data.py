@@ -58,7 +58,7 @@ def to_ray_dataset(
     NumPy does not have.
     """
     require("ray.data", "ray")
-    from .ray_shards import PenstockDatasource, cpus, read
+    from .ray_shards import PenstockDatasource, cpus, dataset_of
 
     chain = readable(dp)
     points = sharding_points(chain, SHARDING_PRIORITIES.MULTIPROCESSING)
@@ -74,8 +74,8 @@ def to_ray_dataset(
     for pipe in walk(chain):
         if getattr(pipe, "in_main_process", False):
             raise RuntimeError(
-                f"{type(pipe).__name__} belongs in the process that uses the items, and Ray reads the chain in others: "
-                "leave it out"
+                f"{type(pipe).__name__} belongs in the process that uses the items, and Ray reads the chain "
+                "elsewhere: leave it out"
             )
     told = gives_batches(chain) if batched is None else batched
-    return read(PenstockDatasource(chain, num_shards, SeedGenerator(seed).base_seed, epoch, told), read_options)
+    return dataset_of(PenstockDatasource(chain, num_shards, SeedGenerator(seed).base_seed, epoch, told), read_options)

@@ -28,7 +28,7 @@ from .dispatch import Dispatch, LocalFeed, divided
 from .seeds import seed_globals
 from .shards import Dispatched, Division, Epoch, Place, ShardPass, Shards, WorkerInfo
 
-__all__ = ["PenstockDatasource", "cpus", "read"]
+__all__ = ["PenstockDatasource", "cpus", "dataset_of"]
 
 _ROWS = 256
 """So many rows, at most, are put together before Ray gets them."""
@@ -79,7 +79,7 @@ def cpus() -> int:
     return max(int(resources.get("CPU", 1)), 1)
 
 
-def read(datasource: PenstockDatasource, options: Mapping[str, Any]) -> ray.data.Dataset:
+def dataset_of(datasource: PenstockDatasource, options: Mapping[str, Any]) -> ray.data.Dataset:
     """Return the dataset that reads a chain."""
     read_datasource: Callable[..., ray.data.Dataset] = ray.data.read_datasource
     return read_datasource(datasource, **{"override_num_blocks": datasource.num_shards, **options})
@@ -88,7 +88,9 @@ def read(datasource: PenstockDatasource, options: Mapping[str, Any]) -> ray.data
 def _blocks_of_shard(
     chain: Any, num_shards: int, shard: int, seed: int, epoch: int, batched: bool | None, rows: int
 ) -> Iterator[Any]:
-    reading = _begun(cloudpickle.loads(ray.get(chain)), Division(num_shards, shard, num_shards), shard, seed, epoch)
+    reading = _begun_shard(
+        cloudpickle.loads(ray.get(chain)), Division(num_shards, shard, num_shards), shard, seed, epoch
+    )
     try:
         yield from _blocks(reading, batched, rows)
     except Exception as error:
@@ -98,7 +100,7 @@ def _blocks_of_shard(
         reading.close()
 
 
-def _begun(chain: Any, division: Division, shard: int, seed: int, epoch: int) -> ShardPass:
+def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: int) -> ShardPass:
     """Return a pass over a shard, as a loader's worker that reads this shard only would begin it."""
     chain, streams = divided(chain)
     dispatch = Dispatch(streams, division)
@@ -151,13 +153,13 @@ def _row_of(item: Any) -> Mapping[str, Any]:
 def _expect_kinds(row: Mapping[str, Any], are_tensors: dict[str, bool]) -> None:
     """Learn which columns have tensors; TypeError for a row that differs, whichever block it would come into."""
     if not row:
-        raise TypeError("a row without columns, of which Ray Data cannot make any: leave it out, or give it one")
+        raise TypeError("the row has no columns, which Ray Data cannot represent: drop it, or give it one")
     is_first = not are_tensors
     for name in {**are_tensors, **row}:
         is_one = isinstance(row.get(name), np.ndarray)
         if are_tensors.setdefault(name, is_one and is_first) != is_one:
             raise TypeError(
-                f"column {name!r} has a tensor in some rows and none in others, for which Ray Data has no column: give "
+                f"column {name!r} has a tensor in some rows and none in others, which Ray Data cannot represent: give "
                 "one to each row, or to none"
             )
 
@@ -196,7 +198,7 @@ def _without_tensor(name: str, value: Any) -> Any:
         return value.numpy(force=True)
     except (TypeError, RuntimeError) as error:
         raise TypeError(
-            f"column {name!r}: NumPy, and so Ray, has nothing for a tensor of {value.dtype}: convert it before, as "
+            f"column {name!r}: NumPy, and so Ray, has no type for a tensor of {value.dtype}: convert it first, as "
             f"with .float() or .to_dense(): {error}"
         ) from error
 

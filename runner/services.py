@@ -29,7 +29,7 @@ from .reader import ShardReader
 from .seeds import SeedGenerator
 from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
 from .together import Together
-from .worker import run
+from .worker import run_worker
 
 __all__ = [
     "InProcessReadingService",
@@ -158,7 +158,7 @@ class ShardingReadingService(ReadingServiceInterface):
         chain, ranks, workers = options.chain, division.ranks, options.num_workers
         if num_shards < ranks:
             raise ValueError(
-                f"{ranks} ranks cannot share {num_shards} shards: the state is of fewer than there are ranks"
+                f"{ranks} ranks cannot share the state's {num_shards} shards: every rank needs at least one"
             )
         parts, _ = division.part(division.rank)
         if parts > 1 and self.require_sharding and not sharding_points(chain, SHARDING_PRIORITIES.MULTIPROCESSING):
@@ -316,9 +316,9 @@ class MultiProcessingReadingService(_WorkersReadingService):
             timeout,
             require_sharding,
         )
-        context = context_for(multiprocessing_context, run.__module__)
+        context = context_for(multiprocessing_context, run_worker.__module__)
         if num_workers and context.get_start_method() == "forkserver":
-            start_server(run.__module__)  # imports torch meanwhile
+            start_server(run_worker.__module__)  # imports torch meanwhile
         self.multiprocessing_context = multiprocessing_context
 
     def start(self) -> Children:

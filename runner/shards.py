@@ -163,7 +163,7 @@ class Place:
             or [*map(type, value)] != [int, list, int, int]
             or not (0 <= value[0] < num_shards and value[2] >= 0 and value[3] >= 0)
         ):
-            raise ValueError(f"one of {num_shards} shards cannot stand where the state says: {value!r:.200}")
+            raise ValueError(f"one of {num_shards} shards cannot be at the state's position: {value!r:.200}")
         return cls(*value)
 
 
@@ -391,7 +391,7 @@ def _chain_by(fn: Callable[..., Any], name: str, *arguments: Any) -> Any:
     try:
         returned = fn(*arguments)
     except StopIteration as error:  # would pass for the end of the items
-        raise RuntimeError(f"{name} raised StopIteration, which says nothing here") from error
+        raise RuntimeError(f"{name} raised StopIteration, which has no meaning here") from error
     if not isinstance(returned, TorchIterDataPipe):
         raise TypeError(f"{name} must return the chain to read, and returned {returned!r:.100}")
     return returned

@@ -114,7 +114,7 @@ class Together:
         It is the seed that ranks were given, or else rank 0's draw. Raises ValueError on all ranks if anything differs.
         """
         told = {**told, "ends": self._ends, "steps_per_epoch": self.steps_per_epoch}
-        digests = {name: _digest(value) for name, value in told.items()}
+        digests = {name: _digest_of_value(value) for name, value in told.items()}
         everybody = self.all_ranks()
         met = everybody.exchange("begin an epoch", ((digests, seed, drawn), self._readers().is_out_of_step))
         heard = [each for each, _ in met]
@@ -215,7 +215,7 @@ class Together:
         """Return whether all ranks give one more item, and whether some begin to repeat items."""
         least, greatest = self._agree(counts, says)
         if least == _FAILED:
-            raise RuntimeError("another rank failed at this item, and so all ranks stop here: see its error")
+            raise RuntimeError("another rank failed at this item, so all ranks stop here: see its error")
         if self.steps_per_epoch is not None:
             goes_on = counts.given < self.steps_per_epoch
         else:
@@ -277,7 +277,7 @@ def _expect_all_parts(parts: list[Part]) -> None:
         raise ValueError(f"the ranks do not read all parts of the data, of which each is to be read: {told}")
 
 
-def _digest(value: Any) -> str:
+def _digest_of_value(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, default=lambda part: part.hex())
     return hashlib.sha256(text.encode()).hexdigest()
 

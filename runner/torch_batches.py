@@ -78,7 +78,7 @@ def iter_torch_batches(
     ...     list(loader)
     [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
     """
-    _check(batch_size, dtypes, collate_fn, drop_last, batched)
+    _check_arguments(batch_size, dtypes, collate_fn, drop_last, batched)
     if local_shuffle_buffer_size is not None:
         expect_whole("local_shuffle_buffer_size", local_shuffle_buffer_size)
     expect_whole("prefetch_batches", prefetch_batches, least=0)
@@ -107,7 +107,9 @@ def iter_torch_batches(
     return DataLoader2(chain, reading_service=reading_service or InProcessReadingService(prefetch_batches))
 
 
-def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool, batched: bool | None) -> None:
+def _check_arguments(
+    batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: bool, batched: bool | None
+) -> None:
     if batch_size is not None:
         expect_whole("batch_size", batch_size)
     elif drop_last:
@@ -119,7 +121,7 @@ def _check(batch_size: int | None, dtypes: object, collate_fn: Any, drop_last: b
         return
     check_function("collate_fn", collate_fn, None)
     if dtypes is not None:
-        raise ValueError("dtypes and collate_fn do not go together: let collate_fn make the tensors of these dtypes")
+        raise ValueError("give dtypes or collate_fn, not both: let collate_fn make tensors of these dtypes")
 
 
 class _ColumnsInTensors(OneToOne[Any]):

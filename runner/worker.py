@@ -18,7 +18,7 @@ from .seeds import seed_globals
 from .shards import Dispatched, Division, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
 from .watch import Watch
 
-__all__ = ["Setup", "run", "serve"]
+__all__ = ["Setup", "run_worker", "serve"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Setup:
     max_blocks: int = 0
 
 
-def run(connection: Connection, lines: list[tuple[int, int]]) -> None:
+def run_worker(connection: Connection, lines: list[tuple[int, int]]) -> None:
     """Serve the main process until it wants no more, or is gone.
 
     `lines` are the (stream, shard) numbers of the connections for shards of dispatched streams.

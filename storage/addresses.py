@@ -58,14 +58,16 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
     if not separator or is_chain(url):
         return Client.FSSPEC
     if scheme in WEB:
-        plain = re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options and _is_plain(place)
+        plain = (
+            re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options and _is_plain_key(place)
+        )
     elif scheme == "file":
-        plain = place.startswith("/") and _is_plain(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
+        plain = place.startswith("/") and _is_plain_key(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
     elif scheme in (*AMAZON, *GOOGLE, *AZURE):
         bucket, _, key = place.partition("/")
         # Access points and directory buckets have their own hosts and signatures; only s3fs reads `?versionId=`.
         of_bucket = re.fullmatch(r"[\w.-]+", bucket, re.ASCII) and not bucket.endswith("--x-s3")
-        plain = of_bucket and "?versionId=" not in key and _is_plain(key)
+        plain = of_bucket and "?versionId=" not in key and _is_plain_key(key)
     else:
         plain = False
     return Client.OBSTORE if plain else Client.FSSPEC
@@ -91,15 +93,15 @@ def check_user(url: str) -> None:
     for link in url.split("::") if "@" in url and is_chain(url) else [url]:
         if "@" in link and (found := _USER.match(link)):
             raise ValueError(
-                f"{found[1]}://…@{without_secrets(link[found.end() :])} has keys in it, which is not how stores "
-                "take them: give them as options, for S3 as key= and secret=, or by the environment"
+                f"{found[1]}://…@{without_secrets(link[found.end() :])} contains keys, which stores do not accept "
+                "there: give them as options, for S3 as key= and secret=, or by the environment"
             )
 
 
 def check_written(url: str) -> None:
     """Raise ValueError for an address for which s3fs would write another object."""
     if url.startswith(("s3://", "s3a://")) and "?versionId=" in url:
-        raise ValueError(f"{without_secrets(url)} is a version of an object, to which nothing can be written")
+        raise ValueError(f"{without_secrets(url)} names a version of an object, which cannot be written")
 
 
 def check_key(url: str) -> None:
@@ -108,5 +110,5 @@ def check_key(url: str) -> None:
         raise ValueError("objects whose keys end in a slash cannot be read: s3fs would read another")
 
 
-def _is_plain(key: str) -> bool:
+def _is_plain_key(key: str) -> bool:
     return all(part not in ("", ".", "..") for part in key.split("/")) and key.isprintable()

@@ -28,7 +28,7 @@ class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
         """Return the response to a request; raise OSError for a redirect or a wrong range or version."""
         answer = await super().send(request)
         try:
-            _check(request, answer)
+            _check_answer(request, answer)
         except OSError:
             answer.raw.close()
             raise
@@ -45,7 +45,7 @@ class _Staying:
         return self._session.request(*args, allow_redirects=False, **kwargs)
 
 
-def _check(request: Any, answer: Any) -> None:
+def _check_answer(request: Any, answer: Any) -> None:
     told = answer.headers
     if goes_elsewhere(answer.status_code, told):
         raise OSError(errno.EREMOTE, REDIRECTED)

@@ -141,7 +141,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
         return _amazon_store(bucket, with_region(options))
     if scheme in WEB:
         endpoint = f"{scheme}://{bucket}"
-        return HTTPStore(endpoint, client_options=_client(endpoint, options), retry_config=_ONE_ATTEMPT)
+        return HTTPStore(endpoint, client_options=_client_config(endpoint, options), retry_config=_ONE_ATTEMPT)
     config: Any
     if scheme in GOOGLE:
         config = _renamed(options, _OPTIONS_OF_GOOGLE)
@@ -153,14 +153,14 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
             config |= {"service_account": None, "service_account_key": content}
         endpoint = config.setdefault("base_url", os.environ.get("STORAGE_EMULATOR_HOST"))
         config = {name: value for name, value in config.items() if value is not None}
-        client = _client(endpoint or "", options)
+        client = _client_config(endpoint or "", options)
         return GCSStore(bucket, config=config, client_options=client, retry_config=_ONE_ATTEMPT)
     config = _renamed(options, _OPTIONS_OF_AZURE)
-    client = _client(config.get("endpoint", ""), options)
+    client = _client_config(config.get("endpoint", ""), options)
     return AzureStore(bucket, config=config, client_options=client, retry_config=_ONE_ATTEMPT)
 
 
-def _client(endpoint: str, options: Mapping[str, Any]) -> ClientConfig:
+def _client_config(endpoint: str, options: Mapping[str, Any]) -> ClientConfig:
     """Return the client configuration for an endpoint."""
     connect, read = timeouts(options)
     client: ClientConfig = {
@@ -205,7 +205,7 @@ def amazon_client(options: Mapping[str, Any], connections: int) -> Any:
     import botocore  # type: ignore[import-untyped]
     from botocore.config import Config  # type: ignore[import-untyped]
 
-    session, keys, settings, config, anonymous = _of_botocore(with_region(options))
+    session, keys, settings, config, anonymous = _botocore_options(with_region(options))
     given = dict(zip(_KEYS, keys, strict=True))
     config = {"max_pool_connections": connections, "retries": _NO_OTHER_ATTEMPT, **config}
     if anonymous:
@@ -225,7 +225,7 @@ def _expect_no_redirect(response_dict: Mapping[str, Any], **_: Any) -> None:
         raise OSError(errno.EREMOTE, REDIRECTED)
 
 
-def _of_botocore(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dict[str, Any], dict[str, Any], bool]:
+def _botocore_options(options: Mapping[str, Any]) -> tuple[Any, list[str | None], dict[str, Any], dict[str, Any], bool]:
     """Return s3fs options as botocore needs them: session, keys, client arguments, Config arguments, anonymous."""
     import botocore
     from botocore.session import Session  # type: ignore[import-untyped]
@@ -258,7 +258,7 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
     import botocore
     from botocore.config import Config
 
-    session, keys, settings, config, anonymous = _of_botocore(options)
+    session, keys, settings, config, anonymous = _botocore_options(options)
     # Used only for the URL of an object, which needs no keys.
     placing = session.create_client(
         "s3", config=Config(**{**config, "signature_version": botocore.UNSIGNED}), **settings
@@ -284,7 +284,7 @@ def _amazon_store(bucket: str, options: Mapping[str, Any]) -> ObjectStore:
 
 def _client_of_amazon(endpoint: str, options: Mapping[str, Any], trusted: Any) -> ClientConfig:
     """Return the client configuration for S3. `trusted` is a certificate file, False for any, or else the default."""
-    client = _client(endpoint, options)
+    client = _client_config(endpoint, options)
     if "proxy_url" not in client:
         client.update(_going_nowhere_else(endpoint))
     if trusted is False:

@@ -31,7 +31,7 @@ def digest_of(content: Any, hash_type: str = "sha256") -> str:
     A stream is read from its position to its end, in pieces of 1 MiB, and stays open.
     """
     digest = hashlib.new(hash_type, usedforsecurity=False)
-    for piece in _pieces(content):
+    for piece in _chunks(content):
         digest.update(piece.encode() if isinstance(piece, str) else piece)
     return digest.hexdigest()
 
@@ -43,7 +43,7 @@ def check_digest(path: str, content: Any, expected: str, hash_type: str = "sha25
         raise RuntimeError(f"{path!r} has the {hash_type} digest {found}, and {expected} was expected of it")
 
 
-def _pieces(content: Any) -> Iterable[Any]:
+def _chunks(content: Any) -> Iterable[Any]:
     if isinstance(content, (str, bytes, bytearray, memoryview)):
         return (content,)
     if hasattr(content, "read"):

@@ -81,9 +81,9 @@ def _worded(error: Exception, url: str) -> Exception:
         number = refusal.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return _refusal(number, said.get("Code", ""), said.get("Message", ""), url)
     if type(error).__module__.startswith("botocore."):
-        return _of_botocore(error, url)
+        return _botocore_error(error, url)
     if isinstance(error, TimeoutError):
-        return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
     if type(error).__module__.startswith("aiohttp."):
         if status := getattr(error, "status", 0):
             return _refusal(status, "", getattr(error, "message", ""), url)
@@ -109,7 +109,7 @@ def _worded(error: Exception, url: str) -> Exception:
     if "without LOCATION" in text:
         return _refusal(301, "", "", url)
     if "TimedOut" in details or "timed out" in details:
-        return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
     if urlsplit(NO_PROXY).netloc in details:
         return OSError(errno.EREMOTE, REDIRECTED, url)
     if "HttpError" in details or "reqwest::Error" in details:
@@ -137,14 +137,14 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
     return OSError(errno.EIO, f"the server refused: {said}", url)
 
 
-def _of_botocore(error: Exception, url: str) -> Exception:
+def _botocore_error(error: Exception, url: str) -> Exception:
     """Return the error for a botocore error that carries no server response."""
     from botocore import exceptions  # type: ignore[import-untyped]
 
     if isinstance(error, (exceptions.NoCredentialsError, exceptions.PartialCredentialsError)):
         return PermissionError(errno.EACCES, NO_CREDENTIALS, url)
     if isinstance(error, (exceptions.ReadTimeoutError, exceptions.ConnectTimeoutError)):
-        return TimeoutError(errno.ETIMEDOUT, "the server was silent for too long", url)
+        return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
     if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)):
         return ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
     hide_secrets(error)

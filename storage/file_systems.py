@@ -26,7 +26,7 @@ __all__ = [
     "locate",
     "locate_for_one_attempt",
     "opened",
-    "size_of",
+    "stream_size",
     "urls_below",
 ]
 
@@ -73,7 +73,7 @@ def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, An
     file = in_plain_words(url, file_system.open, path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// returns its stored object, with one position for all readers
         file = io.BytesIO(file.getvalue())
-    if type(file).__module__ == "fsspec.implementations.http" and (size := size_of(file)) is not None:
+    if type(file).__module__ == "fsspec.implementations.http" and (size := stream_size(file)) is not None:
         file.session = OneVersion(file.session, size)
     return file, file_system
 
@@ -156,7 +156,7 @@ def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
     return sorted("::".join([*links[:place], url, *links[place + 1 :]]) for url in whole)
 
 
-def size_of(stream: Any) -> int | None:
+def stream_size(stream: Any) -> int | None:
     """Return the `size` of a stream, or None if it has none or `size` is a function."""
     size = getattr(stream, "size", None)
     return size if isinstance(size, int) else None

@@ -142,7 +142,7 @@ class KeptFiles:
             copied += len(piece)
             yield piece
         if size not in (None, copied):
-            raise ConnectionError(f"{size} bytes were announced, and {copied} came")
+            raise ConnectionError(f"{size} bytes were announced, and {copied} arrived")
 
     def _pieces_of(self, stream: IO[bytes] | io.FileIO) -> Iterator[bytes]:
         while piece := stream.read(_PIECE):
@@ -248,14 +248,14 @@ class KeptFiles:
 
     def _place(self, url: str) -> tuple[str, str]:
         """Return the folder of a file, and the start of its name."""
-        key = _key_of(url)
+        key = _url_digest(url)
         return os.path.join(self._path, key[:3]), key[3:]
 
     def _part_of(self, url: str) -> str:
-        return os.path.join(self._fetching, _key_of(url))
+        return os.path.join(self._fetching, _url_digest(url))
 
 
-def _key_of(url: str) -> str:
+def _url_digest(url: str) -> str:
     return hashlib.sha256(url.encode(errors="surrogatepass")).hexdigest()[:40]
 
 

@@ -73,7 +73,9 @@ class Pages:
             keys = [found["Key"] for found in page.get("Contents", ())]
             self._is_at_end = not page.get("IsTruncated")
         if not (keys or self._is_at_end) or (keys and self._last and keys[0].encode() <= self._last.encode()):
-            raise OSError(errno.EIO, f"the server does not list on after {self._last!r}", without_secrets(self._url))
+            raise OSError(
+                errno.EIO, f"the server did not continue the listing after {self._last!r}", without_secrets(self._url)
+            )
         self._last = keys[-1] if keys else self._last
         return keys
 
@@ -121,5 +123,5 @@ class Pages:
         s3, _ = locate_for_one_attempt(self._url, self._options)
         page = in_plain_words(self._url, s3.call_s3, "list_objects_v2", Bucket=self._bucket, **asked_for)
         if "IsTruncated" not in page and "KeyCount" not in page:
-            raise OSError(errno.EIO, "the server's answer is no listing", without_secrets(self._url))
+            raise OSError(errno.EIO, "the server's answer is not a listing", without_secrets(self._url))
         return page

@@ -39,7 +39,7 @@ class FileLock:
         while not self._taken():
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"{self.path!r} is held by {self._owner()}, which has not given it back within {self._timeout} s"
+                    f"{self.path!r} is held by {self._owner()}, which has not released it within {self._timeout} s"
                 )
             if self._given_up.wait(pause):
                 raise InterruptedError(f"the pass was given up while it waited for {self.path!r}")

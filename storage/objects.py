@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..registry import Guard, Retry
-from .file_systems import OF_S3, OF_WEB, file_behind, opened, size_of
+from .file_systems import OF_S3, OF_WEB, file_behind, opened, stream_size
 from .ranged import PART, Ranged
 from .retrying import trying_again
 from .stores import asked, store_of
@@ -187,7 +187,7 @@ def open_by_fsspec(
     if not url.startswith((*OF_S3, *OF_WEB)):
         return opened(url, options, None, {}), None
     file, file_system = file_behind(url, options, {})
-    size = size_of(file)
+    size = stream_size(file)
     if size is None or size > LARGE:
         attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
         return stream_over(file, url, None, file_system, attempts), None

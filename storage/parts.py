@@ -54,10 +54,10 @@ def beside(path: str) -> Iterator[str]:
     folder = os.path.dirname(path)
     _remove_what_is_left(folder)
     try:
-        part, lock = _begun(path)
+        part, lock = _new_part(path)
     except FileNotFoundError:
         os.makedirs(folder, exist_ok=True)
-        part, lock = _begun(path)
+        part, lock = _new_part(path)
     try:
         with suppress(FileNotFoundError):
             os.chmod(part, stat.S_IMODE(os.stat(path).st_mode))  # keep the permissions of the file that is replaced
@@ -73,7 +73,7 @@ def beside(path: str) -> Iterator[str]:
         os.close(lock)
 
 
-def _begun(path: str) -> tuple[str, int]:
+def _new_part(path: str) -> tuple[str, int]:
     """Return the path of a new file beside another, and its descriptor, which holds the lock."""
     while True:
         part = os.path.join(os.path.dirname(path), f"{_BEGINNING}{_system()}-{secrets.token_hex(8)}{_END}")

@@ -94,7 +94,7 @@ class Ranged(io.RawIOBase):
         self._expect_open()
         position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
         if position < 0:
-            raise OSError(errno.EINVAL, "there is nothing before an object's first byte", self.name)
+            raise OSError(errno.EINVAL, "negative position in an object", self.name)
         self._position = position
         return position
 

@@ -52,7 +52,7 @@ def store_of(
     if store is None:
         if not _used:
             _used = True
-            os.register_at_fork(after_in_child=_note_fork)
+            os.register_at_fork(after_in_child=_mark_forked)
         with _making:  # slow, and many threads may need the same one
             store = _stores.get(known_as) or in_plain_words(url, new_store, scheme, bucket, options)
             while len(_stores) >= _MOST:  # a list of web URLs may have many hosts
@@ -76,7 +76,7 @@ def check_process() -> None:
         )
 
 
-def _note_fork() -> None:
+def _mark_forked() -> None:
     global _forked
     _forked = True
 

@@ -156,7 +156,7 @@ class _Upload(io.RawIOBase):
         except Exception as failure:
             add_note(
                 error,
-                f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
+                f"the parts sent so far could not be removed, and take space until the store drops them: {failure!r}",
             )
 
     def let_go(self) -> None:
@@ -187,7 +187,7 @@ class _Upload(io.RawIOBase):
         answer = self._call("upload_part", UploadId=self._id, PartNumber=number, Body=part)
         self._unused.append(part.memory)
         if "ETag" not in answer:
-            raise OSError(errno.EIO, "the server does not tell the ETag of a part", without_secrets(self._url))
+            raise OSError(errno.EIO, "the server gave no ETag for a part", without_secrets(self._url))
         told = {name: value for name, value in answer.items() if name.startswith("Checksum") and name != "ChecksumType"}
         return {"PartNumber": number, "ETag": answer["ETag"], **told}
 

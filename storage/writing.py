@@ -23,7 +23,7 @@ from .file_systems import locate
 from .parts import beside
 from .uploads import is_sent_in_parts, sending
 
-__all__ = ["naming", "open_in_folder", "save", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
+__all__ = ["naming", "open_in_folder", "save_whole", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
 
 _PART = 2**24
 """Bytes sent at a time. S3 allows up to 10,000 parts per object."""
@@ -160,7 +160,7 @@ class _Named:
 _CHUNK = 2**20
 
 
-def save(
+def save_whole(
     content: Any,
     path: str,
     text: bool = False,
@@ -186,7 +186,7 @@ def save(
                 with open(part, "rb") as written:
                     check_digest(path, written, hash_dict[path], hash_type)
     except TypeError as error:
-        add_note(error, f"the file is open for {'text' if text else 'bytes'}: what of the two it is, mode says")
+        add_note(error, f"the file is open for {'text' if text else 'bytes'}: mode decides which")
         raise
     finally:
         close(content)
@@ -217,7 +217,7 @@ def _take_back(file: Any, error: BaseException) -> None:
     except Exception as failure:
         add_note(
             error,
-            f"what was sent of it takes space until the store drops it, as it could not be removed: {failure!r}",
+            f"the parts sent so far could not be removed, and take space until the store drops them: {failure!r}",
         )
     with suppress(AttributeError):  # read-only for a file in memory, which is not sent
         file.closed = True

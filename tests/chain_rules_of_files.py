@@ -105,7 +105,7 @@ def files() -> Any:
 @root(small(0, 4), covers="map.ObjectReader map.shuffle")
 def objects(n: int) -> Any:
     urls = [(FOLDER / "txt" / f"{number % FILES}.txt").as_uri() for number in range(n)]
-    return ObjectReader(urls, max_workers=2).shuffle()
+    return ObjectReader(urls, workers=2).shuffle()
 
 
 @root(covers="iter.HuggingFaceHubReader", gives="row", slow=True, elsewhere=False)
@@ -386,15 +386,15 @@ def open_files_by_iopath(dp: Any) -> Any:
 
 
 @step(small(1, 3), gives="file")
-def load_files_by_s3(dp: Any, concurrency: int) -> Any:
+def load_files_by_s3(dp: Any, workers: int) -> Any:
     urls = dp.map(lambda item: f"file://{path_of('txt')(item)}")
-    return urls.load_files_by_s3(concurrency=concurrency).read_from_stream()
+    return urls.load_files_by_s3(workers=workers).read_from_stream()
 
 
 @step(small(1, 3), gives="file")
-def cache_files(dp: Any, concurrency: int) -> Any:
+def cache_files(dp: Any, workers: int) -> Any:
     urls = dp.map(lambda item: f"file://{path_of('txt')(item)}")
-    return urls.cache_files(new_folder(), max_bytes=10**9, concurrency=concurrency).read_from_stream()
+    return urls.cache_files(new_folder(), max_bytes=10**9, workers=workers).read_from_stream()
 
 
 @step(grows=3)
@@ -404,12 +404,12 @@ def read_text(dp: Any) -> Any:
 
 @step()
 def read_images(dp: Any) -> Any:
-    return dp.map(path_of("png")).read_images(max_workers=2)
+    return dp.map(path_of("png")).read_images(workers=2)
 
 
 @step(gives="columns")
 def read_numpy(dp: Any) -> Any:
-    return dp.map(path_of("npy")).read_numpy(max_workers=2).map(lambda batch: batch.rename_columns(["id"]))
+    return dp.map(path_of("npy")).read_numpy(workers=2).map(lambda batch: batch.rename_columns(["id"]))
 
 
 @step(small(1, 4), gives="columns", grows=3)
@@ -444,13 +444,13 @@ def load_parquet_as_df(dp: Any) -> Any:
 
 @step(small(1, 3), flag, grows=3)
 def list_row_groups(dp: Any, ahead: int, read: bool) -> Any:
-    groups = dp.map(path_of("parquet")).list_row_groups(read_ahead=ahead)
+    groups = dp.map(path_of("parquet")).list_row_groups(prefetch=ahead)
     return groups.read_parquet() if read else groups
 
 
 @step(grows=3)
 def shuffle_row_groups(dp: Any) -> Any:
-    return dp.map(path_of("parquet")).shuffle_row_groups(read_ahead=2).map(lambda group: [group.number, group.rows])
+    return dp.map(path_of("parquet")).shuffle_row_groups(prefetch=2).map(lambda group: [group.number, group.rows])
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -210,7 +210,7 @@ def threadpool_map(dp: Any, tasks: int, workers: int, slow: bool) -> Any:
 
 @step(small(1, 4), gives=SAME, slow=True, elsewhere=False)
 def processpool_map(dp: Any, tasks: int) -> Any:
-    return dp.processpool_map(as_it_is, max_workers=1, scheduled_tasks=tasks)
+    return dp.processpool_map(as_it_is, workers=1, prefetch=tasks)
 
 
 @step(of(None, 1, 3), small(1, 2), gives=SAME)

@@ -218,7 +218,7 @@ def test_a_large_file_of_a_tar_that_cannot_seek_is_read_in_its_turn_or_not_at_al
     assert not large.seekable()
     with pytest.raises(io.UnsupportedOperation):
         large.seek(0)
-    with pytest.raises(tarfile.StreamError, match="the archive cannot seek, and has moved on from this file"):
+    with pytest.raises(tarfile.StreamError, match="the archive cannot seek, and has moved past this file"):
         large.read()
 
 
@@ -428,7 +428,7 @@ def test_what_is_no_archive_raises(content: bytes, way: Any) -> None:
 )
 def test_a_name_that_leads_out_of_the_archive_is_an_error(kind: str, pack: Any, way: Any, name: str) -> None:
     dp = load(kind, pack({"good": b"g", name: b"evil"}), way)
-    with pytest.raises(ValueError, match="which is not a name in it") as caught:
+    with pytest.raises(ValueError, match="which is no name within it") as caught:
         contents(dp)
     assert repr(name) in str(caught.value)
     assert "'pack'" in "".join(caught.value.__notes__)
@@ -467,7 +467,7 @@ def test_a_mode_that_does_not_read_tars_is_an_error(mode: str) -> None:
 @both
 def test_len_is_what_was_promised_and_else_unknown(kind: str, pack: Any) -> None:
     assert len(load(kind, pack(), length=4)) == 4
-    with pytest.raises(TypeError, match="argument length"):
+    with pytest.raises(TypeError, match="give length="):
         len(load(kind, pack()))
     with pytest.raises(ValueError, match="length must be"):
         load(kind, pack(), length=-2)
@@ -582,5 +582,5 @@ def test_an_archive_that_is_left_out_is_closed(kind: str, pack: Any) -> None:
 
 @both
 def test_what_was_read_of_an_archive_cannot_be_tried_again(kind: str, pack: Any) -> None:
-    with pytest.raises(ValueError, match="what was read of a stream cannot be read again"):
+    with pytest.raises(ValueError, match="a stream cannot be read again"):
         getattr(IterableWrapper([]), f"load_from_{kind}")(on_error=ps.Retry(2))

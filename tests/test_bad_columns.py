@@ -143,7 +143,7 @@ def test_an_overflow_where_files_are_unified_is_named_by_file_row_group_column_a
     paths = files(tmp_path, id=300)
     schema = pa.schema([("id", pa.uint8()), ("pair", pa.list_(pa.int64()))])
     told = told_by(read, source(paths).read_parquet(unify=schema), pa.ArrowInvalid)
-    assert "column 'id' is int64, and is to be uint8: that fails for row 7\nin row group 1 of the file" in told
+    assert "column 'id' is int64, and cannot become uint8: row 7 fails\nin row group 1 of the file" in told
     assert f"on {paths[1]!r}" in told
 
 
@@ -205,7 +205,7 @@ def test_an_error_behind_batches_that_are_shared_out_says_what_they_were_made_of
 
 def test_an_error_in_another_process_says_what_its_batch_was_made_of(tmp_path: Path) -> None:
     paths = files(tmp_path, id=BAD + 1000)
-    dp = source(paths).read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, max_in_flight=4)
+    dp = source(paths).read_parquet(batch_size=6).to_tensors().map_pool(model_that_fails, workers=1, prefetch=4)
     told = told_by(list, dp, ArithmeticError)
     assert f"from rows 6 to 9 of row group 1 of {paths[1]!r}" in told
 

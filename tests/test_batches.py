@@ -209,7 +209,7 @@ def test_async_items_that_fail_are_skipped():
     assert dp.stats()["async_map_batches"]["skipped"] == 3
     in_batches = numbers(range(6)).async_map_batches(fails_at_odd, 3, flatten=False, on_error="skip")
     assert list(in_batches) == [[0, 2, 4]]
-    with pytest.raises(TypeError, match="length is not known"):
+    with pytest.raises(TypeError, match="length is unknown"):
         len(in_batches)
 
 

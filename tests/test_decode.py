@@ -409,7 +409,7 @@ def test_files_that_cannot_be_decoded_are_skipped_counted_and_closed() -> None:
     stats = dp.stats()["routed_decode"]
     assert stats["skipped"] == 3
     assert stats["last_errors"][0].endswith("on ('a.png', <BytesIO>)")
-    with pytest.raises(TypeError, match="its length is not known"):
+    with pytest.raises(TypeError, match="its length is unknown"):
         len(dp)
 
 

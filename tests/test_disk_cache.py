@@ -490,7 +490,7 @@ def test_retry_runs_the_steps_between_again(tmp_path):
 @pytest.mark.parametrize(
     ("build", "error", "said"),
     [
-        (lambda d: d.end_caching(), ValueError, "needs one on_disk_cache before it, and finds 0"),
+        (lambda d: d.end_caching(), ValueError, "needs one on_disk_cache before it, and there are 0"),
         (lambda d: d.on_disk_cache(str).sharding_filter().end_caching(), ValueError, "do it before on_disk_cache"),
         (lambda d: d.on_disk_cache(str).zip(IterableWrapper("a").on_disk_cache()).end_caching(), ValueError, "finds 2"),
         (lambda d: d.on_disk_cache(5), TypeError, "filepath_fn must be callable"),

@@ -83,6 +83,17 @@ def test_the_page_of_operators_has_all_of_them_each_once() -> None:
     assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_operators.py`"
 
 
+MANY_OF_A_KIND = ("List files", "Open files, and load objects", "Call a function", "Join streams", "Write")
+
+
+@pytest.mark.parametrize("group", MANY_OF_A_KIND)
+def test_among_operators_of_a_kind_each_says_when_to_take_it(group: str) -> None:
+    _, names = runpy.run_path(str(ROOT / "docs" / "make_operators.py"))["GROUPS"][group]
+    docs = {entry.name: inspect.getdoc(entry.cls) or "" for entry in operators.values() if entry.name in names.split()}
+    silent = {name for name, doc in docs.items() if not re.search(r"(Take|Prefer|Use|Threads help)\b", doc)}
+    assert silent <= {"filter", "shard_expand"}  # there is but one of each
+
+
 def test_the_code_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_entries", {**operators})  # what it registers is gone afterwards
     monkeypatch.setattr(IterDataPipe, "pairwise", None, raising=False)

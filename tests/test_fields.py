@@ -101,7 +101,7 @@ def test_fields_are_sliced(item: Any, arguments: Any, expected: Any) -> None:
 
 def test_stop_and_step_are_warned_of_where_they_have_no_meaning() -> None:
     for arguments in ((2,), (None, 2)):
-        with pytest.warns(UserWarning, match="stop and step have no meaning with a list of indices") as caught:
+        with pytest.warns(UserWarning, match="stop and step are ignored with a list of indices") as caught:
             dp = IterableWrapper([(0, 1)]).slice([0], *arguments)
         assert list(dp) == [(0,)]
         assert len(caught) == 1
@@ -144,7 +144,7 @@ def test_nested_fields_are_flattened_one_level(item: Any, arguments: Any, expect
 
 @pytest.mark.parametrize("item", [{"a": 1, "b": {"a": 2, "c": 3}}, {"b": {"a": 1, "c": 3}, "a": 2}])
 def test_of_a_key_that_is_there_twice_the_first_value_stays_with_a_warning(item: dict[str, Any]) -> None:
-    with pytest.warns(UserWarning, match="flattened, an item has the key 'a' twice: the first one stays"):
+    with pytest.warns(UserWarning, match="a flattened item has the key 'a' twice: the first one stays"):
         assert one("flatten", item) == {"a": 1, "c": 3}
 
 
@@ -176,14 +176,14 @@ def test_fields_that_an_item_lacks_are_warned_of(name: str, item: Any, text: str
 @three
 @pytest.mark.parametrize("item", ["abc", 5, None, b"abc", np.arange(3), torch.arange(3), {1, 2}])
 def test_an_item_without_fields_is_an_error(name: str, item: Any) -> None:
-    with pytest.raises(TypeError, match="fields are those of a tuple, list or dict, and the item is of type"):
+    with pytest.raises(TypeError, match="only tuples, lists and dicts have fields, and the item is of type"):
         one(name, item, 0)
 
 
 @three
 @pytest.mark.parametrize("item", [(0, 1), [0, 1], Point(0, 1, 2)])
 def test_a_key_is_no_field_of_a_tuple_or_list(name: str, item: Any) -> None:
-    with pytest.raises(TypeError, match="the fields of a tuple or list are numbered, and 'x' is no number"):
+    with pytest.raises(TypeError, match="the fields of a tuple or list have numbers, and 'x' is not one"):
         one(name, item, ["x"])
     with pytest.raises(TypeError):
         one(name, item, "x")

@@ -120,7 +120,7 @@ def test_objects_of_a_store_small_and_large_are_kept(
     assert counts(dp) == {"hits": 5}
 
 
-@pytest.mark.parametrize("options", [{}, {"concurrency": 1}, {"concurrency": 3}])
+@pytest.mark.parametrize("options", [{}, {"workers": 1}, {"workers": 3}])
 def test_the_second_epoch_does_not_touch_the_server(tmp_path: Path, options: Any) -> None:
     server = Server()
     urls = [f"s3://bucket/{number}" for number in range(20)]
@@ -206,7 +206,7 @@ def test_a_url_may_be_of_any_length_and_of_letters_that_no_encoding_has(tmp_path
 
 def test_empty_files_are_kept_too(tmp_path: Path) -> None:
     server = Server(lambda url: b"", sized=True)
-    dp = cached(tmp_path, ["a", "a"], server, concurrency=1)
+    dp = cached(tmp_path, ["a", "a"], server, workers=1)
     assert read(dp) == [("a", b"")] * 2
     assert counts(dp) == {"hits": 1, "misses": 1}
 
@@ -250,7 +250,7 @@ def test_what_was_used_longest_ago_goes_and_the_bytes_are_never_more(
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")
     urls = [f"{number}" for number in accesses]
-    dp = cached(folder, urls, Server(lambda url: bytes(sizes[int(url)]), sized), room, concurrency=1)
+    dp = cached(folder, urls, Server(lambda url: bytes(sizes[int(url)]), sized), room, workers=1)
     for url, stream in dp:
         assert len(stream.read()) == sizes[int(url)]
         assert bytes_in(folder) <= room
@@ -275,7 +275,7 @@ def test_a_file_that_is_being_fetched_counts(tmp_path: Path, sized: bool, monkey
             stream.size = 45 if sized else None
             return stream
 
-    dp = cached(tmp_path, "abcd", WatchedServer(), 100, concurrency=1)
+    dp = cached(tmp_path, "abcd", WatchedServer(), 100, workers=1)
     assert [content for _, content in read(dp)] == [bytes(45)] * 4
     assert counts(dp) == {"misses": 4, "evictions": 2}
     assert max(seen) == (90 if sized else 100)
@@ -283,11 +283,11 @@ def test_a_file_that_is_being_fetched_counts(tmp_path: Path, sized: bool, monkey
 
 def test_where_there_are_many_files_a_sixteenth_is_evicted_at_once(tmp_path: Path) -> None:
     urls = [f"{number:03}" for number in range(65)]
-    dp = cached(tmp_path, urls, max_bytes=64 * 3, concurrency=1)
+    dp = cached(tmp_path, urls, max_bytes=64 * 3, workers=1)
     read(dp)
     assert counts(dp) == {"misses": 65, "evictions": 4}
     assert len(files(tmp_path)) == 61
-    dp = cached(tmp_path, urls[4:], max_bytes=64 * 3, concurrency=1)
+    dp = cached(tmp_path, urls[4:], max_bytes=64 * 3, workers=1)
     read(dp)
     assert counts(dp) == {"hits": 61}, "the four that were used longest ago went"
 
@@ -295,7 +295,7 @@ def test_where_there_are_many_files_a_sixteenth_is_evicted_at_once(tmp_path: Pat
 @pytest.mark.parametrize("sized", [True, False])
 def test_a_file_larger_than_the_bound_is_read_without_the_cache(tmp_path: Path, sized: bool, caplog: Any) -> None:
     server = Server(lambda url: bytes(101 if url == "large" else 10), sized)
-    dp = cached(tmp_path, ["a", "large", "b", "large", "a"], server, 100, concurrency=1)
+    dp = cached(tmp_path, ["a", "large", "b", "large", "a"], server, 100, workers=1)
     with caplog.at_level(logging.INFO, "penstock"):
         assert [len(content) for _, content in read(dp)] == [10, 101, 10, 101, 10]
     assert counts(dp) == {"hits": 1, "misses": 4, "uncached": 2}, "and nothing was evicted for it"
@@ -306,7 +306,7 @@ def test_a_file_larger_than_the_bound_is_read_without_the_cache(tmp_path: Path, 
 
 
 def test_a_file_that_somebody_reads_stays_readable_when_it_is_evicted(tmp_path: Path) -> None:
-    items = iter(cached(tmp_path, ["abc", "def", "ghi"], max_bytes=3, concurrency=1))
+    items = iter(cached(tmp_path, ["abc", "def", "ghi"], max_bytes=3, workers=1))
     _, first = next(items)
     assert first.read(1) == b"a"
     _, second = next(items)
@@ -316,8 +316,8 @@ def test_a_file_that_somebody_reads_stays_readable_when_it_is_evicted(tmp_path: 
 
 
 def test_a_pass_with_a_smaller_bound_begins_by_evicting(tmp_path: Path) -> None:
-    read(cached(tmp_path, "abcd", concurrency=1))
-    dp = cached(tmp_path, ["d"], max_bytes=2, concurrency=1)
+    read(cached(tmp_path, "abcd", workers=1))
+    dp = cached(tmp_path, ["d"], max_bytes=2, workers=1)
     next(iter(dp))
     assert len(files(tmp_path)) == 2
     assert counts(dp) == {"hits": 1, "evictions": 2}
@@ -347,7 +347,7 @@ def test_files_of_others_in_the_directory_are_left_alone(tmp_path: Path) -> None
 
 
 def test_a_folder_that_is_emptied_meanwhile_is_filled_anew(tmp_path: Path) -> None:
-    dp = cached(tmp_path, "abc", concurrency=1)
+    dp = cached(tmp_path, "abc", workers=1)
     items = iter(dp)
     next(items)
     subprocess.run(["rm", "-r", *map(str, tmp_path.iterdir())], check=True)
@@ -444,7 +444,7 @@ def test_on_error_is_for_what_cannot_be_fetched(tmp_path: Path) -> None:
     dp = cached(tmp_path, ["a", "bad", "c"], failing(100, ValueError("no")), on_error="skip")
     assert read(dp) == pairs(["a", "c"])
     assert dp.stats()["cache_files"]["skipped"] == 1
-    with pytest.raises(TypeError, match="its length is not known"):
+    with pytest.raises(TypeError, match="its length is unknown"):
         len(dp)
     dp = cached(tmp_path, ["bad"], failing(2, ValueError("no")), on_error=Retry(2, backoff=0))
     assert read(dp) == pairs(["bad"])
@@ -458,8 +458,12 @@ def test_on_error_is_for_what_cannot_be_fetched(tmp_path: Path) -> None:
         (lambda d: d.cache_files("x", 0), ValueError, "max_bytes must be at least 1"),
         (lambda d: d.cache_files("x", 1e9), TypeError, "max_bytes must be a whole number"),
         (lambda d: d.cache_files("x", 1, 5), TypeError, "open must be a function"),
-        (lambda d: d.cache_files("x", 1, Server(), anon=True), TypeError, "the options anon are for opening files"),
-        (lambda d: d.cache_files("x", 1, concurrency=0), ValueError, "concurrency must be at least 1"),
+        (
+            lambda d: d.cache_files("x", 1, Server(), storage_options={"anon": True}),
+            TypeError,
+            "the options anon are for opening files",
+        ),
+        (lambda d: d.cache_files("x", 1, workers=0), ValueError, "workers must be at least 1"),
         (lambda d: d.cache_files("x", 1, timeout=0), ValueError, "timeout must be seconds"),
         (lambda d: d.cache_files("x", 1, on_error=5), ValueError, "on_error must be"),
     ],
@@ -472,7 +476,7 @@ def test_wrong_arguments_are_errors_that_say_why(build: Any, error: Any, said: s
 @pytest.mark.parametrize(
     ("item", "opener", "error", "said"),
     [
-        (("a", io.BytesIO()), None, TypeError, "put it in the place of the operator that opens"),
+        (("a", io.BytesIO()), None, TypeError, "put it in place of the operator that opens"),
         (5, None, TypeError, "a path must be a string"),
         ("a", lambda url: b"bytes", TypeError, "open must return a stream, and returned one of type bytes"),
         ("a", lambda url: io.StringIO("text"), TypeError, "its bytes are needed"),
@@ -487,7 +491,7 @@ def test_items_and_streams_that_cannot_be_cached_are_errors(
 
 
 def test_options_for_the_file_system_are_used_and_shown_nowhere(tmp_path: Path) -> None:
-    dp = IterableWrapper(["memory://nothing"]).cache_files(tmp_path, LARGE, secret="hush")
+    dp = IterableWrapper(["memory://nothing"]).cache_files(tmp_path, LARGE, storage_options={"secret": "hush"})
     assert "hush" not in repr(dp)
     with pytest.raises(TypeError, match="no option 'secret'") as caught:  # so it has reached the file system
         read(dp)
@@ -536,7 +540,7 @@ def test_on_a_full_disk_files_are_read_without_the_cache_and_what_is_kept_still_
     monkeypatch.setattr(kept_files, "open", FullDisk(10), raising=False)
     server = Server(lambda url: url.encode() * 4)
     urls = ["a", "b", "c", "d", "a"]
-    dp = cached(tmp_path, urls, server, concurrency=1)
+    dp = cached(tmp_path, urls, server, workers=1)
     with caplog.at_level(logging.INFO, "penstock"):
         assert read(dp) == [(url, url.encode() * 4) for url in urls]
     assert counts(dp) == {"hits": 1, "misses": 4, "uncached": 2}
@@ -555,7 +559,7 @@ def test_once_the_rest_is_over_a_disk_that_was_full_is_tried_again(
     disk = FullDisk(0)
     monkeypatch.setattr(kept_files, "open", disk, raising=False)
     monkeypatch.setattr(kept_files, "_REST", 0.0)
-    items = iter(cached(tmp_path, "ab", concurrency=1))
+    items = iter(cached(tmp_path, "ab", workers=1))
     next(items)
     assert files(tmp_path) == []
     disk.room = 10
@@ -577,7 +581,7 @@ class Zeros:
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (3 * 2**20, 3 * 2**20))
 urls = ps.iter.IterableWrapper(["10", str(5 * 2**20), "20"])
-dp = urls.cache_files(sys.argv[1], 10**9, lambda url: Zeros(int(url)), concurrency=1)
+dp = urls.cache_files(sys.argv[1], 10**9, lambda url: Zeros(int(url)), workers=1)
 sizes = []
 for url, stream in dp:
     n = 0
@@ -632,7 +636,7 @@ def read_pair(pair: tuple[str, Any]) -> list[str]:
 
 
 def test_the_laws_hold_where_there_is_too_little_room_and_one_worker(tmp_path: Path) -> None:
-    check_operator(lambda: cached(tmp_path, "abcdef", max_bytes=2, concurrency=1))
+    check_operator(lambda: cached(tmp_path, "abcdef", max_bytes=2, workers=1))
 
 
 def test_the_workers_of_a_loader_share_it_and_their_counts_are_added_up(tmp_path: Path) -> None:
@@ -687,7 +691,7 @@ if what != "each":
     urls = draw.choices(urls, k=200)
 if what == "hang":
     urls = ["11"]
-dp = ps.iter.IterableWrapper(urls).cache_files(os.path.join(folder, "cache"), max_bytes, fetch, concurrency=4)
+dp = ps.iter.IterableWrapper(urls).cache_files(os.path.join(folder, "cache"), max_bytes, fetch, workers=4)
 for url, stream in dp:
     content = stream.read()
     assert content == (url[-1:] * (500 + int(url) * 131 % 5000)).encode(), url
@@ -787,7 +791,7 @@ def test_what_killed_processes_leave_is_removed_when_the_next_pass_begins(tmp_pa
     assert len(left_in_hand(folder)) == 2, "as long as its owner lives, it stays"
     killed.kill()
     killed.wait(20)
-    dp = cached(folder, ["before", "4096"], Server(lambda url: bytes(4096)), max_bytes=5000, concurrency=1)
+    dp = cached(folder, ["before", "4096"], Server(lambda url: bytes(4096)), max_bytes=5000, workers=1)
     next(iter(dp))
     assert left_in_hand(folder) == []
     read(dp)
@@ -829,7 +833,7 @@ def test_who_waits_ends_soon_when_its_pass_is_given_up(tmp_path: Path, start: An
     hanging = start("hang")
     assert hanging.stdout.readline() == "half\n"
     server = Server()
-    items: Any = iter(cached(tmp_path / "cache", ["12", "11"], server, concurrency=2, ordered=False))
+    items: Any = iter(cached(tmp_path / "cache", ["12", "11"], server, workers=2, ordered=False))
     assert next(items)[0] == "12"
     items.close()
     assert server.opened == {"12": 1}

@@ -164,7 +164,7 @@ def test_a_root_out_of_a_pipe_that_is_no_path_is_an_error() -> None:
 
 def test_len_is_what_was_promised_and_else_unknown(tree: Path) -> None:
     assert len(FileLister(str(tree), length=4)) == 4
-    with pytest.raises(TypeError, match="argument length"):
+    with pytest.raises(TypeError, match="give length="):
         len(FileLister(str(tree)))
 
 
@@ -479,7 +479,7 @@ def test_streams_that_cannot_be_read_can_be_left_out(chunk: int | None, before: 
     assert dp.stats()["read_from_stream"]["skipped"] == 1
     with pytest.raises(TypeError, match="streams that fail are left out"):
         len(IterableWrapper([]).read_from_stream(on_error="skip"))
-    with pytest.raises(ValueError, match="what was read of a stream cannot be read again"):
+    with pytest.raises(ValueError, match="a stream cannot be read again"):
         IterableWrapper([]).read_from_stream(on_error=ps.Retry(2))
 
 

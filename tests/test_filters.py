@@ -78,7 +78,7 @@ def test_the_columns_that_a_filter_looks_at_are_found() -> None:
     assert fields_in(pc.field("kind").is_null(), ROWS.schema) == ["kind"]
     with pytest.raises(KeyError) as caught:
         fields_in(pc.field("pric") > 3, ROWS.schema)
-    assert caught.value.args == (f"the filter looks at a column 'pric', and there are {ROWS.schema.names}",)
+    assert caught.value.args == (f"the filter uses a column 'pric', and the columns are {ROWS.schema.names}",)
     with pytest.raises(pa.ArrowNotImplementedError):
         fields_in(pc.field("price") > "x", ROWS.schema)
 

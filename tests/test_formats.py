@@ -123,7 +123,7 @@ def test_to_tensors_takes_some_columns_and_casts() -> None:
     assert {str(every[name].dtype) for name in ("id", "pair", "image")} == {"torch.float64"}
     again = tensors_of({"x": torch.tensor([1, 2])}, dtypes=torch.int8)
     same(again["x"], torch.tensor([1, 2], dtype=torch.int8))
-    with pytest.raises(ValueError, match="column 'x', row 1, value 2 is 300, which is no value of torch.uint8"):
+    with pytest.raises(ValueError, match="column 'x', row 1, value 2 is 300, which torch.uint8 cannot hold"):
         tensors_of({"x": torch.tensor([[1, 2, 3], [4, 5, 300]])}, dtypes=torch.uint8)
 
 

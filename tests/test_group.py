@@ -110,7 +110,7 @@ def test_unbatch_undoes_batch() -> None:
 
 @pytest.mark.parametrize(("item", "level", "found"), [((0, 1), 1, "tuple"), ([0, [1]], 2, "int")])
 def test_unbatch_of_what_is_no_batch_is_an_error_with_the_item(item: Any, level: int, found: str) -> None:
-    message = f"unbatch_level {level} is deeper than the batch, which has a {found}"
+    message = f"unbatch_level {level} is deeper than the batch: there is a {found}"
     with pytest.raises(IndexError, match=message) as caught:
         list(IterableWrapper([item]).unbatch(level))
     notes = "\n".join(caught.value.__notes__)

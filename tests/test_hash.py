@@ -84,7 +84,7 @@ def test_a_path_without_a_digest_is_an_error() -> None:
     ("item", "text"),
     [
         (("a.txt", io.StringIO("one")), "the stream is open as text, and its bytes are needed"),
-        (("a.txt", 3), "a content must be a stream, bytes or text, and is of type int"),
+        (("a.txt", 3), "the content must be a stream, bytes or text, and is of type int"),
         (("a.txt",), "pairs of a path and a content are needed"),
         (b"one", "pairs of a path and a content are needed"),
         ((3, b"one"), "a path must be a string"),

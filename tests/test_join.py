@@ -85,7 +85,7 @@ def test_a_missing_key_is_named_with_the_item() -> None:
 
 
 def test_an_item_of_ref_is_used_once() -> None:
-    with pytest.raises(KeyError, match="the key 1, or had it used already"):
+    with pytest.raises(KeyError, match="the key 1, or it was used already"):
         list(joined(numbers(1, 1), names(1, 2)))
     assert len(list(joined(numbers(1, 1), names(1, 2, 1)))) == 2
 
@@ -139,7 +139,7 @@ def test_items_without_a_match_can_be_skipped_and_are_counted() -> None:
     assert list(dp) == [(1, (1, "a")), (3, (3, "c"))]
     stats = dp.stats()["zip_with_iter"]
     assert stats["skipped"] == 2
-    assert "no item with the key 9, or had it used already', on 9" in stats["last_errors"][0]
+    assert "no item with the key 9, or it was used already', on 9" in stats["last_errors"][0]
 
 
 def test_where_a_full_buffer_is_skipped_no_item_of_ref_is_lost() -> None:

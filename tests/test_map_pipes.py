@@ -508,7 +508,7 @@ def test_what_to_map_has_loaded_is_neither_pickled_nor_walked() -> None:
 
 def test_to_map_warns_of_keys_that_come_again_and_keeps_the_last() -> None:
     dp = ps.iter.IterableWrapper([("a", 1), ("a", 2), ("b", 3), ("a", 4)]).to_map_datapipe()
-    with pytest.warns(UserWarning, match="2 items have a key that came before, 'a' the first of them"):
+    with pytest.warns(UserWarning, match="2 items repeat a key, 'a' first"):
         assert dp["a"] == 4
     assert len(dp) == 2
 
@@ -517,7 +517,7 @@ def test_to_map_warns_of_keys_that_come_again_and_keeps_the_last() -> None:
 def test_to_map_warns_of_repeated_keys_of_any_kind_and_number() -> None:
     nan = float("nan")
     dp = ps.iter.IterableWrapper([(nan, 1), ("a", 2), (nan, 3)]).to_map_datapipe()
-    with pytest.warns(UserWarning, match="1 items have a key that came before, nan the first of them"):
+    with pytest.warns(UserWarning, match="1 items repeat a key, nan first"):
         assert dp[nan] == 3
 
 

@@ -66,7 +66,7 @@ def test_a_model_may_be_made_by_a_function_or_a_partial():
 def test_no_more_items_are_pulled_than_may_be_in_flight():
     pulled = []
     source = numbers(range(100)).map(lambda x: pulled.append(x) or x)
-    for in_flight, options in ((4, {}), (3, {"max_in_flight": 3})):
+    for in_flight, options in ((4, {}), (3, {"prefetch": 3})):
         pulled.clear()
         running = iter(source.map_pool(Scaler, engine="threads", **options))
         next(running)
@@ -124,7 +124,7 @@ def test_without_a_batch_size_items_come_to_the_model_as_they_are(item):
 
 def test_a_dict_of_tensors_that_may_be_batch_or_row_is_an_error_that_says_what_to_do():
     row = {"image": torch.zeros(4, 4), "boxes": np.zeros((4, 4))}
-    with pytest.raises(ValueError, match="may be a batch.*or a row.*say batched=True, or batched=False for rows"):
+    with pytest.raises(ValueError, match="may be a batch.*or a row.*give batched=True, or batched=False for rows"):
         list(numbers([row]).map_pool(Seen, batch_size=2, engine="threads"))
     for told in (
         numbers([row, row]).map_pool(Seen, batch_size=2, engine="threads", batched=False),
@@ -213,15 +213,15 @@ class NotCallable:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"model": 3}, TypeError, "model must be a class, or a function that makes what is called, and is 3"),
+        ({"model": 3}, TypeError, "model must be a class, or a function that returns a callable, and is 3"),
         ({"model": NeedsArguments}, TypeError, r"made without arguments.*Give them with functools.partial"),
         ({"model": lambda item: item}, TypeError, "a function of items is for processpool_map"),
-        ({"model": torch.nn.Identity()}, TypeError, "model is a Identity that has been made"),
+        ({"model": torch.nn.Identity()}, TypeError, "model is an instance of Identity"),
         ({"model": Scaler, "device": "cpu"}, TypeError, "Scaler is neither made with a parameter device"),
         ({"model": functools.partial(Scaler, 3), "device": "cpu"}, TypeError, "Scaler is neither made with"),
         ({"model": Scaler, "device": "nonsense"}, RuntimeError, "nonsense"),
         ({"model": Scaler, "workers": 0}, ValueError, "workers must be at least 1"),
-        ({"model": Scaler, "max_in_flight": 0}, ValueError, "max_in_flight must be at least 1"),
+        ({"model": Scaler, "prefetch": 0}, ValueError, "prefetch must be at least 1"),
         ({"model": Scaler, "batch_size": 0}, ValueError, "must be at least 1"),
         ({"model": Scaler, "batched": True}, ValueError, "batched needs a batch_size"),
         (
@@ -241,7 +241,7 @@ def test_wrong_arguments_raise_at_construction(arguments, error, message):
 @pytest.mark.parametrize(
     ("make", "device", "message"),
     [
-        (lambda: NotCallable(), None, "what was made cannot be called: .*NotCallable"),
+        (lambda: NotCallable(), None, "the model must be callable with items, and this is not: .*NotCallable"),
         (lambda: Scaler(), "cpu", "Scaler is neither made with a parameter device"),
     ],
 )

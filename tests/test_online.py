@@ -207,7 +207,7 @@ def test_urls_that_fail_are_left_out(
 
 @pytest.mark.parametrize("reader", READERS)
 def test_skip_on_error_and_on_error_are_two_names_of_one_argument(reader: Any) -> None:
-    with pytest.raises(ValueError, match="skip_on_error=True is the old spelling of on_error='skip'"):
+    with pytest.raises(ValueError, match="skip_on_error=True is the old form of on_error='skip'"):
         reader(IterableWrapper([]), skip_on_error=True, on_error=ps.Retry(3))
 
 
@@ -259,10 +259,10 @@ def test_a_large_file_is_confirmed(server: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("quota", "has reached its quota of downloads"),
-        ("private", "answered with a page, 'Sign in', and not with a file: see whether everybody"),
-        ("nameless", "does not tell the name"),
-        ("dots", "does not tell the name"),
+        ("quota", "download quota for this file is used up"),
+        ("private", "answered with a page, 'Sign in', and not with a file: check that everybody"),
+        ("nameless", "gave no name"),
+        ("dots", "gave no name"),
     ],
 )
 def test_a_page_in_place_of_a_file_is_an_error_that_says_why(server: str, name: str, message: str) -> None:

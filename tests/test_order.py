@@ -141,7 +141,7 @@ def test_in_batch_shuffle_can_be_switched_off():
 @pytest.mark.parametrize("item", [3, iter([1]), {1, 2}])
 def test_in_batch_shuffle_of_what_is_no_batch_is_an_error(item):
     with pytest.raises(
-        TypeError, match=f"in_batch_shuffle reads batches, such as lists, and here is a {type(item).__name__}"
+        TypeError, match=f"in_batch_shuffle reads batches, such as lists, and this is a {type(item).__name__}"
     ):
         list(numbers([item]).in_batch_shuffle())
 

@@ -112,7 +112,7 @@ def test_the_sizes_of_groups_are_their_lengths() -> None:
 
 
 def test_a_length_that_is_left_to_chance_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="left to chance, unless its weights"):
+    with pytest.raises(TypeError, match="random, unless its weights"):
         len(split(11)[0])
 
 

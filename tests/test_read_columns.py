@@ -210,7 +210,7 @@ def test_on_resuming_whole_parts_are_passed_over(tmp_path: Path, kind: str, part
     paths = [write(tmp_path / f"{n}.{kind}", table(20, n * 20), 4) for n in range(3)]
 
     def make() -> Any:
-        return reader(kind, paths, batch_size=2, read_ahead=1)
+        return reader(kind, paths, batch_size=2, prefetch=1)
 
     dp = make()
     iterator = iter(dp)
@@ -227,7 +227,7 @@ def test_on_resuming_whole_parts_are_passed_over(tmp_path: Path, kind: str, part
 
 def test_no_more_is_read_ahead_than_is_said(tmp_path: Path, parts_read: list[tuple[str, int]]) -> None:
     paths = [write(tmp_path / f"{n}.parquet", table(20), 2) for n in range(9)]
-    iterator: Any = iter(reader("parquet", paths, read_ahead=3))
+    iterator: Any = iter(reader("parquet", paths, prefetch=3))
     next(iterator)
     idle = threading.Event()
     for _ in range(50):  # what is read ahead is read soon
@@ -365,7 +365,7 @@ def test_a_value_that_does_not_fit_its_type_is_named_by_column_and_row(tmp_path:
     with pytest.raises(pa.ArrowInvalid, match="300 not in range") as caught:
         next(iterator)
     assert caught.value.__notes__[:2] == [
-        "column 'x' is int64, and is to be int8: that fails for row 1",
+        "column 'x' is int64, and cannot become int8: row 1 fails",
         "in row group 1 of the file",
     ]
     assert f"on {path!r}" in caught.value.__notes__[2]
@@ -378,7 +378,7 @@ def test_the_schema_is_told_in_the_middle_of_a_pass_which_goes_on(tmp_path: Path
     first = next(iterator)
     assert dp.schema() == table().schema
     assert rows([first, *iterator]) == table().to_pylist()
-    with pytest.raises(ValueError, match="there is no file, and so no schema"):
+    with pytest.raises(ValueError, match="there is no file, so no schema"):
         reader("parquet", []).schema()
 
 
@@ -406,7 +406,9 @@ def test_a_column_that_there_is_not_is_named(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", table())
     with pytest.raises(KeyError, match=r"the file has no column 'cost': its columns are \['id', 'price', 'kind'\]"):
         list(reader(kind, [path], ["id", "cost"]))
-    with pytest.raises(KeyError, match=r"the filter looks at a column 'cost', and there are \['id', 'price', 'kind'\]"):
+    with pytest.raises(
+        KeyError, match=r"the filter uses a column 'cost', and the columns are \['id', 'price', 'kind'\]"
+    ):
         list(reader(kind, [path], ["id"], filter="cost > 3"))
 
 
@@ -554,7 +556,7 @@ def test_an_error_of_the_source_comes_after_the_files_before_it(tmp_path: Path) 
         ({"columns": ["id", "id"]}, ValueError, "columns has a name twice"),
         ({"filter": "id >"}, ValueError, "cannot be read"),
         ({"batch_size": 0}, ValueError, "batch_size"),
-        ({"read_ahead": 0}, ValueError, "read_ahead"),
+        ({"prefetch": 0}, ValueError, "prefetch"),
         ({"on_error": "ignore"}, ValueError, "on_error"),
         ({"unify": "yes"}, TypeError, "unify must be True, False or a pyarrow.Schema"),
     ],
@@ -583,7 +585,7 @@ def test_threads_and_files_end_with_the_pass(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(ColumnFile, "close", lambda self: (closed.append(self), close(self))[1])
     paths = [write(tmp_path / f"{n}.parquet", table(20), 4) for n in range(5)]
     before = threading.active_count()
-    dp = reader("parquet", paths, read_ahead=3)
+    dp = reader("parquet", paths, prefetch=3)
     iterator: Any = iter(dp)
     next(iterator)
     assert threading.active_count() > before

@@ -41,7 +41,7 @@ def test_images_are_bytes_with_the_channels_first(images: list[Path]) -> None:
 
 
 def test_the_path_comes_beside_the_image_and_the_mode_says_what_the_channels_are(images: list[Path]) -> None:
-    rows = list(paths(*images).read_images(include_paths=True, mode="RGBA", max_workers=2))
+    rows = list(paths(*images).read_images(include_paths=True, mode="RGBA", workers=2))
     assert [row["path"] for row in rows] == [str(path) for path in images]
     assert [*rows[0]] == ["image", "path"]
     assert rows[2]["image"][:, 0, 0].tolist() == [0, 0, 255, 64]
@@ -108,12 +108,12 @@ def test_arrays_are_batches_of_their_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("text.npy", "this is no file of NumPy's: it begins with b'no arr'"),
+        ("text.npy", "this is not a NumPy file: it begins with b'no arr'"),
         ("empty.npy", "this is no file of NumPy's"),
         ("cut.npy", "the file is cut or corrupt: float64 of shape \\(100,\\) are 800 bytes, and it has 172 for them"),
         ("cut.npz", "the file is cut or corrupt"),
         ("objects.npy", "has pickled objects"),
-        ("scalar.npy", "column 'data' has a single value"),
+        ("scalar.npy", "column 'data' is a single value"),
         ("uneven.npz", "'x' has 1, 'y' has 2"),
     ],
 )
@@ -154,7 +154,7 @@ def test_all_resume_and_hold_the_laws(images: list[Path], tmp_path: Path) -> Non
     def told(row: dict[str, Any]) -> tuple[int, ...]:
         return tuple(row["image"].shape)
 
-    assert_resumes_everywhere(lambda: paths(*images).read_images(max_workers=2).map(told))
+    assert_resumes_everywhere(lambda: paths(*images).read_images(workers=2).map(told))
     assert_resumes_everywhere(lambda: paths(text, text).read_text())
     for make in (
         lambda: paths(*images).read_images(),

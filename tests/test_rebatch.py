@@ -197,12 +197,12 @@ def test_rows_are_dicts_of_plain_values_and_parts_of_tensors() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("buffer_rows", [1, 4, 10, 1000])
-def test_shuffled_rows_all_come_once_in_batches_of_the_size_that_came_in(kind: str, buffer_rows: int) -> None:
-    made = [ids(batch) for batch in source([4] * 8, kind).shuffle_rows(buffer_rows)]
+@pytest.mark.parametrize("buffer_size", [1, 4, 10, 1000])
+def test_shuffled_rows_all_come_once_in_batches_of_the_size_that_came_in(kind: str, buffer_size: int) -> None:
+    made = [ids(batch) for batch in source([4] * 8, kind).shuffle_rows(buffer_size)]
     assert sorted(chain(*made)) == [*range(32)]
     assert [len(rows) for rows in made] == [4] * 8
-    uneven = [ids(batch) for batch in source([1, 9, 0, 2, 30, 3], kind).shuffle_rows(buffer_rows)]
+    uneven = [ids(batch) for batch in source([1, 9, 0, 2, 30, 3], kind).shuffle_rows(buffer_size)]
     assert sorted(chain(*uneven)) == [*range(45)]
 
 

@@ -583,7 +583,7 @@ def test_a_state_that_holds_a_list_many_times_over_is_refused(where: str) -> Non
         state["state"]["steps"][-1]["own"]["held"] = bomb
     else:
         state["state"]["random"][0]["seed"] = bomb
-    with pytest.raises(ValueError, match="each list and dict in one place"):
+    with pytest.raises(ValueError, match="cannot hold the same list or dict twice"):
         dp.load_state_dict(state)
 
 

@@ -88,7 +88,7 @@ def test_the_footer_of_a_file_is_read_once_for_all_its_row_groups(
 
     groups = list(IterableWrapper(paths[:1]).list_row_groups())
     monkeypatch.setattr(formats.ParquetFormat, "__init__", counted)
-    assert ids(IterableWrapper(groups).read_parquet(read_ahead=1)) == [*range(10)]
+    assert ids(IterableWrapper(groups).read_parquet(prefetch=1)) == [*range(10)]
     assert known == [False, True, True, True, True]
 
 

@@ -182,7 +182,7 @@ def test_len_is_what_was_promised() -> None:
     source = IterableWrapper(["s3://lists"])
     assert len(source.list_files_by_s3(6)) == 6
     assert len(source.load_files_by_s3()) == 1
-    with pytest.raises(TypeError, match="argument length"):
+    with pytest.raises(TypeError, match="give length="):
         len(source.list_files_by_s3())
     with pytest.raises(ValueError, match="length must be"):
         source.list_files_by_s3(length=-2)
@@ -251,7 +251,7 @@ def test_many_objects_are_loading_at_once_and_come_in_order(shelf: Shelf) -> Non
     urls = shelf.put(40, 10)
     shelf.slow[urls[0]] = threading.Event()
     results: list[Any] = []
-    dp = IterableWrapper(urls).load_files_by_s3(concurrency=8).read_from_stream()
+    dp = IterableWrapper(urls).load_files_by_s3(workers=8).read_from_stream()
     reader = threading.Thread(target=lambda: results.extend(dp))
     reader.start()
     for _ in range(16):  # those that may be loading or loaded while the oldest is
@@ -265,7 +265,7 @@ def test_many_objects_are_loading_at_once_and_come_in_order(shelf: Shelf) -> Non
 def test_out_of_order_those_come_first_that_are_ready(shelf: Shelf) -> None:
     urls = shelf.put(10, 10)
     shelf.slow[urls[0]] = threading.Event()
-    iterator = iter(IterableWrapper(urls).load_files_by_s3(concurrency=4, ordered=False).read_from_stream())
+    iterator = iter(IterableWrapper(urls).load_files_by_s3(workers=4, ordered=False).read_from_stream())
     first = list(islice(iterator, 7))
     assert urls[0] not in [url for url, _ in first]
     shelf.slow[urls[0]].set()
@@ -276,14 +276,14 @@ def test_out_of_order_those_come_first_that_are_ready(shelf: Shelf) -> None:
 @pytest.mark.parametrize("max_bytes", [1, 1000, 2500, 10**6])
 def test_however_little_memory_there_is_all_arrives(shelf: Shelf, max_bytes: int, ordered: bool) -> None:
     urls = shelf.put(60, 1000)
-    dp = IterableWrapper(urls).load_files_by_s3(concurrency=8, max_bytes=max_bytes, ordered=ordered)
+    dp = IterableWrapper(urls).load_files_by_s3(workers=8, max_bytes=max_bytes, ordered=ordered)
     assert sorted(dp.read_from_stream()) == expected_of(urls, 1000)
 
 
 def test_loaded_objects_take_no_more_memory_than_was_said(shelf: Shelf) -> None:
     size = 2**20
     urls = shelf.put(48, size)
-    dp = IterableWrapper(urls).load_files_by_s3(concurrency=16, max_bytes=4 * size)
+    dp = IterableWrapper(urls).load_files_by_s3(workers=16, max_bytes=4 * size)
     tracemalloc.start()
     try:
         for number, (_, stream) in enumerate(dp):
@@ -332,7 +332,7 @@ def test_loading_resumes_exactly_and_holds_the_laws(shelf: Shelf) -> None:
     urls = shelf.put(7, 10)
 
     def make() -> ps.IterDataPipe[Any]:
-        return IterableWrapper(urls).load_files_by_s3(concurrency=2, max_bytes=25).read_from_stream()
+        return IterableWrapper(urls).load_files_by_s3(workers=2, max_bytes=25).read_from_stream()
 
     assert_resumes_everywhere(make, passes=1)
     check_operator(make)
@@ -341,16 +341,16 @@ def test_loading_resumes_exactly_and_holds_the_laws(shelf: Shelf) -> None:
 def test_out_of_order_the_rest_comes_after_resuming(shelf: Shelf) -> None:
     urls = shelf.put(12, 10)
     for count in range(13):
-        dp = IterableWrapper(urls).load_files_by_s3(concurrency=3, ordered=False)
+        dp = IterableWrapper(urls).load_files_by_s3(workers=3, ordered=False)
         first = [(url, stream.read()) for url, stream in islice(dp, count)]
-        resumed = IterableWrapper(urls).load_files_by_s3(concurrency=3, ordered=False)
+        resumed = IterableWrapper(urls).load_files_by_s3(workers=3, ordered=False)
         resumed.load_state_dict(passed_on(dp))
         assert sorted([*first, *((url, stream.read()) for url, stream in resumed)]) == expected_of(urls, 10)
 
 
 def test_giving_up_ends_the_threads_those_that_wait_for_room_too(shelf: Shelf) -> None:
     urls = shelf.put(40, 1000)
-    iterator = iter(IterableWrapper(urls).load_files_by_s3(concurrency=8, max_bytes=1))
+    iterator = iter(IterableWrapper(urls).load_files_by_s3(workers=8, max_bytes=1))
     next(iterator)
     assert any(thread.name.startswith("penstock-s3") for thread in threading.enumerate())
     iterator.close()  # type: ignore[attr-defined]
@@ -366,7 +366,7 @@ def test_streams_behave_as_files(shelf: Shelf) -> None:
     assert list(IterableWrapper([url]).load_files_by_s3().readlines()) == [(url, b"one"), (url, b"two")]
 
 
-@pytest.mark.parametrize("name", ["concurrency", "max_bytes"])
+@pytest.mark.parametrize("name", ["workers", "max_bytes"])
 def test_how_much_at_once_must_be_a_whole_number(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         IterableWrapper([]).load_files_by_s3(**{name: 0})

@@ -375,7 +375,7 @@ def test_an_upload_that_cannot_be_aborted_says_so(bucket: Path, fault_proxy: Fau
     fault_proxy.play(
         *(Fault("status", request, status=403, code="AccessDenied") for request in ("?partNumber=2", "DELETE "))
     )
-    with pytest.raises(PermissionError, match="takes space until the store drops it"):
+    with pytest.raises(PermissionError, match="take space until the store drops them"):
         save("save_by_fsspec", [("s3://saves/a", LARGE)], "wb", **SOON)
     assert not (bucket / "a").exists()
     fault_proxy.play()

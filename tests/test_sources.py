@@ -70,7 +70,7 @@ def test_of_a_folder_only_files_of_the_format_are_read_that_are_not_hidden(tmp_p
 def test_a_place_without_files_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     with pytest.raises(
-        FileNotFoundError, match=r"there is no file \*\.parquet.*; those of other names come by a pattern"
+        FileNotFoundError, match=r"there is no file \*\.parquet.*; give a pattern for files with other names"
     ):
         list(ps.read_parquet(str(tmp_path)))
     with pytest.raises(FileNotFoundError, match="no file matches"):

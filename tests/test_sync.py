@@ -101,7 +101,7 @@ def test_where_one_rank_fails_the_others_say_so_at_once(tmp_path):
         """,
     )
     assert said[0] == [
-        [[0, 1], "RuntimeError", "the source of another rank failed, and so all ranks stop here: see its error"]
+        [[0, 1], "RuntimeError", "the source of another rank failed, so all ranks stop here: see its error"]
     ]
     assert said[1] == [[[0, 1], "KeyError", "'gone'"]]
 

@@ -93,8 +93,8 @@ def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
     ("make", "error", "text"),
     [
         (lambda: from_items(3), TypeError, "needs an iterable"),  # type: ignore[arg-type]
-        (lambda: from_arrow(3), TypeError, "from_arrow takes tables and record batches of pyarrow"),
-        (lambda: from_pandas(3), TypeError, "from_pandas takes data frames of pandas"),  # type: ignore[arg-type]
+        (lambda: from_arrow(3), TypeError, "from_arrow takes pyarrow tables and record batches"),
+        (lambda: from_pandas(3), TypeError, "from_pandas takes pandas data frames"),  # type: ignore[arg-type]
         (lambda: from_pandas(pd.DataFrame({"x": [1, "a"]})), ValueError, "column 'x', row 1: "),
         (lambda: from_numpy([[1, 2]]), TypeError, "from_numpy takes arrays, and column 'data' is a list"),  # type: ignore[list-item]
         (lambda: from_numpy(np.ones(2, complex)), TypeError, "column 'data': "),

@@ -249,7 +249,7 @@ def test_every_wrong_bit_is_an_error() -> None:
     content = bytearray(framed(EXAMPLE, SEQUENCE))
     for at in range(len(content)):
         content[at] ^= 4
-        with pytest.raises(RuntimeError, match=r"record [01] (has another|is corrupt: it has another) checksum"):
+        with pytest.raises(RuntimeError, match=r"record [01] (differs|is corrupt: its checksum differs)"):
             load(bytes(content)).count()
         content[at] ^= 4
 
@@ -262,7 +262,7 @@ def test_what_is_no_example_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("record", "spec", "error", "text"),
     [
-        (EXAMPLE, {"x": None}, RuntimeError, "feature 'x' of record 0: there is none: the features are ['b', 'f', 'i'"),
+        (EXAMPLE, {"x": None}, RuntimeError, "feature 'x' of record 0: missing: the features are ['b', 'f', 'i'"),
         (EXAMPLE, {"i": ((3,), None)}, RuntimeError, "feature 'i' of record 0: it has 4 values, and its spec asks for"),
         (EXAMPLE, {"b": ((), None)}, RuntimeError, "feature 'b' of record 0: it has 2 values, and its spec asks for"),
         (EXAMPLE, {"b": ((2,), torch.uint8)}, TypeError, "feature 'b' of record 0: it holds bytes, and its spec asks"),
@@ -311,7 +311,7 @@ def test_without_a_library_the_error_says_what_to_install(module: str, monkeypat
 
 def test_len_is_what_was_promised_and_else_unknown() -> None:
     assert len(load(b"", length=4)) == 4
-    with pytest.raises(TypeError, match="argument length"):
+    with pytest.raises(TypeError, match="give length="):
         len(load(b""))
 
 

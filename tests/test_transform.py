@@ -136,7 +136,7 @@ def test_a_column_that_is_not_there_is_an_error_with_the_item(
 
 def test_a_result_can_only_be_put_into_a_tuple_a_list_or_a_dict() -> None:
     item = torch.zeros(2)
-    with pytest.raises(TypeError, match="a tuple, a list or a dict, and the item is a Tensor"):
+    with pytest.raises(TypeError, match="a tuple, list or dict, and the item is a Tensor"):
         list(IterableWrapper([item], deepcopy=False).map(lambda x: x + 1, input_col=0))
     assert item.tolist() == [0, 0]
 
@@ -284,7 +284,7 @@ def test_what_cannot_be_collated_keeps_its_error_and_says_what_to_do(items: Any,
         ({"conversion": 3}, TypeError, "conversion must be a function"),
         ({"collate_fn": 3}, TypeError, "collate_fn must be a function"),
         ({"conversion": {"x": 3}}, TypeError, r"conversion\['x'\] must be a function"),
-        ({"conversion": sum, "collate_fn": sum}, ValueError, "two names of one argument"),
+        ({"conversion": sum, "collate_fn": sum}, ValueError, "two names for one argument"),
     ],
 )
 def test_collate_refuses_wrong_arguments_at_construction(

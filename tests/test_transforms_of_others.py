@@ -75,7 +75,7 @@ def test_a_tokenizer_travels_to_processes_and_resumes(tokenizer: Any) -> None:
     dp = rows.sharding_filter().map(lambda row: tokenizer.encode(row["text"]).ids)
     with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2)) as loader:
         assert list(loader) == expected
-    assert list(rows.processpool_map(lambda row: tokenizer.encode(row["text"]).ids, max_workers=1)) == expected
+    assert list(rows.processpool_map(lambda row: tokenizer.encode(row["text"]).ids, workers=1)) == expected
     assert_resumes_everywhere(lambda: rows.shuffle().set_seed(1).map(lambda row: tokenizer.encode(row["text"]).ids), 2)
 
 

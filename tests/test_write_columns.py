@@ -357,7 +357,7 @@ def test_null_is_an_empty_field_in_csv_and_empty_text_is_quoted(tmp_path: Path) 
 
 
 def test_null_in_a_csv_of_one_column_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the column 'a' has null in row 1, and is the only one"):
+    with pytest.raises(ValueError, match="the column 'a' has null in row 1, and is the only column"):
         written([{"a": 1}, {"a": None}], tmp_path, "csv")
 
 
@@ -422,7 +422,9 @@ def test_what_a_file_cannot_hold_is_an_error_that_names_the_column(
 
 @pytest.mark.parametrize("values", [["a\0", "b"], ["a", 1]], ids=["a trailing NUL", "a number"])
 def test_text_that_numpy_would_change_is_an_error(tmp_path: Path, values: list[Any]) -> None:
-    with pytest.raises(ValueError, match="the column 'x' has text that NumPy cuts short, or other values among it"):
+    with pytest.raises(
+        ValueError, match="the column 'x' has text that NumPy would cut short, or is mixed with other values"
+    ):
         written([{"x": value} for value in values], tmp_path, "npz")
 
 
@@ -491,7 +493,7 @@ def test_batches_among_rows_and_rows_among_batches_are_errors(tmp_path: Path, ro
 @pytest.mark.parametrize(
     ("item", "error", "message"),
     [
-        (3, TypeError, "what is written are batches.*or rows, as dicts, and this is of type int"),
+        (3, TypeError, "an item must be a batch.*or a row .*is of type int"),
         ({}, ValueError, "there are no columns"),
         (pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"]), ValueError, r"the same name: \['a', 'a'\]"),
         ({1: torch.zeros(2)}, TypeError, "the names of columns must be strings, and one is 1"),

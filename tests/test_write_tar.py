@@ -218,7 +218,7 @@ def test_arrays_of_objects_are_an_error(tmp_path: Path) -> None:
         ([{"__key__": 3, "txt": "x"}], TypeError, 'at "__key__"'),
         ([{"__key__": "a", "__url__": "x"}], ValueError, "the sample 'a' has no files"),
         ([{"__key__": "a", "txt": "x", ".txt": "y"}], ValueError, "the sample has this twice"),
-        ([{"__key__": "a", "txt": "x"}, {"__key__": "a", "cls": 1}], ValueError, "two samples, one after the other"),
+        ([{"__key__": "a", "txt": "x"}, {"__key__": "a", "cls": 1}], ValueError, "two consecutive samples"),
     ],
 )
 def test_what_could_not_be_told_apart_again_is_an_error(
@@ -286,7 +286,7 @@ def test_paths_and_doubled_braces_are_taken(tmp_path: Path) -> None:
 
 
 def test_options_which_may_be_secret_are_not_shown() -> None:
-    dp = IterableWrapper([3]).write_tar("memory://none/{shard}.tar", 1, token="hush")
+    dp = IterableWrapper([3]).write_tar("memory://none/{shard}.tar", 1, storage_options={"token": "hush"})
     with pytest.raises(TypeError) as caught:
         list(dp)
     assert "hush" not in repr(dp) + "".join(caught.value.__notes__)
@@ -569,7 +569,7 @@ def test_an_upload_that_fails_leaves_the_earlier_shard_and_is_aborted(
 ) -> None:
     (bucket / "train-0001.tar").write_bytes(b"earlier")
     fault_proxy.play(fault)
-    dp = IterableWrapper([*large_samples(8)]).write_tar("s3://shards/train-{shard:04d}.tar", 4, **OPTIONS)
+    dp = IterableWrapper([*large_samples(8)]).write_tar("s3://shards/train-{shard:04d}.tar", 4, storage_options=OPTIONS)
     iterator = iter(dp)
     assert next(iterator)[1] == 4
     state = passed_on(dp)

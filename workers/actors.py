@@ -46,7 +46,7 @@ class Actors:
         self._who = who
         self._new = self.ray.remote(_actor_class()).options(**actor_options(resources)).remote
         # `put` sends it once to each machine, not once with each actor.
-        self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed(fn, "the model"))
+        self._arguments = bytes(cloudpickle.dumps([*PREPARATIONS])), self.ray.put(_packed_arrays(fn, "the model"))
         self._connection = connection_now()
         self._callers: list[ActorCaller] = []
         self.begin()
@@ -193,7 +193,7 @@ class ActorCaller:
 
     def call(self, *args: Any) -> Any:
         """Call the model there. Raises what it raises, and RuntimeError if its actor dies."""
-        packed = _packed(args, "what the model is to be called with")
+        packed = _packed_arrays(args, "what the model is to be called with")
         self.busy = True
         try:
             with self._actors.calling():
@@ -232,8 +232,8 @@ class ActorCaller:
         except self._actors.ray.exceptions.RayError as error:
             self.end()
             *_, last = str(error).splitlines() or [type(error).__name__]
-            raise RuntimeError(f"the actor that the model was called in is lost. Ray says: {last}") from error
-        result, pickled = _unpacked(packed)
+            raise RuntimeError(f"the model's actor was lost. Ray says: {last}") from error
+        result, pickled = _value_of_arrays(packed)
         if pickled is not None:
             raised, cause = cloudpickle.loads(pickled)
             raise raised from cause
@@ -288,39 +288,39 @@ class Server:
 
     def make(self) -> list[Any]:
         """Make the model. Returns None or the error, packed."""
-        return _outcome(self._make)
+        return _answer_of(self._make)
 
     def call(self, packed: list[Any]) -> list[Any]:
         """Call the model. Returns its result or the error, packed."""
-        return _outcome(lambda: self._made()(*_unpacked(packed)))
+        return _answer_of(lambda: self._made()(*_value_of_arrays(packed)))
 
     def _make(self) -> None:
         self._made()
 
     def _made(self) -> Callable[..., Any]:
         if self._model is None:
-            self._model = _unpacked(self._fn)()
+            self._model = _value_of_arrays(self._fn)()
             self._fn = []  # it holds memory of Ray's object store
         return self._model
 
 
-def _outcome(act: Callable[[], Any]) -> list[Any]:
+def _answer_of(act: Callable[[], Any]) -> list[Any]:
     try:
-        return _packed((act(), None), "what the model returned")
+        return _packed_arrays((act(), None), "what the model returned")
     except Exception as error:
-        return _packed((None, pickled_error(error)), "an error")
+        return _packed_arrays((None, pickled_error(error)), "an error")
 
 
-def _packed(value: object, what: str) -> list[Any]:
+def _packed_arrays(value: object, what: str) -> list[Any]:
     """Return a value as arrays of bytes, which Ray takes as they are. Raises what pickle raises."""
     try:
         parts = pickled_apart(value)
     except Exception as error:
-        add_note(error, f"{what} cannot be pickled, and so not go to an actor or come from it")
+        add_note(error, f"{what} cannot be pickled, so it cannot travel to or from an actor")
         raise
     return [np.frombuffer(part, np.uint8) for part in parts]
 
 
-def _unpacked(packed: list[Any]) -> Any:
+def _value_of_arrays(packed: list[Any]) -> Any:
     """Return the value, in memory of its own: Ray's buffers are read-only."""
     return Inbox().unpack(Parcel(packed, []), None)

@@ -49,7 +49,7 @@ class Processes:
     """Up to `most` processes, each with a copy of a function, kept from one pass to the next."""
 
     def __init__(self, fn: Callable[..., Any], most: int) -> None:
-        self._fn = _pickled(fn, "fn")
+        self._fn = _pickled_for_process(fn, "fn")
         self._max_blocks = blocks_for_each(most)
         self._owner = os.getpid()
         self._callers: list[Caller] = []
@@ -164,10 +164,10 @@ class Caller:
             self._events = select.poll()
             self._events.register(self._connection, select.POLLIN)
             self._events.register(process.sentinel, select.POLLIN)
-        prepared = _pickled(preparations(), "what prepares a process")
+        prepared = _pickled_for_process(preparations(), "what prepares a process")
         try:
-            self._exchange(_as_it_is(prepared))
-            self._exchange(_as_it_is(self._fn))
+            self._exchange(_as_parcel(prepared))
+            self._exchange(_as_parcel(self._fn))
         except BaseException:
             self.end()
             raise
@@ -248,16 +248,16 @@ def _serve(connection: Connection, max_blocks: int) -> None:
 
 
 def _answer(line: _CallLine, act: Callable[[Any], Any]) -> None:
-    line.send(_outcome(line, act, line.receive(lambda: None)))
+    line.send(_packed_answer(line, act, line.receive(lambda: None)))
 
 
-def _outcome(line: _CallLine, act: Callable[[Any], Any], packed: _Packed) -> _Packed:
+def _packed_answer(line: _CallLine, act: Callable[[Any], Any], packed: _Packed) -> _Packed:
     """Return the packed answer; afterwards only the function can hold its arguments."""
     try:
         result = act(line.unpacked(packed))
         return line.packed((result, None), "what fn returned")
     except Exception as error:
-        return _as_it_is(cloudpickle.dumps((None, pickled_error(error))))
+        return _as_parcel(cloudpickle.dumps((None, pickled_error(error))))
 
 
 def _prepare(preparations: list[Callable[[], object]]) -> None:
@@ -265,12 +265,12 @@ def _prepare(preparations: list[Callable[[], object]]) -> None:
         prepare()
 
 
-def _as_it_is(pickled: bytes) -> _Packed:
+def _as_parcel(pickled: bytes) -> _Packed:
     """Return pickled bytes, packed for the connection."""
     return Parcel([pickled], []), None
 
 
-def _pickled(value: object, what: str) -> bytes:
+def _pickled_for_process(value: object, what: str) -> bytes:
     try:
         return bytes(cloudpickle.dumps(value))
     except Exception as error:

@@ -19,7 +19,7 @@ _forked_from: int | None = None
 """The process connected to Ray from which this one was forked off: the connection does not work here, and hangs."""
 
 
-def _note_fork() -> None:
+def _note_ray_fork() -> None:
     global _forked_from
     ray: Any = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
@@ -27,7 +27,7 @@ def _note_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
+    os.register_at_fork(after_in_child=_note_ray_fork)
 
 
 def actor_options(resources: Mapping[str, float]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Cluster:
                 ray.init(address=self._address, runtime_env=self._runtime_env)
             elif "RAY_ADDRESS" not in os.environ:
                 raise RuntimeError(
-                    "a worker process would start a Ray of its own: call ray.init() before the chain goes to workers, "
+                    "a worker process would start its own Ray: call ray.init() before the chain goes to workers, "
                     "or set RAY_ADDRESS"
                 )
         return ray

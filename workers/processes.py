@@ -83,7 +83,7 @@ def context_for(start_method: str | None, preload: str) -> BaseContext:
     method = start_method or START_METHOD
     if method not in multiprocessing.get_all_start_methods():
         known = ", ".join(multiprocessing.get_all_start_methods())
-        raise ValueError(f"multiprocessing_context {method!r} is not one of this platform's: {known}")
+        raise ValueError(f"multiprocessing_context {method!r} is not available on this platform: {known}")
     if method == "forkserver":
         # The default preloads the main module, which would rerun a script without a guard in the server.
         preloaded: list[str] = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
@@ -188,7 +188,7 @@ def end_with_parent() -> None:
     if parent is not None:
         with suppress(ImportError, AttributeError, OSError):  # other platforms have the thread
             _be_told_by_signal(parent.sentinel)
-        threading.Thread(target=_wait_for, args=(parent.sentinel,), name="penstock-watch-parent", daemon=True).start()
+        threading.Thread(target=_exit_after, args=(parent.sentinel,), name="penstock-watch-parent", daemon=True).start()
 
 
 def _be_told_by_signal(sentinel: int) -> None:
@@ -199,7 +199,7 @@ def _be_told_by_signal(sentinel: int) -> None:
     fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _wait_for(sentinel: int) -> None:
+def _exit_after(sentinel: int) -> None:
     mp_connection.wait([sentinel])
     os._exit(1)
 
@@ -243,7 +243,7 @@ def pickled_error(error: Exception) -> bytes:
             pickled = bytes(cloudpickle.dumps((sent, cause)))
             cloudpickle.loads(pickled)
             return pickled
-    stand_in = RuntimeError(f"{''.join(told.format_exception_only())}(the error itself could not be pickled)")
+    stand_in = RuntimeError(f"{''.join(told.format_exception_only())}(the error could not be pickled)")
     return bytes(cloudpickle.dumps((stand_in, cause)))
 
 

@@ -118,7 +118,7 @@ class AllRanks:
     def _groups(self) -> list[Any]:
         held = self.leave.peek()
         if held is None:
-            raise RuntimeError("the ranks have parted, as where one of them failed: begin a new epoch")
+            raise RuntimeError("the ranks are out of step, for instance since one failed: begin a new epoch")
         groups: list[Any] = held[2][0]
         return groups
 

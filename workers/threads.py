@@ -130,7 +130,7 @@ class Threads:
             if join(self._threads, self._patience):
                 return
         items = ", ".join(describe_item(item) for item in [*self._in_hand.values()])
-        raise RuntimeError(f"not done {self._patience} s after its result was no longer wanted: {items}")
+        raise RuntimeError(f"still running {self._patience} s after it was cancelled: {items}")
 
     def _work(self) -> None:
         me = threading.current_thread()

@@ -205,7 +205,9 @@ def receive_parcel_descriptor(connection: Connection) -> int:
     if not descriptors:
         if flags & socket.MSG_CTRUNC:
             raise OSError(
-                errno.EMFILE, "no descriptor is left, such as for the memory of an item: keep fewer, or see `ulimit -n`"
+                errno.EMFILE,
+                "no file descriptors are left, which items in shared memory need: keep fewer items, or "
+                "raise `ulimit -n`",
             )
         raise EOFError
     return descriptors[0]
@@ -255,14 +257,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles tensors and arrays as buffers, and notebook classes and functions by value."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is torch.Tensor and _is_plain(obj):
+        if type(obj) is torch.Tensor and _is_plain_tensor(obj):
             return _reduce_tensor(obj)
         if type(obj) is np.ndarray and not (obj.flags.forc or obj.dtype.hasobject):
             return np.ascontiguousarray(obj).__reduce_ex__(5)
         return super().reducer_override(obj)
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def _is_plain_tensor(tensor: torch.Tensor) -> bool:
     return (
         tensor.device.type == "cpu"
         and tensor.layout is torch.strided

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-ignore]
 
 from ...registry import IterDataPipe, close
-from ...registry.state import hand_down, load, state_of
+from ...registry.state import hand_down, load_state, state_of
 
 __all__ = ["ChainNode"]
 
@@ -31,7 +31,7 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
             self.chain._epoch += self.chain._handed_down is not None  # the pass of the earlier state is over
             hand_down(self.chain, [])
         else:
-            load(self.chain, initial_state)
+            load_state(self.chain, initial_state)
         self._it = iter(self.chain)
 
     def next(self) -> T:

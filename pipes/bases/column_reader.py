@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-__all__ = ["BATCH_SIZE", "READ_AHEAD", "ColumnReader"]
+__all__ = ["BATCH_SIZE", "PREFETCH", "ColumnReader"]
 
 BATCH_SIZE = 65536
 """Default maximum rows of a batch."""
 
-READ_AHEAD = 2
+PREFETCH = 2
 """Default number of files or row groups read at once."""
 
 _FOOTERS = 32 * 2**20
@@ -52,6 +52,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
 
     holds_items = False
     gives = "batches"
+    _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
     kind: ClassVar[str]
     """The format of the files, a key of `FORMATS`."""
 
@@ -72,13 +73,13 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         batch_size: int = BATCH_SIZE,
         *,
         unify: bool | pa.Schema = False,
-        read_ahead: int = READ_AHEAD,
+        prefetch: int = PREFETCH,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
         expect_names(columns)
         expect_whole("batch_size", batch_size)
-        expect_whole("read_ahead", read_ahead)
+        expect_whole("prefetch", prefetch)
         if filter is not None:
             expression_of(filter)  # raises for an invalid filter
         if not isinstance(unify, bool):
@@ -92,7 +93,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self._filter = filter
         self.batch_size = batch_size
         self.unify = unify
-        self.read_ahead = read_ahead
+        self._prefetch = prefetch
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(on_error)
@@ -107,10 +108,10 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         files: set[ColumnFile] = set()
         target = self._unified(files)
         expression = None if self._filter is None else expression_of(self._filter)
-        for item in _whole(self.source):
+        for item in _all_items(self.source):
             with closing(self._column_file(item, files, expression, target)) as file:
                 return file.schema
-        raise ValueError("there is no file, and so no schema")
+        raise ValueError("there is no file, so no schema")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._expression = None if self._filter is None else expression_of(self._filter)
@@ -215,7 +216,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         if not self.unify:
             return None
         origins: dict[str, Origin] = {}
-        for item in _whole(self.source):
+        for item in _all_items(self.source):
             origin = origin_of(item)
             origins.setdefault(origin.url, origin)
         flows = self._in_threads(partial(self._schema_of, files), files)
@@ -227,7 +228,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         return pa.unify_schemas(schemas, promote_options="permissive")
 
 
-def _whole(source: IterDataPipe[Any]) -> Iterator[Any]:
+def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
     """Return the items of all shards of a source, from a copy: the source keeps its position."""
     import cloudpickle  # type: ignore[import-untyped]
 

@@ -104,7 +104,7 @@ def _with_column(item: Any, place: Any, value: object, left_out: list[Any], appe
         for column in {*left_out} - {place}:
             del changed[column]
         return changed
-    raise TypeError(f"a result can be put into a tuple, a list or a dict, and the item is a {type(item).__name__}")
+    raise TypeError(f"a result is put into a tuple, list or dict, and the item is a {type(item).__name__}")
 
 
 def _like(item: Any, values: list[Any]) -> Any:
@@ -121,7 +121,7 @@ def one_output_col(input_col: Columns | None, output_col: Hashable | list[Hashab
             raise ValueError(f"output_col must name one column, and names {len(output_col)}")
         output_col = output_col[0]
     if input_col is None and output_col is not None:
-        raise ValueError("output_col needs an input_col: without one, the result takes the place of the whole item")
+        raise ValueError("output_col needs an input_col: without one, the result replaces the whole item")
     return output_col
 
 

@@ -79,7 +79,7 @@ def check_length(length: int) -> int:
 def promised(length: int) -> int:
     """Return a length for `len`; raise TypeError where it is unknown."""
     if length < 0:
-        raise TypeError("how many items there are is not known; where you know, say it with the argument length")
+        raise TypeError("the number of items is unknown; if you know it, give length=…")
     return length
 
 

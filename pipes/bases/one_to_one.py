@@ -43,5 +43,5 @@ class OneToOne(IterDataPipe[R]):
 
     def __len__(self) -> int:
         if self.guard.skips:
-            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is not known")
+            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
         return len(self.source)

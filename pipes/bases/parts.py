@@ -19,13 +19,13 @@ R = TypeVar("R")
 class ReadsParts(IterDataPipe[R]):
     """Yield the items of the parts of each file in turn: a base class.
 
-    Up to `read_ahead` files are read at once, each by a thread. A state records the current file, its current part,
+    Up to `prefetch` files are read at once, each by a thread. A state records the current file, its current part,
     and how many items of that part were yielded; earlier parts are not read again.
     """
 
     holds_items = False
     source: IterDataPipe[Any]
-    read_ahead: int
+    _prefetch: int
 
     part: int = own(0)
     """The number of the current part."""
@@ -76,7 +76,7 @@ class ReadsParts(IterDataPipe[R]):
             for file in [*files]:
                 file.give_up()
 
-        return Flows(outputs_of, self.read_ahead, "penstock-columns", give_up)
+        return Flows(outputs_of, self._prefetch, "penstock-columns", give_up)
 
     def _of_file(self, item: Any, parts: Iterator[tuple[int, Any]]) -> Iterator[R]:
         try:

@@ -34,7 +34,7 @@ def size_of(item: Any) -> int:
         if identity not in seen:
             seen.add(identity)
             total += max(sys.getsizeof(part), _own_bytes(part))
-            waiting += _parts(part)
+            waiting += _parts_within(part)
     return total
 
 
@@ -48,7 +48,7 @@ def _own_bytes(part: Any) -> int:
     return nbytes if isinstance(nbytes, int) else 0
 
 
-def _parts(part: Any) -> Iterator[Any]:
+def _parts_within(part: Any) -> Iterator[Any]:
     """Yield the objects in a part that count separately."""
     if isinstance(part, torch.Tensor):
         if part.layout is torch.strided:

@@ -55,7 +55,7 @@ class WorksAhead(IterDataPipe[R]):
 
     def __len__(self) -> int:
         if self.guard.skips:
-            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is not known")
+            raise TypeError(f"{type(self).__name__} leaves out items that fail, so its length is unknown")
         return len(self.source)
 
     def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
@@ -110,7 +110,7 @@ class WorksAhead(IterDataPipe[R]):
         item, provenance = under_way.pop(number)
         try:
             if isinstance(error, StopIteration):  # a generator would replace it, without naming the item
-                raise RuntimeError("a function raised StopIteration, which says nothing here") from error
+                raise RuntimeError("a function raised StopIteration, which has no meaning here") from error
             if error is not None:
                 raise error
             kept = self.guard.keep(result)

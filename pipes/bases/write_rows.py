@@ -137,7 +137,7 @@ class RowWriter(ShardWriter, Generic[P]):
                 return self._accepted(self._together(rows), of_rows=True)
             except Exception as failure:
                 wrong, error = self._first_failing(rows, failure)
-            add_note(error, f"what it calls row {wrong} is that item: {len(rows)} are looked at together")
+            add_note(error, f"row {wrong} in it is this item: {len(rows)} rows are converted at once")
             self._refuse(error, *rows.pop(wrong))
         return None
 
@@ -184,11 +184,11 @@ def _mixed(of_row: bool) -> TypeError:
     return TypeError(f"{what}: batched=True or batched=False says what dicts are")
 
 
-def _packed(schema: pa.Schema | None) -> str | None:
+def _schema_text(schema: pa.Schema | None) -> str | None:
     return None if schema is None else base64.b64encode(schema.serialize()).decode()
 
 
-def _unpacked(text: str) -> pa.Schema:
+def _schema_of_text(text: str) -> pa.Schema:
     import pyarrow as pa
 
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
@@ -197,11 +197,11 @@ def _unpacked(text: str) -> pa.Schema:
 class TableWriter(RowWriter["pa.Table"]):
     """Base of the writers of Arrow tables."""
 
-    known: Any = own(None, save=_packed)
+    known: Any = own(None, save=_schema_text)
 
     def _shards(self) -> Generator[Iterator[pa.Table], None, None]:
         if isinstance(self.known, str):
-            self.known = _unpacked(self.known)
+            self.known = _schema_of_text(self.known)
         return super()._shards()
 
     def _made(self, batch: Any) -> pa.Table:

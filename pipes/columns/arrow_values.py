@@ -77,7 +77,7 @@ def _image_bytes(array: pa.Array, where: Where) -> list[bytes | None]:
     content, path = pc.struct_field(array, "bytes"), pc.struct_field(array, "path")
     for row in pc.and_(content.is_null(), path.is_valid()).to_numpy(zero_copy_only=False).nonzero()[0].tolist()[:1]:
         raise ValueError(
-            f"{where(row)} is an image without bytes, and its path is {path[row].as_py()!r}: read that first"
+            f"{where(row)} is an image without bytes, whose path is {path[row].as_py()!r}: read that first"
         )
     images: list[bytes | None] = content.to_pylist()
     return images
@@ -97,7 +97,7 @@ def _of_lists(array: pa.Array, name: str, where: Where, dtype: torch.dtype | Non
 
     if array.null_count:
         row = int(array.is_null().to_numpy(zero_copy_only=False).argmax())
-        raise ValueError(f"{where(row)} is null in place of a list, and so of no length: fill it, or filter it out")
+        raise ValueError(f"{where(row)} is null and not a list, so it has no length: fill it, or filter it out")
     lengths = pc.list_value_length(array).to_numpy()
     size = int(lengths[0]) if len(lengths) else 0
     for row in np.flatnonzero(lengths != size).tolist()[:1]:
@@ -120,8 +120,8 @@ def _nulls(array: pa.Array, where: Where, dtype: torch.dtype | None) -> np.ndarr
     nulls: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
     if dtype is None or not dtype.is_floating_point:
         raise ValueError(
-            f"{where(int(nulls.argmax()))} is null, which no tensor has: fill it, filter it out, or, where it is "
-            "a number, give a float in dtypes, such as torch.float32, so that it becomes NaN"
+            f"{where(int(nulls.argmax()))} is null, which tensors cannot hold: fill it, filter it out, or, for a "
+            "number, give a float in dtypes, such as torch.float32, to make it NaN"
         )
     return nulls
 
@@ -139,7 +139,7 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
     if types.is_decimal(kind):
         if dtype is None:
             raise TypeError(
-                f"column {name!r} is of type {kind}, which tensors do not have: give its dtype, such as torch.float64"
+                f"column {name!r} is of type {kind}, which has no tensor type: give its dtype, such as torch.float64"
             )
         return _of_numbers(_from_decimals(array, where, dtype), name, where, dtype)
     if types.is_integer(kind) or types.is_floating(kind):
@@ -152,8 +152,8 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
         plain = pa.float32()
     else:
         raise TypeError(
-            f"column {name!r} is of type {kind}, of which no tensor is made: leave it out, or make columns of numbers "
-            "of it first, such as of the fields of a struct"
+            f"column {name!r} is of type {kind}, which cannot become a tensor: leave it out, or turn it into columns "
+            "of numbers first, as the fields of a struct"
         )
     nulls = _nulls(array, where, dtype)
     if types.is_boolean(kind) or types.is_null(kind):
@@ -181,7 +181,7 @@ def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Arra
         return array.cast(pa.int64())
     except pa.ArrowInvalid as error:
         row = first_failing(array, lambda part: part.cast(pa.int64()))
-        raise ValueError(f"{where(row)} is {array[row].as_py()}, which is no value of {dtype}: {error}") from None
+        raise ValueError(f"{where(row)} is {array[row].as_py()}, which {dtype} cannot hold: {error}") from None
 
 
 def first_failing(values: Any, attempt: Callable[[Any], object]) -> int:
@@ -204,7 +204,7 @@ def cast_values(values: torch.Tensor, dtype: torch.dtype, where: Where) -> torch
     cast = values.to(dtype)
     for number in _unfit(values, cast).flatten().nonzero()[:1].flatten().tolist():
         where = where if values.dim() == 1 else _within(where, values[0].numel())
-        raise ValueError(f"{where(number)} is {values.flatten()[number].item()}, which is no value of {dtype}")
+        raise ValueError(f"{where(number)} is {values.flatten()[number].item()}, which {dtype} cannot hold")
     return cast
 
 

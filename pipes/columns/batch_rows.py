@@ -39,16 +39,16 @@ def as_batch(item: Any) -> Batch:
             "column batches are needed, a pyarrow.RecordBatch or pyarrow.Table, data frames, or dicts of "
             f"columns, and this is of type {type(item).__name__}"
         )
-    return _in_one_piece(item)
+    return _one_batch(item)
 
 
-def _in_one_piece(table: Any) -> Batch:
+def _one_batch(table: Any) -> Batch:
     import pyarrow as pa
 
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise ValueError(
-            f"{table.num_rows} rows are too many for one batch: of a column, such as of text, they are more than 2 GB"
+            f"{table.num_rows} rows are too many for one batch: a column, such as text, has more than 2 GB"
         )
     return (
         batches[0]
@@ -72,15 +72,17 @@ def pieces(batch: Batch, start: int, end: int, size: int) -> Iterator[Batch]:
     if not isinstance(batch, dict):
         return map(batch.slice, range(start, end, size), repeat(size))
     run = size * _AT_A_TIME
-    return chain.from_iterable(_pieces(batch, first, min(first + run, end), size) for first in range(start, end, run))
+    return chain.from_iterable(
+        _batch_pieces(batch, first, min(first + run, end), size) for first in range(start, end, run)
+    )
 
 
-def _pieces(batch: dict[str, Any], start: int, end: int, size: int) -> Iterator[dict[str, Any]]:
-    parts = [_parts(column, start, end, size) for column in batch.values()]
+def _batch_pieces(batch: dict[str, Any], start: int, end: int, size: int) -> Iterator[dict[str, Any]]:
+    parts = [_column_parts(column, start, end, size) for column in batch.values()]
     return (dict(zip(batch, columns, strict=True)) for columns in zip(*parts, strict=True))
 
 
-def _parts(column: Any, start: int, end: int, size: int) -> Sequence[Any]:
+def _column_parts(column: Any, start: int, end: int, size: int) -> Sequence[Any]:
     if isinstance(column, torch.Tensor):
         return torch.split(column[start:end], size)  # one torch call; slices cost ten times as much
     return [column[first : first + size] for first in range(start, end, size)]
@@ -147,7 +149,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
         return first
     for batch in batches:
         if isinstance(batch, dict) != isinstance(first, dict):
-            raise ValueError("a batch of Arrow cannot be joined with a dict of columns: give them one format before")
+            raise ValueError("an Arrow batch cannot be joined with a dict of columns: give both one format first")
     if isinstance(first, dict):
         return _joined_dicts(first, batches)
     import pyarrow as pa
@@ -159,8 +161,8 @@ def joined(batches: Sequence[Batch]) -> Batch:
                 for field in (*first.schema, *batch.schema)
                 if (field in first.schema) != (field in batch.schema)
             )
-            raise ValueError(f"batches of different schemas cannot be joined; these fields are not the same:\n{told}")
-    return _in_one_piece(pa.Table.from_batches(batches))
+            raise ValueError(f"batches of different schemas cannot be joined; these fields differ:\n{told}")
+    return _one_batch(pa.Table.from_batches(batches))
 
 
 def _joined_dicts(first: dict[str, Any], batches: Sequence[dict[str, Any]]) -> Batch:
@@ -223,7 +225,7 @@ def row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
 
 def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
     if isinstance(batch, dict):
-        names, columns = [*batch], [*map(_values, batch.values())]
+        names, columns = [*batch], [*map(_column_values, batch.values())]
     else:
         names, columns = batch.schema.names, [*map(_values_of_arrow, batch.schema.names, batch.columns)]
     if not columns:
@@ -231,7 +233,7 @@ def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
     return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
-def _values(column: Any) -> Sequence[Any]:
+def _column_values(column: Any) -> Sequence[Any]:
     if isinstance(column, (torch.Tensor, np.ndarray)):
         return column.tolist() if column.ndim == 1 else [*column]
     return column  # type: ignore[no-any-return]
@@ -243,9 +245,9 @@ def _values_of_arrow(name: str, column: Any) -> Sequence[Any]:
     kind = column.type
     if isinstance(kind, pa.FixedShapeTensorType):
         if not column.null_count:
-            return _values(tensor_of(column, name))
-        of_rows = iter(_values(tensor_of(column.filter(column.is_valid()), name)))
+            return _column_values(tensor_of(column, name))
+        of_rows = iter(_column_values(tensor_of(column.filter(column.is_valid()), name)))
         return [next(of_rows) if valid else None for valid in column.is_valid().to_pylist()]
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
-        return _values(column.to_numpy())  # ten times as fast
+        return _column_values(column.to_numpy())  # ten times as fast
     return column.to_pylist()  # type: ignore[no-any-return]

@@ -157,7 +157,7 @@ class ColumnFile:
             file = open_to_seek(url, storage, retry=retry, counted_by=guard)
             self._streams.append(file)
             if is_text:
-                self._copy = _copied(file)
+                self._copy = _opener_of_copy(file)
             stream = self._copy() if self._copy is not None else pa.PythonFile(file, mode="r")
         codec = _CODECS.get(os.path.splitext(url)[1]) if is_text else None
         return stream if codec is None else pa.CompressedInputStream(stream, codec)
@@ -189,8 +189,8 @@ def _expect_once(wanted: Sequence[str], names: Sequence[str]) -> None:
     """Raise ValueError where several columns of the file have a wanted name."""
     if several := [name for name in wanted if names.count(name) > 1]:
         raise ValueError(
-            f"the file has several columns {', '.join(map(repr, several))}, which cannot be told apart: name those "
-            "that are wanted, without them; those of CSV get other names by column_names=[…] with skip_rows=1"
+            f"the file has several columns {', '.join(map(repr, several))}, which cannot be told apart: select others "
+            "by columns=[…]; for CSV, rename them by column_names=[…] with skip_rows=1"
         )
 
 
@@ -208,11 +208,11 @@ def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
                 low = middle
             except pa.ArrowException:
                 high = middle
-        add_note(error, f"column {name!r} is {column.type}, and is to be {wanted}: that fails for row {low}")
+        add_note(error, f"column {name!r} is {column.type}, and cannot become {wanted}: row {low} fails")
         raise
 
 
-def _copied(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
+def _opener_of_copy(file: IO[bytes]) -> Callable[[], pa.NativeFile]:
     """Return a function that opens a copy of a file, in memory or in an unnamed temporary file.
 
     Arrow reads text ahead in its own threads. If these called Python at exit, they would abort it.
@@ -237,11 +237,11 @@ def first_difference(schema: pa.Schema, expected: pa.Schema) -> str:
         if field.name not in schema.names:
             return f"column {field.name!r} ({field.type}) is missing"
         if not (here := schema.field(field.name)).equals(field):
-            return f"column {field.name!r} is {_described(here)}, and not {_described(field)}"
+            return f"column {field.name!r} is {_field_text(here)}, and not {_field_text(field)}"
     if more := [name for name in schema.names if name not in expected.names]:
         return f"there is a column {more[0]!r} ({schema.field(more[0]).type}) more"
     return f"the columns come in another order: {schema.names}, and not {expected.names}"
 
 
-def _described(field: pa.Field) -> str:
+def _field_text(field: pa.Field) -> str:
     return f"{field.type}{'' if field.nullable else ' not null'}"

@@ -60,7 +60,7 @@ def fields_in(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     try:
         _bind(expression, schema)
     except _NoColumn as error:
-        raise KeyError(f"the filter looks at a column {error.name!r}, and there are {schema.names}") from None
+        raise KeyError(f"the filter uses a column {error.name!r}, and the columns are {schema.names}") from None
     return _needed(expression, schema, [], schema.names)
 
 

@@ -226,7 +226,7 @@ class JsonFormat(_Streamed):
         except pa.ArrowInvalid as error:
             if self._opened().read(256).lstrip().startswith(b"["):
                 raise ValueError(
-                    "the file is one list: an object in each line is needed, as `jq -c '.[]'` makes it"
+                    "the file is one list, and one object per line is needed: `jq -c '.[]'` converts it"
                 ) from error
             raise
 
@@ -280,9 +280,7 @@ def ipc_format(open_stream: Callable[[], pa.NativeFile], options: Mapping[str, A
     with open_stream() as stream:
         beginning = stream.read(6)
     if beginning.startswith(b"FEA1"):
-        raise ValueError(
-            "the file is of Feather's version 1, from before Arrow: pyarrow.feather reads and writes it anew"
-        )
+        raise ValueError("the file has Feather's version 1, which is older than Arrow: convert it with pyarrow.feather")
     return (IpcFileFormat if beginning == b"ARROW1" else IpcStreamFormat)(open_stream, options)
 
 

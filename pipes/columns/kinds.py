@@ -87,7 +87,7 @@ def of_csv(kind: pa.DataType) -> bool:
 
     if types.is_dictionary(kind):
         kind = kind.value_type
-    return types.is_temporal(kind) or types.is_decimal(kind) or _is_plain(kind)
+    return types.is_temporal(kind) or types.is_decimal(kind) or _is_plain_type(kind)
 
 
 def of_json(kind: pa.DataType) -> bool:
@@ -98,7 +98,7 @@ def of_json(kind: pa.DataType) -> bool:
         kind = kind.value_type
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_struct(kind):
         return all(of_json(kind.field(number).type) for number in range(kind.num_fields))
-    return bool(_is_plain(kind))
+    return bool(_is_plain_type(kind))
 
 
 def is_tensor(kind: pa.DataType) -> bool:
@@ -108,7 +108,7 @@ def is_tensor(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.FixedShapeTensorType)
 
 
-def _is_plain(kind: pa.DataType) -> bool:
+def _is_plain_type(kind: pa.DataType) -> bool:
     import pyarrow.types as types
 
     tests = (

@@ -73,7 +73,7 @@ def is_batch(item: object, told: bool | None) -> bool:
     if told is None and _may_be_columns(item):
         raise ValueError(
             "a dict of tensors and arrays may be a batch, whose columns they are, or a row, and the operators before "
-            "do not tell: say batched=True, or batched=False for rows"
+            "it do not say which: give batched=True, or batched=False for rows"
         )
     return False
 

@@ -79,14 +79,12 @@ def schema(dp: DataPipe) -> Schema:
     for pipe in walk(dp):
         for name in getattr(pipe, "payload", ()):
             if isinstance(vars(pipe).get(name), Iterator):
-                raise TypeError(
-                    f"{type(pipe).__name__} reads an iterator, which cannot be looked at without taking an item from it"
-                )
+                raise TypeError(f"{type(pipe).__name__} reads an iterator, which loses an item when looked at")
     # The copy may draw seeds; these draws must not change the seeds of the chain.
     with torch.random.fork_rng(devices=()), closing(_items(dp)) as items:
         for item in items:
             return Schema((*_fields(item),))
-    raise ValueError("the chain gives no item, and so has no schema")
+    raise ValueError("the chain gives no item, so it has no schema")
 
 
 def _reader_of(dp: Any) -> Any:

@@ -38,7 +38,7 @@ def array_of(values: Column, name: str) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     if isinstance(values, pa.ChunkedArray):
-        return _in_one_piece(values)
+        return _one_array(values)
     if isinstance(values, (str, bytes, Mapping)):
         raise TypeError(f"column {name!r} must be a tensor, an array or a list, and is a {type(values).__name__}")
     if isinstance(values, np.ndarray) and values.dtype == object:
@@ -50,7 +50,7 @@ def array_of(values: Column, name: str) -> pa.Array:
     if not _are_nested(values):
         return _of_values(values, name)
     values = [_plain(value, name) for value in values]
-    return _of_ndarray(np.stack(values), name) if _are_alike(values) else _of_values([*map(_listed, values)], name)
+    return _of_ndarray(np.stack(values), name) if _are_alike(values) else _of_values([*map(_as_lists, values)], name)
 
 
 def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
@@ -61,7 +61,7 @@ def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
     >>> listed([torch.zeros(2), np.zeros((1, 2))], "x")
     [array([0., 0.], dtype=float32), [array([0., 0.])]]
     """
-    return [_listed(_plain(value, name)) for value in values] if _are_nested(values) else values
+    return [_as_lists(_plain(value, name)) for value in values] if _are_nested(values) else values
 
 
 def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def rows_in(batch: pa.RecordBatch | Mapping[str, Any]) -> int:
     if not isinstance(batch, Mapping):
         if not hasattr(batch, "num_rows"):
             raise TypeError(
-                f"a batch is a pyarrow.RecordBatch or a dict of columns, and here is a {type(batch).__name__}"
+                f"a batch is a pyarrow.RecordBatch or a dict of columns, and this is a {type(batch).__name__}"
             )
         return int(batch.num_rows)
     try:
@@ -127,7 +127,7 @@ def rows_in(batch: pa.RecordBatch | Mapping[str, Any]) -> int:
     return lengths[0] if lengths else 0
 
 
-def _in_one_piece(array: pa.ChunkedArray) -> pa.Array:
+def _one_array(array: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     if array.num_chunks == 1:
@@ -142,7 +142,7 @@ def _as_ndarray(values: torch.Tensor | np.ndarray, name: str) -> np.ndarray:
         return values.detach().cpu().resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
         raise TypeError(
-            f"column {name!r}: Arrow has nothing for a tensor of {values.dtype}, so convert it before, as with "
+            f"column {name!r}: Arrow has no type for a tensor of {values.dtype}: convert it first, as with "
             f".float() or .to_dense(): {error}"
         ) from error
 
@@ -151,9 +151,9 @@ def _of_ndarray(values: np.ndarray, name: str) -> pa.Array:
     import pyarrow as pa
 
     if values.ndim == 0:
-        raise ValueError(f"column {name!r} has a single value, without a dimension: its first dimension are the rows")
+        raise ValueError(f"column {name!r} is a single value, and needs a first dimension for the rows")
     if values.dtype.kind == "c" or values.dtype.char == "g":
-        raise TypeError(f"column {name!r}: Arrow has nothing for an array of {values.dtype}")
+        raise TypeError(f"column {name!r}: Arrow has no type for an array of {values.dtype}")
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.ndim == 1:
         return _of_values(values, name)
@@ -203,12 +203,12 @@ def _are_alike(values: list[Any]) -> bool:
     )
 
 
-def _listed(value: Any) -> Any:
+def _as_lists(value: Any) -> Any:
     """Return a value as pyarrow takes it, with one-dimensional arrays."""
     if isinstance(value, np.ndarray):
-        return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_listed, value)]
+        return value[()] if value.ndim == 0 else value if value.ndim == 1 else [*map(_as_lists, value)]
     if isinstance(value, (list, tuple)):
-        return [*map(_listed, value)] if _are_nested(value) else value
+        return [*map(_as_lists, value)] if _are_nested(value) else value
     if isinstance(value, dict):
-        return {key: _listed(part) for key, part in value.items()}
+        return {key: _as_lists(part) for key, part in value.items()}
     return value

@@ -131,15 +131,15 @@ def _expect_batch(batch: object) -> pa.RecordBatch:
 
     if not isinstance(batch, pa.RecordBatch):
         raise TypeError(
-            "what is written are batches, as a pyarrow.RecordBatch or a dict of tensors and arrays, or rows, as dicts, "
-            f"and this is of type {type(batch).__name__}; of a data frame, with_format('arrow') makes a batch"
+            "an item must be a batch (a pyarrow.RecordBatch, or a dict of tensors and arrays) or a row (a dict), and "
+            f"is of type {type(batch).__name__}; with_format('arrow') turns a data frame into a batch"
         )
     return batch
 
 
 def _expect_named(names: Sequence[Any]) -> None:
     if not names:
-        raise ValueError("there are no columns, so that nothing would tell the number of rows")
+        raise ValueError("there are no columns, so the number of rows would be lost")
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise TypeError(f"the names of columns must be strings, and one is {wrong[0]!r:.100}")
     if len({*names}) < len(names):
@@ -186,7 +186,7 @@ def _widened_array(array: np.ndarray[Any, Any], name: str, kind: str, known: str
         same = floats.astype(array.dtype) == array
     if not same.all():
         raise ValueError(
-            f"the column {name!r} was {known} before, which does not have the integer {array[~same].flat[0]}"
+            f"the column {name!r} was {known} before, which cannot hold the integer {array[~same].flat[0]}"
         )
     return floats
 
@@ -240,13 +240,13 @@ def _stacked(rows: Sequence[Any], name: str) -> np.ndarray[Any, Any]:
                 f"{_shown(shapes[0])} in row 0: the rows of an array have one shape"
             )
     if {*map(type, rows)} & {bytes, bytearray, memoryview}:
-        raise TypeError(f"the column {name!r} has bytes, which NumPy cuts short: write_parquet has a place for them")
+        raise TypeError(f"the column {name!r} has bytes, which NumPy would cut short: use write_parquet")
     try:
         array = np.array(rows)
     except ValueError as error:
         raise ValueError(f"the column {name!r}: {error}") from error
     if array.dtype.kind == "U" and array.tolist() != rows:
-        raise ValueError(f"the column {name!r} has text that NumPy cuts short, or other values among it")
+        raise ValueError(f"the column {name!r} has text that NumPy would cut short, or is mixed with other values")
     if array.dtype.kind == "f" and any(
         isinstance(row, int) and row != number for row, number in zip(rows, array.tolist(), strict=True)
     ):

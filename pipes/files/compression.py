@@ -219,6 +219,5 @@ def kind_of(name: str, start: bytes) -> str:
         if name.lower().endswith(signs.suffixes):
             return kind
     raise RuntimeError(
-        "neither the first bytes of the file nor the ending of its name tell how it is compressed: where you know, say "
-        "it with the argument file_type"
+        "the compression is unknown: neither the file's first bytes nor its name tell it; give file_type=…"
     )

@@ -46,7 +46,7 @@ def encoded(extension: str, value: Any) -> bytes:
     else:
         raise TypeError(
             f"a {type(value).__name__} cannot be written under the extension {extension!r}: tensors go under pt, "
-            "arrays under npy; numbers, dicts and lists become JSON; images and all else are to be encoded before"
+            "arrays under npy; numbers, dicts and lists become JSON; encode images and all else first"
         )
     return buffer.getvalue()
 

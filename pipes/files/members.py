@@ -105,8 +105,8 @@ class _FileWithin(io.RawIOBase):
             return call(*args)
         except tarfile.StreamError as error:
             raise tarfile.StreamError(
-                "the archive cannot seek, and has moved on from this file, which is too large for memory: "
-                "read it before the next file is asked for"
+                "the archive cannot seek, and has moved past this file, which is too large for memory: read it before "
+                "asking for the next"
             ) from error
         except Exception as error:
             failure = self._archive.damage(error) if is_damage(error) else error
@@ -143,5 +143,5 @@ def inner_path(name: str) -> str:
     path = posixpath.normpath(name)
     absolute = name.startswith(("/", "\\")) or ntpath.splitdrive(name)[0]
     if absolute or ".." in re.split(r"[/\\]", name) or path == ".":
-        raise ValueError(f"the archive has a file that is named {name!r}, which is not a name in it")
+        raise ValueError(f"the archive has a file named {name!r}, which is no name within it")
     return path

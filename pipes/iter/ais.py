@@ -18,11 +18,11 @@ __all__ = ["AISFileLister", "AISFileLoader"]
 class AISFileLister(IterDataPipe[str]):
     """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-    A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or the bucket alone. Its provider is
-    `ais` or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`, `oci`. `url` is the endpoint of the
-    cluster. The `aistore` package takes tokens and certificates from the environment and retries network failures.
-    Objects come in the cluster's order, a page at a time. `len` returns `length`; without `length` it raises TypeError.
-    `on_error` handles a prefix that cannot be listed.
+    Take it for a cluster of AIStore. A prefix is a bucket and the start of a name, such as `ais://bucket/train-`, or
+    the bucket alone. Its provider is `ais` or a cloud behind the cluster: `s3` (or `aws`), `gs` (or `gcp`), `azure`,
+    `oci`. `url` is the endpoint of the cluster. The `aistore` package takes tokens and certificates from the
+    environment and retries network failures. Objects come in the cluster's order, a page at a time. `len` returns
+    `length`; without `length` it raises TypeError. `on_error` handles a prefix that cannot be listed.
 
     Raises the errors of `aistore`: `AISError` for a missing bucket, `requests.ConnectionError` (an OSError) for an
     unreachable cluster. Raises ImportError where `aistore` is not installed. Resuming counts objects within a prefix,
@@ -46,10 +46,10 @@ class AISFileLister(IterDataPipe[str]):
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[str]:
-        client = _client(self.url)
+        client = _ais_client(self.url)
 
         def objects_under(prefix: Any) -> Iterator[str]:
-            provider, bucket, start = _parts(prefix)
+            provider, bucket, start = _bucket_and_name(prefix)
             for entry in client.bucket(bucket, provider=provider).list_objects_iter(prefix=start, props="name"):
                 yield f"{provider}://{bucket}/{entry.name}"
 
@@ -63,9 +63,10 @@ class AISFileLister(IterDataPipe[str]):
 class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
     """Yield the URL and a stream of the bytes of each object, given its URL.
 
-    A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the providers of `list_files_by_ais`. `url`
-    is the endpoint of the cluster. The `aistore` package resumes a stream that breaks off. A dropped stream is closed.
-    `len` returns `length`, or else the length of the source. `on_error` handles an object that cannot be read.
+    Take it for a cluster of AIStore. A URL is a bucket and a name, such as `ais://bucket/train-0.tar`, with the
+    providers of `list_files_by_ais`. `url` is the endpoint of the cluster. The `aistore` package resumes a stream that
+    breaks off. A dropped stream is closed. `len` returns `length`, or else the length of the source. `on_error` handles
+    an object that cannot be read.
 
     Raises the errors of `aistore`: `AISError` for a missing object, `requests.ConnectionError` (an OSError) for an
     unreachable cluster. Raises ImportError where `aistore` is not installed.
@@ -88,10 +89,10 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
         self.guard = Guard(on_error)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
-        client = _client(self.url)
+        client = _ais_client(self.url)
 
         def load(item: Any) -> tuple[str, IO[bytes]]:
-            provider, bucket, name = _parts(item)
+            provider, bucket, name = _bucket_and_name(item)
             file = client.bucket(bucket, provider=provider).object(name).get_reader().as_file()
             stream: Any = stream_over(file, item, None)
             stream.peek(1)  # requests the object, so this operator raises where it is missing
@@ -103,11 +104,11 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
         return self.length if self.length >= 0 else super().__len__()
 
 
-def _client(url: str) -> Any:
+def _ais_client(url: str) -> Any:
     return require("aistore.sdk", "aistore").Client(url)
 
 
-def _parts(url: object) -> tuple[str, str, str]:
+def _bucket_and_name(url: object) -> tuple[str, str, str]:
     """Return the provider, the bucket and the rest of a URL; raise ValueError where it has no bucket."""
     provider, _, place = checked_path(url).partition("://")
     bucket, _, name = place.partition("/")

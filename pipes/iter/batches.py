@@ -33,9 +33,9 @@ _ADVICE = (
 class BatchMapper(IterDataPipe[Any]):
     """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
 
-    `fn` takes a list of items and returns an iterable of any length, or is a generator function. With `input_col`, `fn`
-    takes one list of values for each of these columns; its outputs replace the items. `on_error` handles a batch for
-    which `fn` raises. A skipped batch counts as one failure.
+    Take it where `fn` is faster on many items at once. `fn` takes a list of items and returns an iterable of any
+    length, or is a generator function. With `input_col`, `fn` takes one list of values for each of these columns; its
+    outputs replace the items. `on_error` handles a batch for which `fn` raises. A skipped batch counts as one failure.
 
     Raises TypeError where `fn` returns a dict, text or bytes. To turn one batch of columns into another, as
     `map_batches` of Ray Data does, use `.map(fn)` on batches of columns.
@@ -97,9 +97,9 @@ class BatchMapper(IterDataPipe[Any]):
 class BatchAsyncMapper(WorksAhead[Any]):
     """Yield what `await async_fn(item)` gives for each item, in order; many are awaited at once.
 
-    Up to `batch_size` items are read ahead, and `max_concurrency` of them are awaited at a time. Each pass has an event
-    loop in its own thread, so this works in notebooks, where a loop already runs. With `flatten=False`, lists of
-    `batch_size` results are yielded; the last may be short.
+    Take it for coroutines, such as requests to a server. Up to `batch_size` items are read ahead, and `max_concurrency`
+    of them are awaited at a time. Each pass has an event loop in its own thread, so this works in notebooks, where a
+    loop already runs. With `flatten=False`, lists of `batch_size` results are yielded; the last may be short.
 
     `input_col` and `output_col` are as for `map`. `on_error` handles an item for which `async_fn` raises. Closing
     cancels the calls in progress. It raises RuntimeError for a call that has not ended half a minute later.
@@ -250,11 +250,11 @@ class _Loop:
 class Vectorizer(OneToOne[Any]):
     """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
 
-    The batch is a tensor, or tuples, lists and dicts of tensors, as `collate` makes them. The first dimension of each
-    tensor is the batch. `fn` is written for one sample, without that dimension, and `torch.func.vmap` runs it once for
-    all samples. It returns tensors, or tuples, lists and dicts of them; they are yielded with the batch dimension in
-    front. With `input_col` and `output_col`, as for `map`, `fn` takes these columns of the batch, and the other columns
-    may be anything.
+    Take it for a function of tensors that is written for one sample. The batch is a tensor, or tuples, lists and dicts
+    of tensors, as `collate` makes them. The first dimension of each tensor is the batch. `fn` takes a sample, without
+    that dimension, and `torch.func.vmap` runs it once for all samples. It returns tensors, or tuples, lists and dicts
+    of them; they are yielded with the batch dimension in front. With `input_col` and `output_col`, as for `map`, `fn`
+    takes these columns of the batch, and the other columns may be anything.
 
     `in_dims` gives the batch dimension of the tensors: one for all, a structure like the argument of `fn`, or a tuple
     with one for each column. None marks what is the same for all samples. `randomness` is the behaviour of random

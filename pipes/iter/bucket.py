@@ -23,12 +23,12 @@ T = TypeVar("T")
 class BucketBatcher(Shuffling[DataChunk[T]]):
     """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
 
-    A bucket has the items of `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items
-    are shuffled before: in consecutive pools of `bucket_num` buckets, or, without `use_in_batch_shuffle`, in a buffer
-    of that size, as `shuffle` does. The batches of a pool come in random order where it has several buckets; those of a
-    single bucket keep its order. Without `use_in_batch_shuffle` they come in random order. Every item comes once. Only
-    the last batch of the stream can be shorter than `batch_size`; it is yielded in its place, or dropped with
-    `drop_last`.
+    Take `bucket_by_length` where lengths have natural boundaries; this sorts pools of items. A bucket has the items of
+    `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items are shuffled before: in
+    consecutive pools of `bucket_num` buckets, or, without `use_in_batch_shuffle`, in a buffer of that size, as
+    `shuffle` does. The batches of a pool come in random order where it has several buckets; those of a single bucket
+    keep its order. Without `use_in_batch_shuffle` they come in random order. Every item comes once. Only the last batch
+    of the stream can be shorter than `batch_size`; it is yielded in its place, or dropped with `drop_last`.
 
     `on_error` handles a bucket for which `sort_key` raises. To batch by size without shuffling, use `bucket_by_length`
     or `max_token_bucketize`.
@@ -100,7 +100,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
 
     def __len__(self) -> int:
         if self.guard.skips:
-            raise TypeError("BucketBatcher leaves out buckets that fail, so its length is not known")
+            raise TypeError("BucketBatcher leaves out buckets that fail, so its length is unknown")
         whole, rest = divmod(len(self.source), self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
@@ -109,11 +109,12 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
 class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
 
-    `len_fn` returns the number of tokens of an item. Up to `buffer_size` items are held. When the buffer is full, the
-    shortest item, the first of several, goes into the batch; a batch is yielded when the next item no longer fits. At
-    the end, the held items follow in order of length. With `include_padding`, the size of the batch padded to its
-    longest item counts. Items shorter than `min_len` or longer than `max_len` are left out. Batches of similar length
-    follow each other: put `shuffle` before this and after it to mix them.
+    Take it where memory bounds the tokens of a batch. `len_fn` returns the number of tokens of an item. Up to
+    `buffer_size` items are held. When the buffer is full, the shortest item, the first of several, goes into the batch;
+    a batch is yielded when the next item no longer fits. At the end, the held items follow in order of length. With
+    `include_padding`, the size of the batch padded to its longest item counts. Items shorter than `min_len` or longer
+    than `max_len` are left out. Batches of similar length follow each other: put `shuffle` before this and after it to
+    mix them.
 
     `on_error` handles an item for which `len_fn` raises, or which is too long.
 
@@ -211,7 +212,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
 
     def _too_long(self, length: int) -> Exception:
         return ValueError(
-            f"an item of length {length} fits into no batch, since max_token_count is {self.max_token_count}: "
+            f"an item of length {length} fits no batch, since max_token_count is {self.max_token_count}: "
             f"max_len={self.max_token_count} leaves out what is longer"
         )
 
@@ -220,6 +221,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
 class LengthBucketer(IterDataPipe[DataChunk[T]]):
     """Yield batches of items whose lengths lie between the same two of some boundaries.
 
+    Take it for batches with little padding; `bucketbatch` sorts pools of items instead, and `pack` needs no padding.
     With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
     `len_fn` returns the length of an item. A batch is yielded as soon as its bucket has `batch_size` items;
     `batch_size` is one number, or one for each bucket. Items of a batch keep the order of the source. At the end,

@@ -20,8 +20,9 @@ R = TypeVar("R", bound=tuple[Any, ...])
 class Zipper(IterDataPipe[R]):
     """Yield tuples of one item from each source, until the shortest is exhausted.
 
-    As with Python's `zip`, sources before the shortest have by then given one more item, which is dropped. To zip a
-    pipe with itself, fork it or build it twice: a pipe has one live iterator.
+    Take it for sources in step; `zip_with_iter` and `zip_with_map` join by key. As with Python's `zip`, sources before
+    the shortest have by then given one more item, which is dropped. To zip a pipe with itself, fork it or build it
+    twice: a pipe has one live iterator.
 
     >>> dp = IterableWrapper("abc").zip(IterableWrapper(range(10)))
     >>> list(dp)
@@ -57,7 +58,8 @@ class Zipper(IterDataPipe[R]):
 class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
     """Yield tuples of one item from each source, until the longest is exhausted.
 
-    `fill_value` replaces the items of exhausted sources.
+    Take it where shorter sources are filled up; `zip` ends with them. `fill_value` replaces the items of exhausted
+    sources.
 
     >>> dp = IterableWrapper("abc").zip_longest(IterableWrapper(range(2)), fill_value=-1)
     >>> list(dp)
@@ -82,8 +84,8 @@ class ZipperLongest(IterDataPipe[tuple[Any, ...]]):
 class Multiplexer(IterDataPipe[T]):
     """Yield one item from each source in turn, until the shortest is exhausted.
 
-    Only complete rounds are yielded: items of an incomplete last round are dropped. `mux_longest` continues with the
-    other sources. `mix` draws the next source by weight.
+    Take it for strict turns. Only complete rounds are yielded: items of an incomplete last round are dropped.
+    `mux_longest` continues with the other sources. `mix` draws the next source by weight.
 
     >>> dp = IterableWrapper("abc").mux(IterableWrapper("xy"))
     >>> list(dp)
@@ -107,6 +109,8 @@ class Multiplexer(IterDataPipe[T]):
 @functional_datapipe("mux_longest")
 class MultiplexerLongest(IterDataPipe[T]):
     """Yield one item from each source in turn, passing over those that are exhausted, until all are.
+
+    Take it for turns in which no item is dropped; `mux` ends with the shortest source.
 
     >>> dp = IterableWrapper("abc").mux_longest(IterableWrapper("x"))
     >>> list(dp)
@@ -146,7 +150,8 @@ class MultiplexerLongest(IterDataPipe[T]):
 class Concater(IterDataPipe[T]):
     """Yield the items of the first source, then those of the second, and so on.
 
-    A pipe may be given several times: each time it is read again.
+    Take it for one source after another; `mux` takes turns, and `mix` draws. A pipe may be given several times: each
+    time it is read again.
 
     >>> dp = IterableWrapper("ab").concat(IterableWrapper("cd"))
     >>> list(dp)

@@ -38,7 +38,7 @@ class IterableWrapper(Positioned[T]):
         if not isinstance(iterable, Iterable) and not hasattr(type(iterable), "__getitem__"):
             if isinstance(iterable, type):
                 raise TypeError(f"IterableWrapper needs an iterable, and {iterable.__name__} is a class: call it")
-            raise TypeError(f"IterableWrapper needs an iterable, and {type(iterable).__name__} is none")
+            raise TypeError(f"IterableWrapper needs an iterable, and {type(iterable).__name__} is not one")
         self.iterable = iterable
         self.deepcopy = deepcopy
 

@@ -100,7 +100,7 @@ def decode_numpy(extension: str, data: bytes, max_bytes: int = MAX_BYTES) -> Any
     if extension not in {"npy", "npz"}:
         return None
     if extension == "npy" and not is_npy(data):
-        raise ValueError(f"this is no array of NumPy's: it begins with {data[:6]!r}")
+        raise ValueError(f"this is not a NumPy array: it begins with {data[:6]!r}")
     return arrays_in(data, max_bytes)
 
 
@@ -167,9 +167,9 @@ def default_handlers(image_spec: str = "torch", max_bytes: int = MAX_BYTES) -> t
 class RoutedDecoder(OneToOne[Any]):
     """Yield each file with what its bytes stand for, chosen by its extension.
 
-    A pair of a path and a stream (or bytes) becomes a pair of the path and the value. In a dict, as from `webdataset`,
-    each value is decoded. Streams are read and closed. Bytes without a handler stay bytes. Other values, and values
-    whose key begins with `__`, stay as they are.
+    Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
+    pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
+    Bytes without a handler stay bytes. Other values, and values whose key begins with `__`, stay as they are.
 
     Each handler is a function of an extension and bytes; the first result other than None is taken. The default
     handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
@@ -245,7 +245,7 @@ class RoutedDecoder(OneToOne[Any]):
         return decoded
 
     def _decode_file(self, path: str, data: Any) -> Any:
-        content = _read(data)
+        content = _bytes_of(data)
         if content is None:
             return data
         extension = self.key_fn(path)
@@ -256,7 +256,7 @@ class RoutedDecoder(OneToOne[Any]):
         return content
 
 
-def _read(data: Any) -> bytes | None:
+def _bytes_of(data: Any) -> bytes | None:
     """Return the bytes of a buffer or of a stream, which is closed; None for anything else."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
@@ -280,8 +280,8 @@ def _read_image(data: bytes, mode: str) -> Any:
         with Image.open(io.BytesIO(data)) as image:
             if image.mode[0] in "IF":
                 raise ValueError(
-                    f"the image has more than 8 bits for each channel (mode {image.mode}), which all image specs would "
-                    "cut off: give a handler of your own before them"
+                    f"the image has more than 8 bits for each channel (mode {image.mode}), which every image spec "
+                    "would cut off: give your own handler first"
                 )
             return image.convert(mode)
     except SyntaxError as error:  # Pillow raises it for some broken PNGs

@@ -15,7 +15,7 @@ from ...storage.locks import FileLock
 from ...storage.owners import expect_trusted, expect_trusted_folder
 from ...storage.parts import lock_beside
 from ...storage.streams import checked_path
-from ...storage.writing import save
+from ...storage.writing import save_whole
 
 T_co = TypeVar("T_co", covariant=True)
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -43,6 +43,7 @@ class _Fed:
 class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     """Yield the items whose files are missing, to the steps between this and `end_caching`, which make the files.
 
+    Take it to download or convert a data set once, under names of your own; `cache_files` keeps what fits a bound.
     `filepath_fn` returns the path of an item's file, or a list or generator of several paths; without it, items are
     paths. A file is missing if it does not exist, if its digest differs from that in `hash_dict` (paths to hexadecimal
     digests), or if `extra_check_fn(path)` is false. `hash_type` is the name of a hash in hashlib. `on_error` of
@@ -98,7 +99,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
 
         A folder that a dead process left unfinished (`left_behind`) does not count.
         """
-        expected = _listed(paths[0]) or paths
+        expected = _read_list(paths[0]) or paths
         there = [path for path in expected if self._is_there(path) and not (left_behind and os.path.isdir(path))]
         return there, len(there) == len(expected)
 
@@ -230,7 +231,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
                 if not isinstance(result, (tuple, list)) or len(result) != 2:
                     raise TypeError(f"end_caching needs pairs of a path and a content, and got {result!r:.100}")
                 path = self._path_of(result[0])
-                save(result[1], path, "b" not in self.mode, cache.hash_dict, cache.hash_type)
+                save_whole(result[1], path, "b" not in self.mode, cache.hash_dict, cache.hash_type)
                 made[path] = None
         finally:
             close(results)
@@ -240,7 +241,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
         others = [path for path in made if path not in expected]
         files = [path for path in paths if path in made or path in there] + others
         if others:
-            save("".join(f"{path}\n" for path in files), paths[0] + _LIST, text=True)
+            save_whole("".join(f"{path}\n" for path in files), paths[0] + _LIST, text=True)
         elif os.path.exists(paths[0] + _LIST):
             os.unlink(paths[0] + _LIST)
         return files
@@ -259,7 +260,7 @@ def _expect_trusted(path: str) -> None:
     expect_trusted(path, os.lstat(path))
 
 
-def _listed(path: str) -> list[str] | None:
+def _read_list(path: str) -> list[str] | None:
     """Return the files made in place of a path; None where there is no list of them."""
     try:
         with open(path + _LIST, encoding="utf-8") as file:
@@ -288,5 +289,5 @@ def _beginning(source: IterDataPipe[Any]) -> OnDiskCacheHolder[Any]:
         else:
             waiting += [pipe.items] if isinstance(pipe, EndOnDiskCacheHolder) else sources_of(pipe)
     if len(found) != 1:
-        raise ValueError(f"end_caching needs one on_disk_cache before it, and finds {len(found)}")
+        raise ValueError(f"end_caching needs one on_disk_cache before it, and there are {len(found)}")
     return next(iter(found.values()))

@@ -70,7 +70,7 @@ class Slicer(OneToOne[Any]):
     ) -> None:
         _expect_fields("index", index)
         if isinstance(index, (list, tuple)) and (stop is not None or step is not None):
-            warnings.warn("stop and step have no meaning with a list of indices, and are not used", stacklevel=3)
+            warnings.warn("stop and step are ignored with a list of indices", stacklevel=3)
         self.source = source
         self.index = index
         self.stop = stop
@@ -189,7 +189,7 @@ def _expect_fields(name: str, columns: Any) -> None:
 
 def _expect_dict(item: object) -> None:
     if not isinstance(item, (dict, Mapping)):
-        raise TypeError(f"fields are those of a tuple, list or dict, and the item is of type {type(item).__name__}")
+        raise TypeError(f"only tuples, lists and dicts have fields, and the item is of type {type(item).__name__}")
 
 
 def _choosing(columns: Columns, keep: bool) -> Callable[[Any], Any]:
@@ -221,7 +221,7 @@ def _chosen_places(names: frozenset[Any], length: int) -> list[bool]:
         try:
             place = operator.index(name)
         except TypeError:
-            raise TypeError(f"the fields of a tuple or list are numbered, and {name!r:.100} is no number") from None
+            raise TypeError(f"the fields of a tuple or list have numbers, and {name!r:.100} is not one") from None
         if -length <= place < length:
             chosen[place] = True
         else:
@@ -240,7 +240,7 @@ def _flat_dict(item: Mapping[Any, Any], names: Any) -> dict[Any, Any]:
         to_flatten = name in names and isinstance(value, (dict, Mapping))
         for key, inner in value.items() if to_flatten else ((name, value),):
             if flat.setdefault(key, inner) is not inner:
-                warnings.warn(f"flattened, an item has the key {key!r:.100} twice: the first one stays", stacklevel=2)
+                warnings.warn(f"a flattened item has the key {key!r:.100} twice: the first one stays", stacklevel=2)
     return flat
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import Event
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
 from ...registry.secrets import Options, without_secrets
-from ...storage.file_systems import size_of
+from ...storage.file_systems import stream_size
 from ...storage.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
 from ...storage.retrying import trying_again
@@ -60,7 +60,8 @@ class _CountingGuard(Guard):
 class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
 
-    This operator opens and fetches missing files itself, so it replaces the operator that opens:
+    Take it where remote files are read more than once, and may be more than the disk has room for. This operator opens
+    and fetches missing files itself, so it replaces the operator that opens:
     `urls.cache_files("/fast/cache", 2 * 10**12).load_from_tar()`. Cached files need no request to the server. Any
     number of programs, loaders and workers may share `directory`. One of them fetches a file; the others wait for up to
     `timeout` seconds, then read without the cache.
@@ -82,15 +83,14 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     same holds for another user's `directory` in a place where anyone may make one, such as `/tmp`.
 
     `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
-    files are opened as by `load_files_by_s3`, with obstore or fsspec; further arguments are options, such as
-    `anon=True`. Up to `concurrency` threads fetch or verify files. Files come in the order of the URLs, or, with
+    files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as
+    `{"anon": True}`. Up to `workers` threads fetch or verify files. Files come in the order of the URLs, or, with
     `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
     connections and timeouts are retried up to 5 times first.
 
     The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
-    directories. Take this operator for data larger than the disk, or needed only during training. Take `on_disk_cache`
-    for data sets downloaded once: it keeps all files under names you choose, checks them against known digests, and can
-    unpack or convert them.
+    directories. Take `on_disk_cache` for data sets downloaded once: it keeps all files under names you choose, checks
+    them against known digests, and can unpack or convert them.
 
     Raises TypeError for an item that is not a URL, and the errors of opening and reading a file.
 
@@ -107,6 +107,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
 
     holds_items = False
     guard: _CountingGuard
+    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
 
     def __init__(
         self,
@@ -115,45 +116,45 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         max_bytes: int,
         open: Callable[[str], IO[bytes]] | None = None,
         *,
-        concurrency: int = 8,
+        workers: int = 8,
         ordered: bool = True,
         timeout: float = 300,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         checked_path(directory)
         expect_whole("max_bytes", max_bytes)
-        expect_whole("concurrency", concurrency)
+        expect_whole("workers", workers)
         if open is not None and not callable(open):
             raise TypeError(f"open must be a function from a URL to a stream of bytes, and is {open!r:.100}")
-        if open is not None and kwargs:
-            raise TypeError(f"the options {', '.join(kwargs)} are for opening files, which open does")
+        if open is not None and storage_options:
+            raise TypeError(f"the options {', '.join(storage_options)} are for opening files, which open does")
         if not timeout > 0:
             raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
         self.source = source
         self.directory = directory
         self.max_bytes = max_bytes
         self.open = open
-        self.concurrency = concurrency
+        self.workers = workers
         self.ordered = ordered
         self.timeout = timeout
         self.on_error = on_error
         self.guard = _CountingGuard(on_error)
-        self.options = Options(kwargs)
+        self.storage_options = Options(storage_options)
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)
         folder = KeptFiles(path, self.max_bytes, self.timeout, self.guard.count, self.guard.given_up)
         folder.begin()
         fetch = self.guard.wrap(partial(self._file_of, folder))
-        most = self.concurrency
+        most = self.workers
         return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), most)
 
     def _file_of(self, folder: KeptFiles, item: Any) -> tuple[str, IO[bytes]]:
         if isinstance(item, (tuple, list)):
             raise TypeError(
-                "cache_files needs URLs, and opens by itself what is missing: put it in the place of the operator that "
-                "opens, and where that does not open by fsspec, give its way to open as open="
+                "cache_files takes URLs and opens files itself: put it in place of the operator that opens, and give "
+                "a way to open other than fsspec's as open="
             )
         url = checked_path(item)
         try:
@@ -191,6 +192,6 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             if not hasattr(stream, "read"):
                 raise TypeError(f"open must return a stream, and returned one of type {type(stream).__name__}")
             expect_bytes(stream)
-            return stream, size_of(stream)
+            return stream, stream_size(stream)
         retry = self.on_error if isinstance(self.on_error, Retry) else None
-        return open_file(url, self.options, retry=retry, counted_by=self.guard)
+        return open_file(url, self.storage_options, retry=retry, counted_by=self.guard)

@@ -21,12 +21,12 @@ __all__ = ["FileLister", "FileOpener", "StreamReader"]
 class FileLister(Lister):
     """Yield the path of each file in a folder, in sorted order: those of the folder, then those of its subfolders.
 
-    `root` is a path, a list of paths or an iterable pipe of them; a root that is a file is yielded itself. `masks` are
-    shell patterns. The name of a file must match one of them; a mask with a slash is matched against the complete path.
-    With `recursive`, subfolders are entered, except symbolic links. Unfinished files of this package are never listed.
-    Paths begin with the root as given, or are absolute with `abspath`. With `non_deterministic`, the order is that of
-    the file system. `len` returns `length`; without `length` it raises TypeError. `on_error` handles a root that cannot
-    be listed; files already yielded stay.
+    Take it for local folders, and `list_files_by_fsspec` for URLs. `root` is a path, a list of paths or an iterable
+    pipe of them; a root that is a file is yielded itself. `masks` are shell patterns. The name of a file must match one
+    of them; a mask with a slash is matched against the complete path. With `recursive`, subfolders are entered, except
+    symbolic links. Unfinished files of this package are never listed. Paths begin with the root as given, or are
+    absolute with `abspath`. With `non_deterministic`, the order is that of the file system. `len` returns `length`;
+    without `length` it raises TypeError. `on_error` handles a root that cannot be listed; files already yielded stay.
 
     Raises FileNotFoundError for a missing root, and PermissionError for a folder that cannot be read. Resuming counts
     files, so it needs the sorted order and the same files.
@@ -71,9 +71,10 @@ class FileLister(Lister):
 class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     r"""Yield the path and the stream of each file.
 
-    `mode` is `"r"`, `"rt"` or `"t"` for text, in the given `encoding` or else the locale's, `"rb"` or `"b"` for bytes.
-    A stream stays readable while it is held, and is closed when it is dropped. `len` returns `length`, or else the
-    length of the source. `on_error` handles a file that cannot be opened.
+    Take it for local files, and `open_files_by_fsspec` for URLs. `mode` is `"r"`, `"rt"` or `"t"` for text, in the
+    given `encoding` or else the locale's, `"rb"` or `"b"` for bytes. A stream stays readable while it is held, and is
+    closed when it is dropped. `len` returns `length`, or else the length of the source. `on_error` handles a file that
+    cannot be opened.
 
     Raises FileNotFoundError, PermissionError or IsADirectoryError for a file that cannot be opened.
 
@@ -117,9 +118,10 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
 class StreamReader(IterDataPipe[tuple[str, Any]]):
     """Yield the path and the content of each stream: bytes, or the text of a stream opened as text.
 
-    Takes pairs of a path and a stream. With `chunk`, yields the content in pieces of that many bytes (or characters),
-    each with the path; an empty stream has no pieces. Each stream is read and closed. `on_error` handles a stream that
-    fails; pieces already yielded stay. It cannot be a `Retry`.
+    Take it for what no parser here reads: it gives the content as it is. Takes pairs of a path and a stream. With
+    `chunk`, yields the content in pieces of that many bytes (or characters), each with the path; an empty stream has no
+    pieces. Each stream is read and closed. `on_error` handles a stream that fails; pieces already yielded stay. It
+    cannot be a `Retry`.
 
     >>> import io
     >>> dp = IterableWrapper([("alphabet", io.StringIO("abcde"))]).read_from_stream(chunk=2)
@@ -141,7 +143,7 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         if self.chunk is not None:
             return self.outputs_of_each(self.guard.outputs(self._pieces), self.source)
-        contents: Iterator[Any] = map(self.guard.wrap(_whole), self.source)
+        contents: Iterator[Any] = map(self.guard.wrap(_whole_stream), self.source)
         kept = filter(self.guard.keep, contents) if self.guard.skips else contents
         return (content for content in kept)  # a generator turns a StopIteration into an error
 
@@ -153,13 +155,13 @@ class StreamReader(IterDataPipe[tuple[str, Any]]):
 
     def __len__(self) -> int:
         if self.guard.skips:
-            raise TypeError("streams that fail are left out, so how many items there are is not known")
+            raise TypeError("streams that fail are left out, so the number of items is unknown")
         if self.chunk is not None:
-            raise TypeError("how many pieces there are is not known before the streams were read")
+            raise TypeError("the number of pieces is unknown before the streams are read")
         return len(self.source)
 
 
-def _whole(item: tuple[str, IO[Any]]) -> tuple[str, Any]:
+def _whole_stream(item: tuple[str, IO[Any]]) -> tuple[str, Any]:
     path, stream = path_and_stream(item)
     try:
         return path, stream.read()

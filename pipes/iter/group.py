@@ -19,9 +19,10 @@ T = TypeVar("T")
 class Batcher(IterDataPipe[DataChunk[T]]):
     """Yield lists of `batch_size` items; the last may be shorter, or is dropped with `drop_last`.
 
-    `wrapper_class` makes the batch from a list; a `DataChunk` is a list. Right after `shuffle` or `to_iter_datapipe` of
-    a map-style pipe, or a `sharding_filter` after these, each batch is read by one call of `__getitems__` where the
-    map-style pipe has it.
+    Take it for items, `rebatch` for column batches, and `bucket_by_length` for items of like length. `wrapper_class`
+    makes the batch from a list; a `DataChunk` is a list. Right after `shuffle` or `to_iter_datapipe` of a map-style
+    pipe, or a `sharding_filter` after these, each batch is read by one call of `__getitems__` where the map-style pipe
+    has it.
 
     >>> dp = IterableWrapper(range(5)).batch(2)
     >>> list(dp)
@@ -92,7 +93,8 @@ class UnBatcher(IterDataPipe[T]):
         if level <= 0:
             return (item,)
         raise IndexError(
-            f"unbatch_level {self.unbatch_level} is deeper than the batch, which has a {type(item).__name__} there"
+            f"unbatch_level {self.unbatch_level} is deeper than the batch: there is a {type(item).__name__} at that "
+            "level"
         )
 
 

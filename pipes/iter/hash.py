@@ -65,7 +65,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
                 check_digest(name, content, expected, self.hash_type)
                 return path, content
             if not hasattr(content, "read"):
-                raise TypeError(f"a content must be a stream, bytes or text, and is of type {type(content).__name__}")
+                raise TypeError(f"the content must be a stream, bytes or text, and is of type {type(content).__name__}")
             return path, self._checked_stream(name, content, expected)
         except Exception:
             close(content)

@@ -28,10 +28,11 @@ class _Open:
 class ShuffledFlatMapper(Shuffling[Any]):
     """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
 
-    The outputs of one item keep their order. Each output comes from an open item, drawn uniformly; an exhausted item
-    makes room for the next. `fn` returns an iterable, such as a list, or is a generator function; without it, the
-    content of each item is yielded. With `input_col`, `fn` takes these columns of the item as arguments. `on_error`
-    handles an item for which `fn` raises, as for `flatmap`.
+    Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
+    order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
+    an iterable, such as a list, or is a generator function; without it, the content of each item is yielded. With
+    `input_col`, `fn` takes these columns of the item as arguments. `on_error` handles an item for which `fn` raises, as
+    for `flatmap`.
 
     Raises TypeError for an `fn` that is not callable, and ValueError for a `buffer_size` below 1.
 

@@ -38,9 +38,10 @@ class _WithPathManager:
 class IoPathFileLister(Lister, _WithPathManager):
     """Yield the path of each file in a folder, in sorted order.
 
-    `root` is a path or URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-    Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
-    slash is matched against the complete path. Paths begin with the root as given.
+    Take it only for paths that need handlers of iopath, and `list_files_by_fsspec` for all others. `root` is a path or
+    URL, a list of them or an iterable pipe of them; a root that is a file is yielded itself. Subfolders are not
+    entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is matched
+    against the complete path. Paths begin with the root as given.
 
     `pathmgr` is the path manager of `iopath`; the default has handlers for local paths, HTTP, OneDrive and, where boto3
     is installed, S3. A `handler` is registered with it and replaces those for the same prefixes. For new code take
@@ -79,10 +80,10 @@ class IoPathFileLister(Lister, _WithPathManager):
 class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
     r"""Yield the path and the stream of each file.
 
-    `mode` is `"r"`, `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays
-    readable while it is held, and is closed when it is dropped. `pathmgr` and `handler` are as for
-    `list_files_by_iopath`; a handler opens files as bytes. For new code take `open_files_by_fsspec`. `on_error` handles
-    a file that cannot be opened.
+    Take it only for paths that need handlers of iopath, and `open_files_by_fsspec` for all others. `mode` is `"r"`,
+    `"rt"` or `"t"` for text, in the locale's encoding, `"rb"` or `"b"` for bytes. A stream stays readable while it is
+    held, and is closed when it is dropped. `pathmgr` and `handler` are as for `list_files_by_iopath`; a handler opens
+    files as bytes. `on_error` handles a file that cannot be opened.
 
     Raises FileNotFoundError for a missing local file, and ImportError where iopath is not installed.
 
@@ -121,10 +122,11 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
 class IoPathSaver(ItemSaver, _WithPathManager):
     """Write each item to a file, and yield its path.
 
-    An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. Folders
-    are made as needed. Local files are written as by `save_to_disk`, others as their handler does. `pathmgr` and
-    `handler` are as for `list_files_by_iopath`; a handler writes bytes. For new code take `save_by_fsspec`. `on_error`
-    handles an item that cannot be written, or for which `filepath_fn` raises.
+    Take it only for paths that need handlers of iopath, and `save_by_fsspec` for all others. An item is a pair of a
+    path, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. Folders are made as needed.
+    Local files are written as by `save_to_disk`, others as their handler does. `pathmgr` and `handler` are as for
+    `list_files_by_iopath`; a handler writes bytes. `on_error` handles an item that
+    cannot be written, or for which `filepath_fn` raises.
 
     Raises TypeError for text with a mode of bytes, or the other way round, OSError where a local file cannot be
     written, and ImportError where iopath is not installed.

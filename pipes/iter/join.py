@@ -30,10 +30,11 @@ R = TypeVar("R")
 class IterKeyZipper(IterDataPipe[Any]):
     """Yield each item of the source together with the item of `ref_datapipe` that has the same key.
 
-    The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held, up to
-    `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones are
-    left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items come as
-    a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
+    Take it to join two streams of about the same order, and `zip_with_map` where one of them has an index or fits in
+    memory. The order is that of the source. `ref_datapipe` is read until the key is found. Items passed over are held,
+    up to `buffer_size` items (None: no limit), until an item of the source needs them. Each is used once; unused ones
+    are left out. `key_fn` makes the keys; `ref_key_fn`, by default `key_fn`, those of `ref_datapipe`. The two items
+    come as a tuple, or as the result of `merge_fn(item, ref_item)`; with `keep_key`, in a pair after the key.
 
     `on_error` handles an item for which a function raises, or which has no match.
 
@@ -132,15 +133,15 @@ class IterKeyZipper(IterDataPipe[Any]):
 
     def __len__(self) -> int:
         if self.guard.skips:
-            raise TypeError("IterKeyZipper leaves out items that fail, so its length is not known")
+            raise TypeError("IterKeyZipper leaves out items that fail, so its length is unknown")
         return len(self.source)
 
     def _no_match(self, key: Hashable, full: bool) -> Exception:
         if not full:
-            return KeyError(f"ref_datapipe has no item with the key {key!r}, or had it used already")
+            return KeyError(f"ref_datapipe has no item with the key {key!r}, or it was used already")
         return BufferError(
             f"ref_datapipe has not given an item with the key {key!r}, and {self.buffer_size} items of other keys are "
-            "held: give a larger buffer_size, or bring both pipes into about the same order"
+            "held: give a larger buffer_size, or read both pipes in about the same order"
         )
 
 
@@ -152,9 +153,9 @@ def _came_before(key: Hashable) -> Exception:
 class MapKeyZipper(OneToOne[Any]):
     """Yield each item together with the item of a map-style pipe that its key finds there.
 
-    `key_fn` makes the key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with
-    `keep_key`, in a pair after the key. `on_error` handles an item for which a function raises, or whose key is
-    missing.
+    Take it to join with what has an index or fits in memory, and `zip_with_iter` for two streams. `key_fn` makes the
+    key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with `keep_key`, in a pair
+    after the key. `on_error` handles an item for which a function raises, or whose key is missing.
 
     Raises KeyError for an item whose key or index `map_datapipe` lacks.
 

@@ -89,11 +89,12 @@ class StreamParser(IterDataPipe[Any]):
 class LineReader(StreamParser):
     r"""Yield the path and the line for each line of each stream; with `return_path=False` the line alone.
 
-    Takes pairs of a path and a stream, which is closed at its end. The first `skip_lines` of each stream are left out.
-    Line ends are removed, unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text
-    in `encoding`. `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are
-    split at `\n`, text as the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded
-    stay. It cannot be a `Retry`.
+    Take it for lines of streams; `ps.read_text(paths)` lists, opens and reads files by one call. Takes pairs of a path
+    and a stream, which is closed at its end. The first `skip_lines` of each stream are left out. Line ends are removed,
+    unless `strip_newline` is False. A stream of bytes gives lines of bytes; with `decode`, text in `encoding`. `errors`
+    handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. Bytes are split at `\n`, text as
+    the stream splits it. `on_error` handles a stream that cannot be read; lines already yielded stay. It cannot be a
+    `Retry`.
 
     Raises LookupError for an unknown encoding, and UnicodeDecodeError with `errors="strict"`.
 

@@ -45,10 +45,11 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 class TableFileLister(Lister):
     """Yield the path or URL of each file of a format, below folders, in sorted order.
 
-    `root` is a path or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe
-    of them. `kind` is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder
-    and its subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names
-    begin with `_` or a dot are left out.
+    Take it to shuffle or shard the files yourself; `ps.read_parquet(url)` and its like begin with it. `root` is a path
+    or URL of a file, a folder or a pattern (`*`, `?`, `[…]`, `**`), a list of them or an iterable pipe of them. `kind`
+    is `"parquet"`, `"csv"`, `"json"`, `"ipc"`, `"orc"`, `"images"`, `"text"` or `"numpy"`. In a folder and its
+    subfolders, files with the extensions of the kind (`*.parquet`) are listed. Files and subfolders whose names begin
+    with `_` or a dot are left out.
 
     With `hive`, folders named `key=value`, above the root too, give their files a column: int64 where all its values
     are whole numbers, else string. `__HIVE_DEFAULT_PARTITION__` is null. For such files an `Origin` is yielded, with
@@ -98,7 +99,7 @@ class TableFileLister(Lister):
             return
         expression = None if self._filter is None else expression_of(self._filter)
         wanted: dict[Any, bool] = {}
-        for origin in _origins(urls):
+        for origin in _files_with_values(urls):
             if not origin.partition:
                 yield origin.url
                 continue
@@ -141,18 +142,18 @@ class TableFileLister(Lister):
         if not found:
             masks = ", ".join(self.masks)
             raise FileNotFoundError(
-                f"there is no file {masks} in {without_secrets(root)!r}; those of other names come by a pattern"
+                f"there is no file {masks} in {without_secrets(root)!r}; give a pattern for files with other names"
             )
 
 
-def _origins(urls: list[str]) -> Iterator[Origin]:
+def _files_with_values(urls: list[str]) -> Iterator[Origin]:
     """Yield files with the column values in their folder names; the values of all files decide the types."""
     values = [hive_values(url) for url in urls]
     texts: dict[str, list[str]] = {}
     for each in values:
         for name, text in each.items():
             texts.setdefault(name, []).extend([] if text is None else [text])
-    whole = {name for name, of_name in texts.items() if of_name and all(map(_is_whole, {*of_name}))}
+    whole = {name for name, of_name in texts.items() if of_name and all(map(_is_whole_number, {*of_name}))}
     for url, each in zip(urls, values, strict=True):
         partition = tuple(
             (name, int(text) if name in whole and text is not None else text) for name, text in each.items()
@@ -160,5 +161,5 @@ def _origins(urls: list[str]) -> Iterator[Origin]:
         yield Origin(url, partition, tuple("int64" if name in whole else "string" for name in each))
 
 
-def _is_whole(text: str) -> bool:
+def _is_whole_number(text: str) -> bool:
     return re.fullmatch(r"-?\d{1,19}", text, re.ASCII) is not None and _LEAST <= int(text) <= _MOST

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -26,9 +26,9 @@ from .rebatch import Rebatcher
 class ModelPoolMapper(ProcessPoolMapper):
     """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
 
-    `model` is a class with callable instances, or a function that returns a callable, such as
-    `functools.partial(Predictor, "weights.pt")`. Each worker makes its model once and calls it on one item after
-    another, in all passes. `engine` decides what the workers are:
+    Take it for a model that is slow to make: each worker makes it once. `model` is a class with callable instances, or
+    a function that returns a callable, such as `functools.partial(Predictor, "weights.pt")`. Each worker makes its
+    model once and calls it on one item after another, in all passes. `engine` decides what the workers are:
 
     - `"processes"` of this machine.
     - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
@@ -46,7 +46,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     the model is made with `device=` where it has such a parameter; otherwise a module is moved there. Tensors in the
     items are moved to the device before each call, and those in the results back to the CPU.
 
-    Up to `max_in_flight` items, by default two per worker, are read ahead. `on_error` handles an item for which the
+    Up to `prefetch` items, by default two per worker, are read ahead. `on_error` handles an item for which the
     model raises. As with `processpool_map`, each process has one torch thread and lives as long as the pipe; in the
     workers of a loader, each shard has its own processes.
 
@@ -78,24 +78,26 @@ class ModelPoolMapper(ProcessPoolMapper):
     transient = (*ProcessPoolMapper.transient, "_made", "_actors")
     _made: list[Callable[[Any], Any]] | None = None
     _actors: Actors | None = None
+    _old_names: ClassVar[dict[str, str]] = {"max_in_flight": "prefetch"}
+    workers: int
 
     def __init__(
         self,
         source: IterDataPipe[Any],
         model: Callable[..., Callable[[Any], Any]],
+        *,
         workers: int = 2,
         batch_size: int | None = None,
         device: str | int | torch.device | None = None,
-        max_in_flight: int | None = None,
-        *,
+        prefetch: int | None = None,
         engine: Literal["processes", "threads", "ray"] = "processes",
         resources: Mapping[str, float] | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
         expect_whole("workers", workers)
-        if max_in_flight is not None:
-            expect_whole("max_in_flight", max_in_flight)
+        if prefetch is not None:
+            expect_whole("prefetch", prefetch)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         if engine not in ("processes", "threads", "ray"):
@@ -109,14 +111,12 @@ class ModelPoolMapper(ProcessPoolMapper):
         super().__init__(
             source if batch_size is None else Rebatcher(RowGatherer(source, batch_size, batched), batch_size),
             partial(_Caller, model, where),
-            workers,
-            scheduled_tasks=max_in_flight or 2 * workers,
+            workers=workers,
+            prefetch=prefetch or 2 * workers,
             on_error=on_error,
         )
         self.model = model
-        self.workers = workers
         self.device = where
-        self.max_in_flight = max_in_flight
         self.engine = engine
         self.resources = resources
         self.batched = batched
@@ -137,7 +137,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
             return actors.threads(self.guard.wrap, arrivals, self.workers)
 
-        return self._results(threads, self.scheduled_tasks)
+        return self._results(threads, self._prefetch)
 
     def _in_threads(self) -> Iterator[Any]:
         if self._made is None:
@@ -155,7 +155,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
             return Threads(in_thread, arrivals, self.workers, "penstock-map-pool")
 
-        return self._results(threads, self.scheduled_tasks)
+        return self._results(threads, self._prefetch)
 
 
 class _Caller:
@@ -165,7 +165,7 @@ class _Caller:
         takes_device = device is not None and _takes_device(make)
         model = make(device=device) if takes_device else make()
         if not callable(model):
-            raise TypeError(f"a model is called with items, and what was made cannot be called: {model!r:.100}")
+            raise TypeError(f"the model must be callable with items, and this is not: {model!r:.100}")
         is_module = isinstance(model, torch.nn.Module)
         if device is not None and not takes_device:
             _expect_module(type(model), device)
@@ -187,11 +187,11 @@ def _check_maker(model: Any, device: torch.device | None) -> None:
     """Raise TypeError for a model that needs arguments, or that is known not to take a device."""
     if isinstance(model, torch.nn.Module):
         raise TypeError(
-            f"model is a {type(model).__name__} that has been made, and each worker makes one of its own: give its "
-            "class, a functools.partial of it, or a function that loads it"
+            f"model is an instance of {type(model).__name__}, and each worker makes its own: give the class, a "
+            "functools.partial of it, or a function that loads it"
         )
     if not callable(model):
-        raise TypeError(f"model must be a class, or a function that makes what is called, and is {model!r:.100}")
+        raise TypeError(f"model must be a class, or a function that returns a callable, and is {model!r:.100}")
     takes_device = _takes_device(model)
     try:
         inspect.signature(model).bind(**({"device": device} if device is not None and takes_device else {}))

@@ -21,10 +21,11 @@ T = TypeVar("T")
 class Mixer(Drawer[T]):
     """Yield items of several sources, each time from one that is drawn by weight.
 
-    `weights` has one number for each source, the first included. They need not add up to 1; without them all sources
-    are equally likely. With `until="longest"`, the default, the other sources continue, by their weights, when one is
-    exhausted. With `"shortest"`, the mix ends when an exhausted source is drawn. For constant proportions, make the
-    sources endless: `a.cycle().mix(b.cycle(), weights=[3, 1])`.
+    Take it to train on several corpora; `mux` takes turns in place of drawing. `weights` has one number for each
+    source, the first included. They need not add up to 1; without them all sources are equally likely. With
+    `until="longest"`, the default, the other sources continue, by their weights, when one is exhausted. With
+    `"shortest"`, the mix ends when an exhausted source is drawn. For constant proportions, make the sources endless:
+    `a.cycle().mix(b.cycle(), weights=[3, 1])`.
 
     Raises TypeError for weights that are not a list of numbers, and ValueError where their number differs from that of
     the sources, or a weight is not finite and positive.
@@ -60,7 +61,7 @@ class Mixer(Drawer[T]):
 
     def __len__(self) -> int:
         if self.until == "shortest":
-            raise TypeError("how far a mix comes before a source is exhausted is a matter of chance: it has no length")
+            raise TypeError("a mix ends where chance exhausts a source: it has no length")
         return sum(map(len, self.sources))
 
     def _stretches(self) -> Iterator[Iterator[T]]:

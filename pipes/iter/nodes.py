@@ -175,7 +175,7 @@ def _nodes_in(value: Any) -> Iterator[Any]:
         for part in vars(value).values():
             yield from _nodes_in(part)
     elif _holds_nodes(value):
-        for part in _parts(value):
+        for part in _elements(value):
             yield from _nodes_in(part)
 
 
@@ -222,10 +222,10 @@ def _is_node(value: Any) -> bool:
 
 def _holds_nodes(value: Any) -> bool:
     """Say whether a value is a container of nodes. Only its first part is checked: it may be a large data set."""
-    return type(value) in (dict, list, tuple) and _is_node(next(iter(_parts(value)), None))
+    return type(value) in (dict, list, tuple) and _is_node(next(iter(_elements(value)), None))
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _elements(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value
 
 

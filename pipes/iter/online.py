@@ -46,7 +46,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
         options: dict[str, Any],
     ) -> None:
         if skip_on_error and on_error != "raise":
-            raise ValueError("skip_on_error=True is the old spelling of on_error='skip': give one of them")
+            raise ValueError("skip_on_error=True is the old form of on_error='skip': give only one")
         require("requests", "http")
         self.source = source
         self.timeout = timeout
@@ -89,10 +89,11 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
 class HttpReader(_Downloader):
     r"""Yield the URL and a stream of the bytes behind it, for each URL.
 
-    Redirects are followed, and a Content-Encoding is decoded. Dropping the stream closes the connection. `timeout` is
-    in seconds: the longest silence of the server, or a pair for connecting and for reading. The default is 60, and
-    `(None, None)` is no limit. Further arguments are those of `requests.get`: `headers`, `params`, `auth`, `proxies`,
-    `allow_redirects`, `verify`, … .
+    Take it for options of requests, such as `params` or `auth`; `load_files_by_s3` reads `https://` too, many files at
+    once. Redirects are followed, and a Content-Encoding is decoded. Dropping the stream closes the connection.
+    `timeout` is in seconds: the longest silence of the server, or a pair for connecting and for reading. The default is
+    60, and `(None, None)` is no limit. Further arguments are those of `requests.get`: `headers`, `params`, `auth`,
+    `proxies`, `allow_redirects`, `verify`, … .
 
     `on_error` handles a URL that fails; `skip_on_error=True` is the old spelling of `on_error="skip"`. They handle the
     request: an error while a stream is read is raised there.
@@ -132,10 +133,11 @@ class HttpReader(_Downloader):
 class GDriveReader(_Downloader):
     """Yield the name and a stream of the bytes of each file in Google Drive, given its URL.
 
-    The URL is one for downloading (`https://drive.google.com/uc?export=download&id=…`) or for sharing
-    (`https://drive.google.com/file/d/…/view`, `https://drive.google.com/open?id=…`). For a large file, which Google
-    does not scan for viruses, the confirmation page is answered. The name is from the response of Google, without
-    folders. The other parameters are those of `read_from_http`.
+    Take it for Google Drive, whose large files need a confirmation. The URL is one for downloading
+    (`https://drive.google.com/uc?export=download&id=…`) or for sharing (`https://drive.google.com/file/d/…/view`,
+    `https://drive.google.com/open?id=…`). For a large file, which Google does not scan for viruses, the confirmation
+    page is answered. The name is from the response of Google, without folders. The other parameters are those of
+    `read_from_http`.
 
     Raises RuntimeError where Google returns a page in place of a file, because the download quota is exceeded or a
     sign-in is needed, and the errors of `read_from_http`.
@@ -169,8 +171,8 @@ class GDriveReader(_Downloader):
 class OnlineReader(_Downloader):
     r"""Yield the URL, or for a file in Google Drive its name, and a stream of the bytes, for each URL.
 
-    URLs of `drive.google.com` and `docs.google.com` are read as by `read_from_gdrive`, all others as by
-    `read_from_http`, with the same parameters and errors.
+    Take it for URLs of the web and of Google Drive in one stream. URLs of `drive.google.com` and `docs.google.com` are
+    read as by `read_from_gdrive`, all others as by `read_from_http`, with the same parameters and errors.
 
     >>> import json, os, threading
     >>> from functools import partial
@@ -228,7 +230,7 @@ def _from_drive(ask: Ask, url: str) -> tuple[str, IO[bytes]]:
     name = _name_of_file(answer.headers["Content-Disposition"])
     if not name.strip("."):
         answer.close()
-        raise RuntimeError("Google Drive does not tell the name of the file")
+        raise RuntimeError("Google Drive gave no name for the file")
     return name, _stream_of(answer, name)
 
 
@@ -295,10 +297,10 @@ class _Page(html.parser.HTMLParser):
         title = self._title.strip()
         if "quota" in title.lower():
             return RuntimeError(
-                "Google Drive has reached its quota of downloads of this file for now: try again in a day, or copy the "
+                "Google Drive's download quota for this file is used up: try again in a day, or copy the "
                 "file to a Drive of your own"
             )
         return RuntimeError(
-            f"Google Drive answered with a page, {title!r:.100}, and not with a file: see whether everybody who has "
-            "the link may read it, and whether it is a file and not a folder"
+            f"Google Drive answered with a page, {title!r:.100}, and not with a file: check that everybody with the "
+            "link may read it, and that it is not a folder"
         )

@@ -85,7 +85,7 @@ class InBatchShuffler(Shuffling[DataChunk[T]]):
         draws = self._draws()
         for item in self.source:
             if not hasattr(item, "__len__") or not hasattr(item, "__getitem__"):
-                raise TypeError(f"in_batch_shuffle reads batches, such as lists, and here is a {type(item).__name__}")
+                raise TypeError(f"in_batch_shuffle reads batches, such as lists, and this is a {type(item).__name__}")
             yield DataChunk(in_random_order(item, draws)) if self._enabled else item
 
     def __len__(self) -> int:

@@ -216,7 +216,7 @@ def _columns(item: Any) -> dict[str, Any]:
     columns: dict[str, Any] = dict(item) if isinstance(item, Mapping) else {"tokens": item}
     for name, sequence in columns.items():
         if name in _ADDED:
-            raise ValueError(f"pack makes {name!r}, which the item has already: leave it out or rename it")
+            raise ValueError(f"pack adds {name!r}, which the item already has: drop or rename it")
         if not isinstance(sequence, (list, tuple)) and getattr(sequence, "ndim", None) != 1:
             raise TypeError(
                 "pack reads sequences of tokens, that is lists, or NumPy arrays or tensors of one dimension, or dicts "
@@ -224,7 +224,7 @@ def _columns(item: Any) -> dict[str, Any]:
             )
     if len({*map(len, columns.values())}) != 1:
         raise ValueError(
-            f"the sequences of an item must have one length: {[*columns]} have {[*map(len, columns.values())]}"
+            f"the sequences of an item must have the same length: {[*columns]} have {[*map(len, columns.values())]}"
         )
     return columns
 

@@ -93,7 +93,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
 
 @functional_datapipe("processpool_map")
 class ProcessPoolMapper(WorksAhead[Any]):
-    """Yield `fn(item)` for each item, called in `max_workers` processes at once, in the order of the items.
+    """Yield `fn(item)` for each item, called in `workers` processes at once, in the order of the items.
 
     Take it for functions that compute in Python. Items and results are pickled, which is slow for many small objects.
     Tensors and arrays are copied once in each direction, into shared memory. That memory is reused only after the
@@ -102,19 +102,19 @@ class ProcessPoolMapper(WorksAhead[Any]):
     is pickled by cloudpickle, so it may be a lambda or come from a notebook. Scripts need no `if __name__ ==
     "__main__"`.
 
-    `max_workers` is by default the number of processors. `scheduled_tasks`, `ordered`, `input_col`, `output_col` and
-    `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
+    `workers` is by default the number of processors. Up to `prefetch` items are read ahead. `ordered`, `input_col`,
+    `output_col` and `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
 
     The processes start at the first item and live until the pipe is collected or the program ends, so the next pass can
     use them. A process that is busy 5 seconds after its pass was given up is killed. In each process, torch has one
     thread, and random generators are reseeded. In the workers of a loader, each shard has its own processes: divide
-    `max_workers` by the number of workers, or use `map` in them.
+    `workers` by the number of workers, or use `map` in them.
 
     Raises RuntimeError, with the cause and the item, where a process dies during a call. `on_error` handles this as any
     failure of an item, and a new process takes the next item. Errors that cannot be pickled become a RuntimeError with
     their text. Raises the errors of pickle where `fn` or an item cannot be pickled.
 
-    >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, max_workers=1)
+    >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, workers=1)
     >>> list(dp)
     [0, 10, 20, 30]
     """
@@ -123,36 +123,37 @@ class ProcessPoolMapper(WorksAhead[Any]):
     gives = "same"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
+    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "scheduled_tasks": "prefetch"}
 
     def __init__(
         self,
         source: IterDataPipe[Any],
         fn: Callable[..., Any],
-        max_workers: int | None = None,
         *,
         input_col: Columns | None = None,
         output_col: Hashable | list[Hashable] | None = None,
-        scheduled_tasks: int = 128,
+        workers: int | None = None,
+        prefetch: int = 128,
         ordered: bool = True,
         on_error: OnError = "raise",
     ) -> None:
         if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
-        if max_workers is not None:
-            expect_whole("max_workers", max_workers)
-        expect_whole("scheduled_tasks", scheduled_tasks)
+        if workers is not None:
+            expect_whole("workers", workers)
+        expect_whole("prefetch", prefetch)
         self.source = source
         self.fn = fn
-        self.max_workers = max_workers
         self.input_col = input_col
         self.output_col = one_output_col(input_col, output_col)
-        self.scheduled_tasks = scheduled_tasks
+        self.workers = workers
+        self._prefetch = prefetch
         self.ordered = ordered
         self.on_error = on_error
         self.guard = Guard(on_error)
 
     def __iter__(self) -> Iterator[Any]:
-        most = self.max_workers or _processors()
+        most = self.workers or _processors()
         if self._processes is None or not self._processes.are_ours():
             self._processes = Processes(self.fn, most)
             weakref.finalize(self, self._processes.close)
@@ -166,7 +167,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
             name = "penstock-processpool"
             return Threads(in_thread, arrivals, most, name, _PATIENCE_WITH_PROCESSES, processes.kill_busy)
 
-        return self._results(threads, self.scheduled_tasks)
+        return self._results(threads, self._prefetch)
 
 
 def _processors() -> int:

@@ -43,8 +43,9 @@ class _CSVReader(StreamParser):
 class CSVParser(_CSVReader):
     r"""Yield each row of each stream of CSV as a list of strings; with `as_tuple` as a tuple.
 
-    Takes pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row
-    are yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
+    Take it for rows as lists, `parse_csv_as_dict` for names, and `read_csv` for columns, which Arrow parses. Takes
+    pairs of a path and a stream, which is closed at its end. With `return_path`, pairs of the path and the row are
+    yielded. The first `skip_lines` lines of each stream are left out. A stream of bytes is decoded from `encoding`;
     `errors` handles invalid bytes, as for `bytes.decode`: the default, `"ignore"`, drops them. With `decode=False`,
     streams must be of text. `fmtparams` are arguments of `csv.reader`, such as `delimiter`. `on_error` handles a stream
     that cannot be read; rows already yielded stay. It cannot be a `Retry`.
@@ -84,10 +85,10 @@ class CSVParser(_CSVReader):
 class CSVDictParser(_CSVReader):
     r"""Yield each row of each stream of CSV as a dict, whose keys are the first row of the stream.
 
-    The arguments are as for `parse_csv`, except that `fmtparams` are those of `csv.DictReader`. In addition to those of
-    `csv.reader` these are `fieldnames`, the keys where the first row is data, `restkey`, the key for the list of
-    surplus values of a row, and `restval`, the value for missing ones. The last two are None by default. Empty rows are
-    left out.
+    Take it for rows with names, and `read_csv` for columns, which Arrow parses. The arguments are as for `parse_csv`,
+    except that `fmtparams` are those of `csv.DictReader`. In addition to those of `csv.reader` these are `fieldnames`,
+    the keys where the first row is data, `restkey`, the key for the list of surplus values of a row, and `restval`, the
+    value for missing ones. The last two are None by default. Empty rows are left out.
 
     >>> import io
     >>> dp = IterableWrapper([("a.csv", io.StringIO("id,text\n1,one\n2,two\n"))]).parse_csv_as_dict()
@@ -121,8 +122,9 @@ class CSVDictParser(_CSVReader):
 class JsonParser(OneToOne[tuple[str, Any]]):
     """Yield the path of each stream and the value of the JSON document that it holds.
 
-    Takes pairs of a path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of
-    `json.loads`, such as `parse_float`. For files with a document on each line (JSON lines), use
+    Take it for files that are one document each, and `read_json` for one object per line, as columns. Takes pairs of a
+    path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of `json.loads`, such as
+    `parse_float`. For files with a document on each line (JSON lines), use
     `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
     cannot be a `Retry`.
 
@@ -158,5 +160,5 @@ class JsonParser(OneToOne[tuple[str, Any]]):
             return path, json.loads(content, **self.kwargs)
         except json.JSONDecodeError as error:
             if error.msg == "Extra data":
-                add_note(error, "where each line is a document: .readlines(return_path=False).map(json.loads)")
+                add_note(error, "if each line is a document: .readlines(return_path=False).map(json.loads)")
             raise

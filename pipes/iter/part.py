@@ -117,7 +117,7 @@ class RandomSplitter(IterDataPipe[T]):
         if self.seed is not None or not state:
             return
         if type(state.get("seed")) is not int:
-            raise TypeError(f"a seed is an integer, and this is {state.get('seed')!r}")
+            raise TypeError(f"a seed must be an integer, and is {state.get('seed')!r}")
         self._split.seed = state["seed"]
 
     def __iter__(self) -> Iterator[T]:
@@ -130,8 +130,8 @@ class RandomSplitter(IterDataPipe[T]):
         shares = self._shares()
         if any(not share.is_integer() for share in shares.values()) or sum(shares.values()) != self._total():
             raise TypeError(
-                "how many items each group of random_split gets is left to chance, unless its weights, made to sum up "
-                f"to the {self._total()} items there are, are whole numbers"
+                "how many items each group of random_split gets is random, unless its weights, scaled to the "
+                f"{self._total()} items, are whole numbers"
             )
         return int(shares[self.target])
 
@@ -156,10 +156,7 @@ class RandomSplitter(IterDataPipe[T]):
         target = self.target
         for group in self._draws(seed):
             yield group == target
-        raise ValueError(
-            f"the source of random_split gives more than {self._total()} items, which is its total_length: all of them "
-            "are shared out"
-        )
+        raise ValueError(f"the source of random_split gives more than {self._total()} items, which is its total_length")
 
     def _draws(self, seed: Seed) -> Iterator[Any]:
         shares = self._shares()

@@ -70,7 +70,7 @@ class RarArchiveLoader(ArchiveLoader):
         if archive.needs_password() and not entries:
             raise RuntimeError("the names in the archive are encrypted, and no password can be given")
         if any(_is_part(rarfile, header) for header in headers):
-            raise RuntimeError("the archive is one volume of several, which can only be unpacked together")
+            raise RuntimeError("the archive is one volume of several: it cannot be unpacked alone")
         ended = headers and headers[-1].type == rarfile.RAR_BLOCK_ENDARC
         if not ended and (not entries or any(entry.extract_version > _WITHOUT_END for entry in entries)):
             raise rarfile.BadRarFile("the archive is cut: it has no end mark")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ..bases.column_reader import BATCH_SIZE, READ_AHEAD, ColumnReader
+from ..bases.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -22,7 +22,7 @@ class ParquetReader(ColumnReader):
     Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
     `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
     `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
-    `read_ahead` files or row groups are read at once, one per thread; one more row group may be in memory.
+    `prefetch` files or row groups are read at once, one per thread; one more row group may be in memory.
 
     All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
     get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
@@ -82,7 +82,7 @@ class CsvReader(ColumnReader):
         batch_size: int = BATCH_SIZE,
         *,
         unify: bool | pa.Schema = False,
-        read_ahead: int = READ_AHEAD,
+        prefetch: int = PREFETCH,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
         **csv_options: Any,
@@ -94,7 +94,7 @@ class CsvReader(ColumnReader):
             filter,
             batch_size,
             unify=unify,
-            read_ahead=read_ahead,
+            prefetch=prefetch,
             storage_options=storage_options,
             on_error=on_error,
         )
@@ -126,7 +126,7 @@ class JsonReader(ColumnReader):
         batch_size: int = BATCH_SIZE,
         *,
         unify: bool | pa.Schema = False,
-        read_ahead: int = READ_AHEAD,
+        prefetch: int = PREFETCH,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
         **json_options: Any,
@@ -138,7 +138,7 @@ class JsonReader(ColumnReader):
             filter,
             batch_size,
             unify=unify,
-            read_ahead=read_ahead,
+            prefetch=prefetch,
             storage_options=storage_options,
             on_error=on_error,
         )

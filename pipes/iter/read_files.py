@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -31,19 +31,20 @@ class WholeFileReader(WorksAhead[R]):
     """Yield the content of each file, read and decoded by threads: the base of the file readers."""
 
     holds_items = False
+    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers"}
 
     def _set_up(
         self,
         source: IterDataPipe[str],
         include_paths: bool,
-        max_workers: int,
+        workers: int,
         storage_options: Mapping[str, Any] | None,
         on_error: OnError,
     ) -> None:
-        expect_whole("max_workers", max_workers)
+        expect_whole("workers", workers)
         self.source = source
         self.include_paths = include_paths
-        self.max_workers = max_workers
+        self.workers = workers
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error))
@@ -55,8 +56,8 @@ class WholeFileReader(WorksAhead[R]):
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
         return self._results(
-            lambda arrivals: Threads(lambda: self.guard.wrap(self._read), arrivals, self.max_workers, name),
-            room=2 * self.max_workers,
+            lambda arrivals: Threads(lambda: self.guard.wrap(self._read), arrivals, self.workers, name),
+            room=2 * self.workers,
         )
 
     def _read(self, item: Any) -> R:
@@ -71,7 +72,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
     `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: Pillow detects the format from the content.
 
-    Up to `max_workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
+    Up to `workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
     as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
     Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
@@ -95,13 +96,13 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         include_paths: bool = False,
         *,
         mode: Literal["L", "RGB", "RGBA"] = "RGB",
-        max_workers: int = 8,
+        workers: int = 8,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
         if mode not in ("L", "RGB", "RGBA"):
             raise ValueError(f"mode must be 'L', 'RGB' or 'RGBA', and is {mode!r}")
-        self._set_up(source, include_paths, max_workers, storage_options, on_error)
+        self._set_up(source, include_paths, workers, storage_options, on_error)
         self.mode = mode
         self._decoder = ImageDecoder(f"torch{mode.lower()}8")
 
@@ -119,7 +120,7 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
     With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
     have `max_bytes`, or a hundred times the bytes of the file where that is more.
 
-    Up to `max_workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
+    Up to `workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
     Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
     corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
@@ -141,18 +142,18 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
         source: IterDataPipe[str],
         include_paths: bool = False,
         *,
-        max_workers: int = 8,
+        workers: int = 8,
         max_bytes: int = MAX_BYTES,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
         expect_whole("max_bytes", max_bytes)
-        self._set_up(source, include_paths, max_workers, storage_options, on_error)
+        self._set_up(source, include_paths, workers, storage_options, on_error)
         self.max_bytes = max_bytes
 
     def _decoded(self, path: str, content: bytes) -> pa.RecordBatch:
         if not content.startswith((b"\x93NUMPY", b"PK")):  # NumPy would take it for a pickle
-            raise ValueError(f"this is no file of NumPy's: it begins with {content[:6]!r}")
+            raise ValueError(f"this is not a NumPy file: it begins with {content[:6]!r}")
         loaded = arrays_in(content, self.max_bytes)
         columns = {"data": loaded} if isinstance(loaded, np.ndarray) else loaded
         if self.include_paths and "path" in columns:

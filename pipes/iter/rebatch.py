@@ -7,7 +7,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,14 +143,14 @@ class RowReader(IterDataPipe[dict[str, Any]]):
         return None if found is None else found.of_rows(rows - 1, rows)
 
 
-def _packed(numbers: NDArray[np.int64]) -> str:
+def _bitmap(numbers: NDArray[np.int64]) -> str:
     """Return sorted numbers as text: a bitmap, since about half of the latest ones are set."""
     bits = np.zeros(numbers[-1] + 1 if numbers.size else 0, bool)
     bits[numbers] = True
     return base64.b64encode(zlib.compress(np.packbits(bits).tobytes(), 1)).decode()
 
 
-def _unpacked(text: str) -> NDArray[np.int64]:
+def _numbers_of(text: str) -> NDArray[np.int64]:
     bits = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
     return np.flatnonzero(np.unpackbits(bits))
 
@@ -159,14 +159,14 @@ def _unpacked(text: str) -> NDArray[np.int64]:
 class RowShuffler(Shuffling[Any]):
     """Yield the rows of column batches in a random order, in batches as large as those that come in.
 
-    Batches are buffered up to `buffer_rows` rows, or more where the last batch is large. Half of the rows are drawn and
+    Batches are buffered up to `buffer_size` rows, or more where the last batch is large. Half of the rows are drawn and
     yielded, and the buffer is refilled. Each half is drawn uniformly, except that it includes every row that stayed
     twice. A buffer that holds the complete stream shuffles it fully. A column batch is a `pyarrow.RecordBatch`, or a
     dict of tensors, arrays or lists of one length. The outputs are of the same kind; their size is that of the first
     batch read in a round.
 
     A state holds the numbers of the rows in the buffer, not the rows. Resuming reads them again, and the rows between:
-    up to one and a half times `buffer_rows`.
+    up to one and a half times `buffer_size`.
 
     Raises TypeError for anything but a column batch, and ValueError where batches differ in columns or types.
 
@@ -184,6 +184,7 @@ class RowShuffler(Shuffling[Any]):
     gives = "batches"
     keeps_schema = True
     holds_items = False
+    _old_names: ClassVar[dict[str, str]] = {"buffer_rows": "buffer_size"}
     round: int = own(0)
     """How many rounds are over."""
     given: int = own(0)
@@ -192,15 +193,15 @@ class RowShuffler(Shuffling[Any]):
     """The rows per batch of the last round."""
     batches: int = own(0)
     """How many batches, from the oldest with a row in the buffer, had been pulled when the round began."""
-    kept: NDArray[np.int64] = own(lambda: np.empty(0, np.int64), save=_packed)
+    kept: NDArray[np.int64] = own(lambda: np.empty(0, np.int64), save=_bitmap)
     """The sorted numbers of the rows that the round began with, counted from the first of these batches."""
     late: int = own(0)
     """How many of these rows, the first ones, have stayed for two rounds."""
 
-    def __init__(self, source: IterDataPipe[Any], buffer_rows: int) -> None:
-        expect_whole("buffer_rows", buffer_rows)
+    def __init__(self, source: IterDataPipe[Any], buffer_size: int) -> None:
+        expect_whole("buffer_size", buffer_size)
         self.source = source
-        self.buffer_rows = buffer_rows
+        self.buffer_size = buffer_size
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:
@@ -219,7 +220,7 @@ class RowShuffler(Shuffling[Any]):
                     size = rows if held == len(self.kept) else size
                     buffer.append(batch)
                     held += rows
-                if held >= self.buffer_rows:
+                if held >= self.buffer_size:
                     break
             else:
                 ended = True
@@ -227,7 +228,7 @@ class RowShuffler(Shuffling[Any]):
             if not held:
                 return
             whole, buffer = joined(buffer), []
-            batches = -(-held // size) if ended else max((held - self.buffer_rows // 2) // size, 1)
+            batches = -(-held // size) if ended else max((held - self.buffer_size // 2) // size, 1)
             order, staying = self._drawn(held, batches * size)
             for given in range(self.given, batches):
                 self.given = given + 1
@@ -242,7 +243,7 @@ class RowShuffler(Shuffling[Any]):
     def _read_again(self, items: Reading[Any]) -> tuple[list[Any], deque[int]]:
         """Return the kept rows, and the sizes of the batches pulled since the oldest of them."""
         if isinstance(self.kept, str):
-            self.kept = _unpacked(self.kept)
+            self.kept = _numbers_of(self.kept)
         buffer, sizes, row = list[Any](), deque[int](), 0
         for _, item in islice(items, self.batches):
             batch = as_batch(item)

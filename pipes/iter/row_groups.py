@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
 from ...registry.secrets import Options
@@ -27,10 +27,10 @@ _FOOTERS_AT_ONCE = 8
 class RowGroupLister(ReadsParts[RowGroup]):
     """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
 
-    `read_parquet` takes them in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()`
-    shuffles and shards row groups in place of files. Only the footers are read, of `read_ahead` files at once. A row
-    group is left out where the footer excludes a match of the `filter`. `storage_options` and `on_error` are as for
-    `read_parquet`.
+    Take it where files are few and large: row groups are shuffled and sharded in their place. `read_parquet` takes them
+    in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()` shuffles and shards row groups
+    in place of files. Only the footers are read, of `prefetch` files at once. A row group is left out where the footer
+    excludes a match of the `filter`. `storage_options` and `on_error` are as for `read_parquet`.
 
     Raises FileNotFoundError for a missing file, KeyError for a filter on a column that a file lacks, and
     `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet.
@@ -44,21 +44,23 @@ class RowGroupLister(ReadsParts[RowGroup]):
     [(0, 3), (1, 2)]
     """
 
+    _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
+
     def __init__(
         self,
         source: IterDataPipe[Any],
         filter: str | pc.Expression | None = None,
         *,
-        read_ahead: int = _FOOTERS_AT_ONCE,
+        prefetch: int = _FOOTERS_AT_ONCE,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        expect_whole("read_ahead", read_ahead)
+        expect_whole("prefetch", prefetch)
         if filter is not None:
             expression_of(filter)  # raises for an invalid filter
         self.source = source
         self._filter = filter
-        self.read_ahead = read_ahead
+        self._prefetch = prefetch
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(on_error)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...registry.secrets import Options
@@ -33,16 +33,15 @@ LOADS_PER_PLACE = 2
 class S3FileLister(IterDataPipe[str]):
     """Yield the URL of each object whose URL begins with a prefix, for each prefix.
 
-    A prefix is `s3://bucket/` with the start of a key, or the URL of an object. Objects in folders at any depth are
-    included; those that represent a folder (their keys end in a slash) are not. Objects come in the order of their
-    keys, a page of the listing at a time. `masks` are shell patterns. The name of an object must match one of them; a
-    mask with a slash is matched against the complete URL. `len` returns `length`; without `length` it raises TypeError.
-    `request_timeout_ms` is the timeout in milliseconds, and `region` that of the bucket. Further arguments are options
-    of s3fs, such as `anon=True`, `endpoint_url` or `profile`. All these take precedence over the environment, which
-    otherwise gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is
-    retried up to five times, unless a `Retry` says otherwise.
-
-    To list one folder of S3 or another store, use `list_files_by_fsspec`.
+    Take it for all objects below a prefix in S3, and `list_files_by_fsspec` for one folder or another store. A prefix
+    is `s3://bucket/` with the start of a key, or the URL of an object. Objects in folders at any depth are included;
+    those that represent a folder (their keys end in a slash) are not. Objects come in the order of their keys, a page
+    of the listing at a time. `masks` are shell patterns. The name of an object must match one of them; a mask with a
+    slash is matched against the complete URL. `len` returns `length`; without `length` it raises TypeError.
+    `request_timeout_ms` is the timeout in milliseconds, and `region` that of the bucket. `storage_options` are those of
+    s3fs, such as `anon`, `endpoint_url` or `profile`. All these take precedence over the environment, which otherwise
+    gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is retried up
+    to five times, unless a `Retry` says otherwise.
 
     Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket, and PermissionError for one
     that may not be read, or without credentials. Resuming continues after the key of the last object, and needs the
@@ -57,6 +56,7 @@ class S3FileLister(IterDataPipe[str]):
     """
 
     holds_items = False
+    _old_names: ClassVar[dict[str, str]] = {"**": "storage_options"}
     after: str = own("")
     """The key of the last object yielded for the current prefix."""
 
@@ -69,9 +69,9 @@ class S3FileLister(IterDataPipe[str]):
         masks: str | Sequence[str] = "",
         *,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.options = Options(_client_options(kwargs, request_timeout_ms, region))
+        self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))
         self.source = source
         self.length = check_length(length)
         self.request_timeout_ms = request_timeout_ms
@@ -117,14 +117,15 @@ class S3FileLister(IterDataPipe[str]):
 class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
 
-    Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by fsspec, as with
-    `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges during use.
-    `concurrency` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or loaded and
-    not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a state then
-    lists the finished ones, and resuming gives the others.
+    Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
+    them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by
+    fsspec, as with `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges
+    during use. `workers` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or
+    loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a
+    state then lists the finished ones, and resuming gives the others.
 
     `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
-    of the bucket. Further arguments are options with the names of s3fs, such as `anon=True`, `endpoint_url`, `key`,
+    of the bucket. `storage_options` have the names of s3fs, such as `anon`, `endpoint_url`, `key`,
     `secret` or `profile`. All these take precedence over the environment, which otherwise gives endpoint, region and
     credentials, as for s3fs. `buffer_size` and `multi_part_download` are accepted for compatibility and ignored.
     `on_error` handles an object that cannot be loaded; transient errors are retried up to five times, unless a `Retry`
@@ -142,6 +143,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     """
 
     holds_items = False
+    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
 
     def __init__(
         self,
@@ -151,22 +153,22 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
-        concurrency: int = 32,
+        workers: int = 32,
         max_bytes: int = 256 * 2**20,
         ordered: bool = True,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        expect_whole("concurrency", concurrency)
+        expect_whole("workers", workers)
         expect_whole("max_bytes", max_bytes)
-        self.given_options = Options(kwargs)
-        self.options = Options(_client_options(kwargs, request_timeout_ms, region))
+        self.storage_options = Options(storage_options)
+        self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))
         self.source = source
         self.request_timeout_ms = request_timeout_ms
         self.region = region
         self.buffer_size = buffer_size
         self.multi_part_download = multi_part_download
-        self.concurrency = concurrency
+        self.workers = workers
         self.max_bytes = max_bytes
         self.ordered = ordered
         self.on_error = on_error
@@ -174,14 +176,14 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         room = Room(self.max_bytes)
-        results: Any = self._results(partial(_Loads, self, room), self.concurrency * LOADS_PER_PLACE)
+        results: Any = self._results(partial(_Loads, self, room), self.workers * LOADS_PER_PLACE)
         with closing(results):
             for number, url, stream in results:
                 room.give_back(number)
                 yield url, stream
 
     def _is_for_obstore(self, url: object) -> bool:
-        return isinstance(url, str) and client_of(url, self.given_options) is Client.OBSTORE
+        return isinstance(url, str) and client_of(url, self.storage_options) is Client.OBSTORE
 
     def _loading(self, room: Room) -> Callable[[tuple[int, Any]], Any]:
         """Return a load function for one thread; it takes an item with its number."""
@@ -231,7 +233,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 
     def _by_fsspec(self, url: str, number: int, room: Room) -> IO[bytes]:
         room.take(number, 0)
-        options = self.options if url.startswith((*OF_S3, *OF_WEB)) else self.given_options
+        options = self.options if url.startswith((*OF_S3, *OF_WEB)) else self.storage_options
         expect = partial(room.take, number)
         stream, _ = open_by_fsspec(url, options, retry=self._retry, counted_by=self.guard, expect=expect)
         return stream
@@ -248,7 +250,7 @@ class _Loads:
         self._pipe = pipe
         self._room = room
         patience = sum(timeouts(pipe.options)) + PATIENCE  # a read from a silent server ends only by its timeout
-        self._threads = Threads(lambda: pipe._loading(room), arrivals, pipe.concurrency, "penstock-s3", patience)
+        self._threads = Threads(lambda: pipe._loading(room), arrivals, pipe.workers, "penstock-s3", patience)
 
     def submit(self, number: int, item: Any) -> None:
         if is_lost() and self._pipe._is_for_obstore(item):
@@ -261,7 +263,7 @@ class _Loads:
         self._threads.stop()
 
 
-def _client_options(options: dict[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:
+def _client_options(options: Mapping[str, Any], request_timeout_ms: int, region: str) -> dict[str, Any]:
     """Return options of s3fs with a timeout (-1: the default) and a region ("": that of the environment)."""
     if request_timeout_ms != -1 and request_timeout_ms <= 0:
         raise ValueError(f"request_timeout_ms must be milliseconds, or -1 for the usual, and is {request_timeout_ms}")

@@ -91,10 +91,11 @@ class ItemSaver(OneToOne[str]):
 class Saver(ItemSaver):
     """Write each item to a file, and yield its path.
 
-    An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is `"w"`, `"wt"` or `"t"` for
-    text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are made as
-    needed. A file is written under a temporary name and moved into place when complete; it replaces an earlier one, and
-    an interruption leaves no partial file. Appending writes directly to the file.
+    Take it for a local file per item, `save_by_fsspec` for URLs, and `write_tar` or `write_parquet` for many items per
+    file. An item is a pair of a path, or an argument of `filepath_fn`, and the data. `mode` is `"w"`, `"wt"` or `"t"`
+    for text, in the locale's encoding, `"wb"` or `"b"` for bytes, `"a"`, `"at"` or `"ab"` to append. Folders are made
+    as needed. A file is written under a temporary name and moved into place when complete; it replaces an earlier one,
+    and an interruption leaves no partial file. Appending writes directly to the file.
 
     `on_error` handles an item that cannot be written, or for which `filepath_fn` raises; what was appended stays. To
     write to URLs, use `save_by_fsspec`.
@@ -127,12 +128,13 @@ class Saver(ItemSaver):
 class FSSpecSaver(ItemSaver):
     """Write each item to the file at a URL, and yield the URL.
 
-    An item is a pair of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`.
-    `kwargs_for_open` are arguments for opening a file, such as `encoding` or `compression`. Further arguments are
-    options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment.
-    Folders are made as needed, buckets are not. Local files are written as by `save_to_disk`. In object stores such as
-    S3, an object appears when its upload is complete, and replaces an earlier one. Larger objects are sent in parts of
-    16 MiB, to S3 several at a time, each retried up to five times after transient errors. A failed upload is aborted.
+    Take it for a file per item at URLs, and `write_tar` or `write_parquet` for many items per file. An item is a pair
+    of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. `kwargs_for_open` are
+    arguments for opening a file, such as `encoding` or `compression`. Further arguments are options of the file system,
+    such as `anon=True`; without them credentials and endpoints come from the environment. Folders are made as needed,
+    buckets are not. Local files are written as by `save_to_disk`. In object stores such as S3, an object appears when
+    its upload is complete, and replaces an earlier one. Larger objects are sent in parts of 16 MiB, to S3 several at a
+    time, each retried up to five times after transient errors. A failed upload is aborted.
 
     `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 

@@ -89,13 +89,13 @@ class ShardingFilter(Strided[T]):
         """Raise ValueError where the pass resumes from a state of another part."""
         if self.parts != parts:
             raise ValueError(
-                f"the state is that of one of {self.parts} parts, and the chain is now read in {parts}: "
-                "what the parts left over cannot be told"
+                f"the state is that of one of {self.parts} parts, and the chain is now read in {parts}: what was left "
+                "of the parts is unknown"
             )
         if self.part != part:
             raise ValueError(
-                f"the state is that of part {self.part} of {parts}, and this is part {part}, which would read what "
-                "the other had left over: every rank needs the state that it saved itself"
+                f"the state is that of part {self.part} of {parts}, and this is part {part}, which would read the "
+                "rest of the other's items: every rank needs its own state"
             )
 
     def provenance(self) -> Provenance | None:
@@ -177,14 +177,14 @@ class ShardExpander(IterDataPipe[str]):
 def _expanded(name: str) -> Iterator[str]:
     """Yield the names of a pattern; its ranges run like nested loops."""
     if not isinstance(name, str):
-        raise TypeError(f"names are expanded, and this is of type {type(name).__name__}")
+        raise TypeError(f"names are strings, and this is of type {type(name).__name__}")
     between: list[str] = []
     ranges: list[list[str]] = []
     end = 0
     for found in _RANGE.finditer(name):
         low, high = found.groups()
         if int(low) > int(high):
-            raise ValueError(f"the range {found[0]} runs backwards: write it as {{{high}..{low}}}")
+            raise ValueError(f"the range {found[0]} is backwards: write it as {{{high}..{low}}}")
         between.append(name[end : found.start()])
         ranges.append([f"{number:0{len(low)}}" for number in range(int(low), int(high) + 1)])
         end = found.end()

@@ -197,7 +197,7 @@ class Demultiplexer(_Divider):
         )
 
     def length(self, number: int) -> int:
-        raise TypeError("how many items a branch of demux gives is not known before they are classified")
+        raise TypeError("the length of a branch of demux is unknown before its items are classified")
 
 
 @functional_datapipe("round_robin_demux")

@@ -25,9 +25,10 @@ __all__ = [
 class FSSpecFileLister(Lister):
     """Yield the URL of each file in a folder, in sorted order.
 
-    `root` is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself.
-    Subfolders are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a
-    slash is matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
+    Take it for one folder, on a disk or in any store; `list_files_by_s3` lists all that is below a prefix in S3. `root`
+    is a URL or path, a list of them or an iterable pipe of them; a root that is a file is yielded itself. Subfolders
+    are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is
+    matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
     `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
     cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them credentials
     and endpoints come from the environment.
@@ -73,10 +74,11 @@ class FSSpecFileLister(Lister):
 class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     """Yield the URL and the stream of each file.
 
-    `mode` is `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a
-    file, such as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are
-    options of the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A
-    stream stays readable while it is held, and is closed when it is dropped.
+    Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
+    `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
+    as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are options of
+    the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A stream
+    stays readable while it is held, and is closed when it is dropped.
 
     Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 

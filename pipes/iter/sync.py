@@ -72,7 +72,7 @@ class FullSync(IterDataPipe[T]):
             else:
                 least = self._least_of_all(_ENDED if item is _NO_MORE else _READY)
             if least == _FAILED:
-                raise RuntimeError("the source of another rank failed, and so all ranks stop here: see its error")
+                raise RuntimeError("the source of another rank failed, so all ranks stop here: see its error")
             if least == _ENDED:
                 return
             self.given += 1

@@ -93,11 +93,11 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
         number = 0
         try:
             expect_bytes(stream)
-            while header := _read(stream, 12, number):
+            while header := _read_exactly(stream, 12, number):
                 length, checksum = struct.unpack("<QI", header)
                 if checksum != _checksum(header[:8]):
-                    raise RuntimeError(f"the file is corrupt: the length of record {number} has another checksum")
-                if not (content := _read(stream, length + 4, number)):
+                    raise RuntimeError(f"the file is corrupt: the checksum of the length of record {number} differs")
+                if not (content := _read_exactly(stream, length + 4, number)):
                     raise RuntimeError(f"the file is cut: it ends in record {number}")
                 if number >= self.given:
                     yield name, number, content
@@ -109,7 +109,7 @@ class TFRecordLoader(Unpacker[dict[str, Any]]):
         return promised(self.length)
 
 
-def _read(stream: IO[bytes], size: int, number: int) -> bytes:
+def _read_exactly(stream: IO[bytes], size: int, number: int) -> bytes:
     """Return `size` bytes, or none at the end of the file; raise RuntimeError for a partial read."""
     content = stream.read(size)
     while content and len(content) < size:  # an unbuffered stream may return fewer bytes
@@ -130,7 +130,7 @@ def _parse(message_class: Any, spec: Spec | None, record: tuple[str, int, bytes]
     _, number, content = record
     content, checksum = content[:-4], content[-4:]
     if int.from_bytes(checksum, "little") != _checksum(content):
-        raise RuntimeError(f"record {number} is corrupt: it has another checksum")
+        raise RuntimeError(f"record {number} is corrupt: its checksum differs")
     try:
         message = message_class.FromString(content)
     except Exception as error:  # protobuf's DecodeError
@@ -144,17 +144,17 @@ def _parse(message_class: Any, spec: Spec | None, record: tuple[str, int, bytes]
         shape, dtype = (spec and spec[name]) or (None, None)
         try:
             if name in features:
-                example[name] = _shaped(_values(features[name]), shape, dtype)
+                example[name] = _shaped(_feature_values(features[name]), shape, dtype)
             elif name in lists:
-                example[name] = _of_all_steps([_values(step) for step in lists[name]], shape, dtype)
+                example[name] = _of_all_steps([_feature_values(step) for step in lists[name]], shape, dtype)
             else:
-                raise RuntimeError(f"there is none: the features are {sorted({*features, *lists})}")
+                raise RuntimeError(f"missing: the features are {sorted({*features, *lists})}")
         except (RuntimeError, TypeError) as error:
             raise type(error)(f"feature {name!r} of record {number}: {error}") from error
     return example
 
 
-def _values(feature: Any) -> Any:
+def _feature_values(feature: Any) -> Any:
     """Return the values of a feature: a tensor, or a list of bytes."""
     kind = feature.WhichOneof("kind")
     if kind is None:

@@ -23,10 +23,11 @@ R = TypeVar("R")
 class Mapper(OneToOne[R]):
     """Yield `fn(item)` for each item.
 
-    With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments, and the item
-    is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the result replaces
-    the first input column, and the other input columns are removed. Named tuples stay named tuples if their fields
-    stay. Items of the source are copied, never changed.
+    Take it first. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and `map_pool`
+    for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments,
+    and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the
+    result replaces the first input column, and the other input columns are removed. Named tuples stay named tuples if
+    their fields stay. Items of the source are copied, never changed.
 
     `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -122,7 +123,7 @@ class Collator(OneToOne[Any]):
         on_error: OnError = "raise",
     ) -> None:
         if collate_fn is not None and conversion is not default_collate:
-            raise ValueError("conversion and collate_fn are two names of one argument: give one of them")
+            raise ValueError("conversion and collate_fn are two names for one argument: give only one")
         if collate_fn is not None:
             check_function("collate_fn", collate_fn, None)
         elif isinstance(conversion, Mapping):
@@ -148,8 +149,9 @@ class Collator(OneToOne[Any]):
 class FlatMapper(IterDataPipe[R]):
     """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
 
-    `fn` returns an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of
-    the item as arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
+    Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
+    an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
+    arguments. `on_error` handles an item for which `fn` raises; outputs already yielded stay.
 
     >>> dp = IterableWrapper([1, 2, 3]).flatmap(lambda n: ["item"] * n)
     >>> dp.count()

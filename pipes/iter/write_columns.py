@@ -31,12 +31,13 @@ _ROW_GROUP = 2**26
 class ParquetWriter(TableWriter):
     """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
-    An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors, arrays and lists with
-    a value for each row, or a single row, which is a dict. `batched` says which of the two dicts are; without it, the
-    chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where the chain does not
-    determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and arrays, perhaps with
-    lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest, whatever the sizes of
-    the batches.
+    Take it for columns and rows: it keeps types, and `read_parquet` reads it in parts. `write_csv` and `write_json` are
+    for other programs. An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors,
+    arrays and lists with a value for each row, or a single row, which is a dict. `batched` says which of the two dicts
+    are; without it, the chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where
+    the chain does not determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and
+    arrays, perhaps with lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest,
+    whatever the sizes of the batches.
 
     Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype;
     so do those of single rows, or lists where their shapes differ. Tensors on a device are copied to main memory. All
@@ -123,9 +124,10 @@ class ParquetWriter(TableWriter):
 class NumpyWriter(RowWriter[Arrays]):
     """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
-    Where `url_template` ends in `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it
-    is the array of `column`. Arrays have the rows as their first dimension, and the dtype of the tensors and arrays;
-    text is an array of `str`. They are written without pickle. What a file is to have is in memory until it is whole.
+    Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
+    `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.
+    Arrays have the rows as their first dimension, and the dtype of the tensors and arrays; text is an array of `str`.
+    They are written without pickle. What a file is to have is in memory until it is whole.
 
     Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream, resuming and `on_error`
     are as for `write_parquet`.

@@ -24,9 +24,10 @@ __all__ = ["CSVWriter", "JSONWriter"]
 class CSVWriter(TableWriter):
     """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
-    Files hold numbers, text and times, in UTF-8; text is quoted, null is an empty field. Items, `batched`, what
-    `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error` are as for
-    `write_parquet`. Text with line breaks in it is read back with `newlines_in_values=True`.
+    Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
+    text is quoted, null is an empty field. Items, `batched`, what `url_template` names, how files appear, the index,
+    parts of a stream, resuming and `on_error` are as for `write_parquet`. Text with line breaks in it is read back with
+    `newlines_in_values=True`.
 
     Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
     what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
@@ -63,8 +64,8 @@ class CSVWriter(TableWriter):
         if table.num_columns == 1 and table.column(0).null_count:
             row = table.column(0).is_null().index(True).as_py()
             raise ValueError(
-                f"the column {table.schema.names[0]!r} has null in row {row}, and is the only one: the empty line "
-                "would be left out when the file is read; fill it in before"
+                f"the column {table.schema.names[0]!r} has null in row {row}, and is the only column: readers would "
+                "drop the empty line; fill it first"
             )
 
     def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
@@ -82,9 +83,10 @@ class CSVWriter(TableWriter):
 class JSONWriter(TableWriter):
     """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
-    Files hold numbers, text, booleans, null, and lists and dicts of these; tensors become lists, without their dtype.
-    Items, `batched`, what `url_template` names, how files appear, the index, parts of a stream, resuming and `on_error`
-    are as for `write_parquet`. Names end in `.json` or `.jsonl`.
+    Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
+    null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, what `url_template`
+    names, how files appear, the index, parts of a stream, resuming and `on_error` are as for `write_parquet`. Names end
+    in `.json` or `.jsonl`.
 
     Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
     that are infinite or not a number, and what `write_parquet` raises.
@@ -136,12 +138,12 @@ class JSONWriter(TableWriter):
 
 def _lines(table: pa.Table) -> str:
     names = table.schema.names
-    columns = [_as_json(table.column(name), name) for name in names]
+    columns = [_json_values(table.column(name), name) for name in names]
     rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
     return "".join([f"{_to_json(row)}\n" for row in rows])
 
 
-def _as_json(column: pa.ChunkedArray, name: str) -> list[Any]:
+def _json_values(column: pa.ChunkedArray, name: str) -> list[Any]:
     import pyarrow.types as types  # type: ignore[import-untyped]
 
     kind = column.type

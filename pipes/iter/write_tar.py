@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import chain, islice
-from typing import Any
+from typing import Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...registry.notes import add_note
@@ -26,9 +26,10 @@ __all__ = ["TarWriter"]
 class TarWriter(ShardWriter):
     """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
 
-    A sample is a dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files,
-    with a dot before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are
-    written so that `routed_decode` reads them again:
+    Take it for samples of several files, such as an image and its label, and `write_parquet` for columns. A sample is a
+    dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files, with a dot
+    before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are written so
+    that `routed_decode` reads them again:
 
     - bytes and streams of bytes as they are; streams are closed;
     - str as UTF-8;
@@ -48,7 +49,7 @@ class TarWriter(ShardWriter):
     chain does not write shards again that it had yielded.
 
     `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. A failed upload always
-    raises. Further arguments are options of the file system, such as `anon=True`; without them credentials and
+    raises. `storage_options` are those of the file system, such as `{"anon": True}`; without them credentials and
     endpoints come from the environment.
 
     Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
@@ -65,6 +66,7 @@ class TarWriter(ShardWriter):
     """
 
     counted = "samples"
+    _old_names: ClassVar[dict[str, str]] = {"**": "storage_options"}
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class TarWriter(ShardWriter):
         samples_per_shard: int,
         *,
         on_error: OnError = "raise",
-        **kwargs: Any,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         check_template(checked_path(url_template), ".tar")
         expect_whole("samples_per_shard", samples_per_shard)
@@ -83,7 +85,7 @@ class TarWriter(ShardWriter):
         self.samples_per_shard = samples_per_shard
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
-        self.options = Options(kwargs)
+        self.storage_options = Options(storage_options)
 
     def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:
         with closing(self._samples()) as samples:
@@ -106,7 +108,7 @@ class TarWriter(ShardWriter):
 
     def __len__(self) -> int:
         if self.guard.skips:
-            raise TypeError(f"{type(self).__name__} leaves out samples that fail, so its length is not known")
+            raise TypeError(f"{type(self).__name__} leaves out samples that fail, so its length is unknown")
         return -(-len(self.source) // self.samples_per_shard)
 
 
@@ -120,7 +122,7 @@ class _Archive:
 
     def add(self, key: str, files: Mapping[str, bytes]) -> None:
         if key == self._last_key:
-            raise ValueError(f"two samples, one after the other, have the key {key!r}, and would be read as one")
+            raise ValueError(f"two consecutive samples have the key {key!r}, and would be read as one")
         for path, content in files.items():
             header = tarfile.TarInfo(path)  # without owner or time, for reproducible bytes
             header.size = len(content)
@@ -150,7 +152,7 @@ def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:
                 continue
             path = _path(key, name.removeprefix("."))
             if path in files:
-                raise ValueError("the sample has this twice, with a dot before and without")
+                raise ValueError("the sample has this twice, with and without a dot")
             files[path] = encoded(extension_extract_fn(path), value)
         except Exception as error:
             add_note(error, f"while writing {name!r} of the sample {key!r}")
@@ -158,7 +160,7 @@ def _as_files(sample: object) -> tuple[str, dict[str, bytes]]:
                 close(unread)
             raise
     if not files:
-        raise ValueError(f"the sample {key!r} has no files, and would not be there when the shard is read")
+        raise ValueError(f"the sample {key!r} has no files, so it would be lost when the shard is read")
     return key, files
 
 

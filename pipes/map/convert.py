@@ -116,8 +116,7 @@ class IterToMapConverter(MapDataPipe[T]):
                 repeated += new
         if repeated:
             warnings.warn(
-                f"{repeated} items have a key that came before, {first!r} the first of them: "
-                "the last value of each key stays",
+                f"{repeated} items repeat a key, {first!r} first: the last value of each key stays",
                 stacklevel=4,
             )
         return values

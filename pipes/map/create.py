@@ -39,7 +39,7 @@ class SequenceWrapper(Fetching[T]):
         for method in ("__getitem__", "__len__"):
             if not hasattr(sequence, method):
                 raise TypeError(f"SequenceWrapper needs a sequence, and {type(sequence).__name__} has no {method}")
-        self.sequence = _copy_of(sequence) if deepcopy else sequence
+        self.sequence = _copy_of_sequence(sequence) if deepcopy else sequence
         self.deepcopy = deepcopy
 
     def __getitem__(self, index: Any) -> T:
@@ -59,15 +59,15 @@ class SequenceWrapper(Fetching[T]):
         return len(self.sequence)  # type: ignore[arg-type]
 
 
-def _copy_of(sequence: Any) -> Any:
+def _copy_of_sequence(sequence: Any) -> Any:
     if isinstance(sequence, np.memmap):
         return sequence
     try:
         return copy.deepcopy(sequence)
     except Exception as error:  # each class decides what its copying raises
         warnings.warn(
-            f"{type(sequence).__name__} cannot be copied ({error!r}) and is read as it is: changes to it will show; "
-            "deepcopy=False says that this is meant",
+            f"{type(sequence).__name__} cannot be copied ({error!r}), so later changes to it will show; "
+            "deepcopy=False accepts that",
             stacklevel=4,
         )
         return sequence

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.secrets import Options
@@ -27,11 +27,11 @@ class ObjectReader(Fetching[bytes]):
     """Give the bytes of objects by URL: `dp[i]` reads the object at `urls[i]`.
 
     obstore reads S3 (`s3://bucket/key`), Google Cloud Storage (`gs://`), Azure (`az://`), the web and local files;
-    fsspec reads other URLs. Up to `max_workers` threads read several items at once for `__getitems__`, which torch's
+    fsspec reads other URLs. Up to `workers` threads read several items at once for `__getitems__`, which torch's
     loaders and `batch` use.
 
     `on_error` is `"raise"` or a `Retry`: items read by index cannot be left out. Without a `Retry`, a read is retried
-    five times where the connection or the server fails. Further arguments are options, named as those of s3fs: `anon`,
+    five times where the connection or the server fails. `storage_options` are named as those of s3fs: `anon`,
     `key`, `secret`, `token`, `profile`, `endpoint_url` and so on. Without them, endpoint and credentials come from the
     environment, `~/.aws` and the role of the machine.
 
@@ -46,18 +46,24 @@ class ObjectReader(Fetching[bytes]):
     """
 
     payload = ("urls",)
+    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "**": "storage_options"}
 
     def __init__(
-        self, urls: Sequence[str], *, max_workers: int = 16, on_error: OnError = "raise", **kwargs: Any
+        self,
+        urls: Sequence[str],
+        *,
+        workers: int = 16,
+        on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(urls, (str, bytes)) or not (hasattr(urls, "__getitem__") and hasattr(urls, "__len__")):
             raise TypeError(f"urls must be a sequence of URLs, such as a list, and is {urls!r:.100}")
-        expect_whole("max_workers", max_workers)
+        expect_whole("workers", workers)
         self.urls = urls
-        self.max_workers = max_workers
+        self.workers = workers
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error), can_skip=False)
-        self.options = Options(kwargs)
+        self.storage_options = Options(storage_options)
 
     def __getitem__(self, index: Any) -> bytes:
         try:
@@ -73,8 +79,8 @@ class ObjectReader(Fetching[bytes]):
         # A guard per call: a failed object ends the retries of this call, not those of later calls.
         guard = Guard(trying_again(self.on_error), can_skip=False, counted_by=self.guard)
         read = guard.wrap(self._attempt)
-        patience = sum(timeouts(self.options)) + PATIENCE  # a read from a silent server cannot be cancelled
-        threads = Threads(lambda: read, arrivals, min(self.max_workers, len(urls)), "penstock-objects", patience)
+        patience = sum(timeouts(self.storage_options)) + PATIENCE  # a read from a silent server cannot be cancelled
+        threads = Threads(lambda: read, arrivals, min(self.workers, len(urls)), "penstock-objects", patience)
         try:
             for place, url in enumerate(urls):
                 threads.submit(place, url)
@@ -93,7 +99,7 @@ class ObjectReader(Fetching[bytes]):
     def _url(self, index: Any) -> str:
         number = operator.index(index)
         if not -len(self.urls) <= number < len(self.urls):
-            raise IndexError(f"there are {len(self.urls)} objects, and none has the number {number}")
+            raise IndexError(f"there are {len(self.urls)} objects, and index {number} is out of range")
         return checked_path(self.urls[number])
 
     @cached_property
@@ -102,7 +108,7 @@ class ObjectReader(Fetching[bytes]):
         return read
 
     def _attempt(self, url: str) -> bytes:
-        return read_whole(url, self.options)
+        return read_whole(url, self.storage_options)
 
     def __len__(self) -> int:
         return len(self.urls)

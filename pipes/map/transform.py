@@ -13,7 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def _as_it_is(item: Any) -> Any:
+def _identity(item: Any) -> Any:
     return item
 
 
@@ -34,7 +34,7 @@ class Mapper(Fetching[R]):
     def __init__(
         self,
         source: MapDataPipe[T],
-        fn: Callable[[T], R] = _as_it_is,
+        fn: Callable[[T], R] = _identity,
         *,
         on_error: OnError = "raise",
     ) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...registry import IterDataPipe, OnError
-from ..bases.column_reader import BATCH_SIZE, READ_AHEAD
+from ...registry.old_names import takes_old_names
+from ..bases.column_reader import BATCH_SIZE, PREFETCH
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 
@@ -23,6 +24,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """The path or URL of a file, of a folder, or with a pattern; or a list of them."""
 
 
+@takes_old_names(read_ahead="prefetch")
 def read_parquet(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -32,7 +34,7 @@ def read_parquet(
     shuffle_row_groups: bool = False,
     hive: bool = True,
     unify: bool | pa.Schema = False,
-    read_ahead: int = READ_AHEAD,
+    prefetch: int = PREFETCH,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> ParquetReader:
@@ -65,12 +67,13 @@ def read_parquet(
         hive,
         shuffle_row_groups=shuffle_row_groups,
         unify=unify,
-        read_ahead=read_ahead,
+        prefetch=prefetch,
         storage_options=storage_options,
         on_error=on_error,
     )
 
 
+@takes_old_names(read_ahead="prefetch")
 def read_csv(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -79,7 +82,7 @@ def read_csv(
     *,
     hive: bool = True,
     unify: bool | pa.Schema = False,
-    read_ahead: int = READ_AHEAD,
+    prefetch: int = PREFETCH,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
     **csv_options: Any,
@@ -106,13 +109,14 @@ def read_csv(
         batch_size,
         hive,
         unify=unify,
-        read_ahead=read_ahead,
+        prefetch=prefetch,
         storage_options=storage_options,
         on_error=on_error,
         **csv_options,
     )
 
 
+@takes_old_names(read_ahead="prefetch")
 def read_json(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -121,7 +125,7 @@ def read_json(
     *,
     hive: bool = True,
     unify: bool | pa.Schema = False,
-    read_ahead: int = READ_AHEAD,
+    prefetch: int = PREFETCH,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
     **json_options: Any,
@@ -148,13 +152,14 @@ def read_json(
         batch_size,
         hive,
         unify=unify,
-        read_ahead=read_ahead,
+        prefetch=prefetch,
         storage_options=storage_options,
         on_error=on_error,
         **json_options,
     )
 
 
+@takes_old_names(read_ahead="prefetch")
 def read_ipc(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -163,7 +168,7 @@ def read_ipc(
     *,
     hive: bool = True,
     unify: bool | pa.Schema = False,
-    read_ahead: int = READ_AHEAD,
+    prefetch: int = PREFETCH,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> IpcReader:
@@ -187,12 +192,13 @@ def read_ipc(
         batch_size,
         hive,
         unify=unify,
-        read_ahead=read_ahead,
+        prefetch=prefetch,
         storage_options=storage_options,
         on_error=on_error,
     )
 
 
+@takes_old_names(read_ahead="prefetch")
 def read_orc(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -201,7 +207,7 @@ def read_orc(
     *,
     hive: bool = True,
     unify: bool | pa.Schema = False,
-    read_ahead: int = READ_AHEAD,
+    prefetch: int = PREFETCH,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> OrcReader:
@@ -225,7 +231,7 @@ def read_orc(
         batch_size,
         hive,
         unify=unify,
-        read_ahead=read_ahead,
+        prefetch=prefetch,
         storage_options=storage_options,
         on_error=on_error,
     )

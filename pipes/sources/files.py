@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ...registry import OnError
+from ...registry.old_names import takes_old_names
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from .columns import Paths, files_of
 
 __all__ = ["read_images", "read_numpy", "read_text"]
 
 
+@takes_old_names(max_workers="workers")
 def read_images(
     paths: Paths,
     include_paths: bool = False,
     *,
     mode: Literal["L", "RGB", "RGBA"] = "RGB",
-    max_workers: int = 8,
+    workers: int = 8,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> ImageReader:
@@ -39,7 +41,7 @@ def read_images(
         files_of(paths, "images", storage_options, on_error).sharding_filter(),
         include_paths,
         mode=mode,
-        max_workers=max_workers,
+        workers=workers,
         storage_options=storage_options,
         on_error=on_error,
     )
@@ -77,11 +79,12 @@ def read_text(
     )
 
 
+@takes_old_names(max_workers="workers")
 def read_numpy(
     paths: Paths,
     include_paths: bool = False,
     *,
-    max_workers: int = 8,
+    workers: int = 8,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> NumpyReader:
@@ -101,7 +104,7 @@ def read_numpy(
     return NumpyReader(
         files_of(paths, "numpy", storage_options, on_error).sharding_filter(),
         include_paths,
-        max_workers=max_workers,
+        workers=workers,
         storage_options=storage_options,
         on_error=on_error,
     )

@@ -61,7 +61,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
             with suppress(AttributeError):  # iterator classes need not have it
                 blocks.close()  # ends Ray's read-ahead tasks
         if left_out:
-            raise RuntimeError(f"the dataset has {left_out} rows less than were given before the state was taken")
+            raise RuntimeError(f"the dataset has {left_out} rows fewer than were read when the state was taken")
 
     def schema(self) -> pa.Schema:
         """Return the schema of the batches; where Ray does not know it, Ray reads a row.
@@ -72,7 +72,7 @@ class RayDatasetReader(IterDataPipe["pa.RecordBatch"]):
 
         schema = self.dataset.opened().schema()
         if schema is None:
-            raise ValueError("the dataset has no rows, and so no schema")
+            raise ValueError("the dataset has no rows, so no schema")
         return pa.schema([*zip(schema.names, map(_type_of_arrow, schema.types), strict=True)])
 
     def _expect_order(self, dataset: Any, rows: int) -> None:

@@ -62,9 +62,7 @@ def from_arrow(
     batches: list[pa.RecordBatch] = []
     for table in tables if isinstance(tables, (list, tuple)) else [tables]:
         if not isinstance(table, (pa.Table, pa.RecordBatch)):
-            raise TypeError(
-                f"from_arrow takes tables and record batches of pyarrow, and here is a {type(table).__name__}"
-            )
+            raise TypeError(f"from_arrow takes pyarrow tables and record batches, and this is a {type(table).__name__}")
         batches += table.to_batches() if isinstance(table, pa.Table) else [table]
     return _in_batches(batches, batch_size)
 
@@ -90,7 +88,7 @@ def from_pandas(
     some = frames if isinstance(frames, (list, tuple)) else [frames]
     for frame in some:
         if not isinstance(frame, pd.DataFrame):
-            raise TypeError(f"from_pandas takes data frames of pandas, and here is a {type(frame).__name__}")
+            raise TypeError(f"from_pandas takes pandas data frames, and this is a {type(frame).__name__}")
     return _in_batches([*map(batch_of_frame, some)], batch_size)
 
 

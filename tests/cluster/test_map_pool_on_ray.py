@@ -119,7 +119,7 @@ def test_actors_are_gone_with_their_pipe():
 def test_no_more_items_are_pulled_than_may_be_in_flight():
     pulled = []
     source = numbers(range(100)).map(lambda x: pulled.append(x) or x)
-    running = iter(source.map_pool(Scaler, workers=1, engine="ray", max_in_flight=3))
+    running = iter(source.map_pool(Scaler, workers=1, engine="ray", prefetch=3))
     for done in range(10):
         next(running)
         assert len(pulled) == done + 3
@@ -264,7 +264,7 @@ def test_the_death_of_an_actor_is_an_error_of_its_item(die, how):
     for _ in range(2):  # the pass after it begins with a new actor
         running = iter(dp)
         assert list(islice(running, 4)) == [0, 1, 2, 3]
-        with pytest.raises(RuntimeError, match=f"the actor that the model was called in is lost.*{how}") as caught:
+        with pytest.raises(RuntimeError, match=f"the model's actor was lost.*{how}") as caught:
             next(running)
         assert caught.value.__notes__[0].endswith(", on 4")
         assert isinstance(caught.value.__cause__, ray.exceptions.ActorDiedError)

@@ -300,9 +300,9 @@ def test_an_error_in_a_task_says_where() -> None:
 @pytest.mark.parametrize(
     ("item", "error", "said"),
     [
-        ({"x": torch.zeros(2)}, ValueError, "say batched=True, or batched=False for rows"),
+        ({"x": torch.zeros(2)}, ValueError, "give batched=True, or batched=False for rows"),
         ((torch.zeros(2), 1), TypeError, 'make a dict of it before, such as .map(lambda pair: {"image": pair[0]'),
-        ({"x": torch.zeros(2, dtype=torch.bfloat16), "y": 1}, TypeError, "column 'x': NumPy, and so Ray, has nothing"),
+        ({"x": torch.zeros(2, dtype=torch.bfloat16), "y": 1}, TypeError, "column 'x': NumPy, and so Ray, has no type"),
         ({1: 2}, TypeError, "the names of columns must be strings, and one is 1"),
     ],
     ids=["ambiguous", "pair", "bfloat16", "name"],
@@ -406,7 +406,7 @@ def test_a_state_of_a_dataset_with_more_rows_is_an_error(numbers: Any) -> None:
     [next(iterator) for _ in range(4)]
     shorter = ps.from_ray_dataset(ray.data.range(100))
     shorter.load_state_dict(dp.state_dict())
-    with pytest.raises(RuntimeError, match="the dataset has 60 rows less than were given"):
+    with pytest.raises(RuntimeError, match="the dataset has 60 rows fewer than were read"):
         list(shorter)
 
 
@@ -549,7 +549,7 @@ def test_a_column_with_tensors_in_some_rows_only_is_an_error_that_names_the_row(
 
 def test_rows_and_columns_that_ray_has_nothing_for_are_errors() -> None:
     (task,) = PenstockDatasource(wrapped([{}, {}]), 1, 0, 0, False).get_read_tasks(1)
-    with pytest.raises(TypeError, match="a row without columns"):
+    with pytest.raises(TypeError, match="the row has no columns"):
         list(task())
     tensors = pa.ExtensionArray.from_storage(
         pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2], None], pa.list_(pa.int32(), 2))

@@ -118,7 +118,7 @@ def test_an_actor_that_dies_is_replaced_and_nothing_is_lost_or_twice(kill: int) 
         assert seen == expected
         assert reader.stats()["workers"] == {"replaced": 2}
         assert len(list(reader)) == 160
-    said = [str(each.message) for each in warned if "Another goes on from its last item" in str(each.message)]
+    said = [str(each.message) for each in warned if "Another worker resumes after its last item" in str(each.message)]
     assert len(said) == 2
     how = f"was killed by {signal.Signals(kill).name}"
     assert all("actor" in each and "of 2 (on " in each and how in each for each in said)
@@ -133,7 +133,7 @@ def test_an_actor_that_is_killed_with_its_processes_is_started_again() -> None:
             items = iter(reader)
             number, process = next(items)
             ray.kill(fleet.actor(0), no_restart=False)
-            with pytest.warns(RuntimeWarning, match="Another goes on"):
+            with pytest.warns(RuntimeWarning, match="Another worker resumes"):
                 rest = [*items]
         assert [number, *(number for number, _ in rest)] == list(range(300))
         assert not is_running(process)
@@ -151,7 +151,7 @@ def test_an_actor_that_is_killed_for_good_is_replaced(monkeypatch: pytest.Monkey
         items = iter(reader)
         seen = [next(items)[0]]
         ray.kill(started[0])
-        with pytest.warns(RuntimeWarning, match="Another goes on"):
+        with pytest.warns(RuntimeWarning, match="Another worker resumes"):
             seen += [number for number, _ in items]
     assert seen == list(range(300))
     assert len(started) == 2
@@ -198,7 +198,7 @@ def test_an_item_at_which_every_actor_dies_is_an_error() -> None:
     seen: list[int] = []
     with (
         loader(dp, ps.RayReadingService(1)) as reader,
-        pytest.warns(RuntimeWarning, match="Another goes on"),
+        pytest.warns(RuntimeWarning, match="Another worker resumes"),
         pytest.raises(RuntimeError, match=r"actor 0 of 1 \(on .*\) was killed by SIGKILL") as caught,
     ):
         seen.extend(reader)

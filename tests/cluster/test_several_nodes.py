@@ -35,7 +35,7 @@ def test_where_a_node_is_lost_its_actors_go_on_on_another(monkeypatch: pytest.Mo
             before = {place for _, place in seen}
             assert len(before) == 2
             cluster.remove_node(nodes[0], allow_graceful=False)
-            with pytest.warns(RuntimeWarning, match="Another goes on from its last item"):
+            with pytest.warns(RuntimeWarning, match="Another worker resumes after its last item"):
                 seen += items
             assert [number for number, _ in seen] == list(range(300))
             assert {place for _, place in seen} == before

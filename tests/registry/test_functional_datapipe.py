@@ -111,7 +111,7 @@ def test_two_classes_with_one_name_are_an_error_that_names_both_places() -> None
     class First(Passing):
         pass
 
-    with pytest.raises(ValueError, match="two operators want the name 'taken' on iter pipes") as caught:
+    with pytest.raises(ValueError, match="two operators claim the name 'taken' on iter pipes") as caught:
 
         @ps.functional_datapipe("taken")
         class Second(Passing):

@@ -211,7 +211,7 @@ def test_removing_a_pipe(wrap: Any) -> None:
 
 
 def test_a_graph_of_what_is_no_pipe_is_refused_and_one_in_a_circle_ends() -> None:
-    with pytest.raises(TypeError, match="a graph is made of a pipe, and this is of type int"):
+    with pytest.raises(TypeError, match="a pipe is needed, and this is of type int"):
         traverse_dps(3)  # type: ignore[arg-type]
     one = Holding(None)
     one.held = [Holding(one)]

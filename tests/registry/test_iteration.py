@@ -202,7 +202,7 @@ def test_reading_a_pipe_twice_at_once_is_a_clear_error() -> None:
 
 def test_a_pipe_that_reads_itself_is_a_clear_error() -> None:
     dp = numbers().map(lambda x: list(dp))
-    with pytest.raises(RuntimeError, match=r"Mapper\(<lambda>\) is being read at this moment, .* by itself"):
+    with pytest.raises(RuntimeError, match=r"Mapper\(<lambda>\) is already being read, .* by itself"):
         list(dp)
 
 
@@ -220,7 +220,7 @@ def test_a_pipe_that_another_thread_is_reading_is_a_clear_error() -> None:
     thread.start()
     try:
         assert inside.wait(30)
-        with pytest.raises(RuntimeError, match=r"Mapper\(.*wait\) is being read at this moment, by another thread"):
+        with pytest.raises(RuntimeError, match=r"Mapper\(.*wait\) is already being read, by another thread"):
             iter(dp)
     finally:
         go_on.set()

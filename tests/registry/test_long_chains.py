@@ -27,7 +27,7 @@ from penstock.registry import (
 )
 from penstock.registry.graph import find_dps, list_dps, remove_dp, replace_dp, traverse_dps
 from penstock.registry.iteration import Pass
-from penstock.registry.notes import place_of
+from penstock.registry.notes import describe_step
 from penstock.runner.seeds import SeedGenerator, set_graph_random_seed
 
 pytestmark = pytest.mark.timeout(30)  # on a busy machine; each takes less than a second
@@ -212,16 +212,16 @@ def test_where_an_item_was_read_is_asked_through_a_long_chain() -> None:
 def test_where_something_was_read_last_is_found_far_above_and_each_pipe_asked_once(lengthen: Any) -> None:
     Reader.asked = 0
     dp = begun(lengthen(Reader().batch(2)).map(len))
-    assert place_of(dp, 7) == "Mapper(len), on 7, last read upstream: row 0 of row group 0 of 'a.parquet'"
+    assert describe_step(dp, 7) == "Mapper(len), on 7, last read upstream: row 0 of row group 0 of 'a.parquet'"
     assert Reader.asked == 1
-    assert place_of(begun(lengthen(Nowhere()).map(len)), 7) == "Mapper(len), on 7"
+    assert describe_step(begun(lengthen(Nowhere()).map(len)), 7) == "Mapper(len), on 7"
 
 
 def test_of_many_joins_each_is_asked_once() -> None:
     dp: Any = Nowhere()
     for _ in range(60):
         dp = dp.zip(dp)
-    assert place_of(begun(dp.map(len)), 7) == "Mapper(len), on 7"
+    assert describe_step(begun(dp.map(len)), 7) == "Mapper(len), on 7"
 
 
 class Failing(ps.IterDataPipe[int]):
@@ -234,6 +234,6 @@ class Failing(ps.IterDataPipe[int]):
 def test_a_pipe_that_fails_when_asked_fails_only_who_asks_it() -> None:
     dp = begun(maps(Failing()).batch(2).map(len))
     assert provenance_of(dp) is None
-    assert place_of(dp.source, provenance=None) == "Batcher(2)"
+    assert describe_step(dp.source, provenance=None) == "Batcher(2)"
     with pytest.raises(LookupError, match="asked"):
         provenance_of(dp.source.source)

@@ -23,7 +23,7 @@ def in_order():
 @pytest.mark.parametrize(
     ("mistake", "error", "said"),
     [
-        (lambda: numbers().shuffle.batch(2), AttributeError, "shuffle is a method, which is to be called: .shuffle(…)"),
+        (lambda: numbers().shuffle.batch(2), AttributeError, "shuffle is a method, and must be called: .shuffle(…)"),
         (lambda: numbers()[3], TypeError, "has no item 3: take(n) and peek(n) give the first n items"),
         (lambda: in_order().filter(bool), AttributeError, "iterable pipes have: convert it, as in .to_iter_datapipe()"),
         (lambda: MultiProcessingReadingService(1.5), TypeError, "num_workers must be a whole number, and is 1.5"),
@@ -38,8 +38,8 @@ def in_order():
         (lambda: DataLoader2(numbers(), batch_size=3), TypeError, "say .batch(…) in the chain"),
         (lambda: ps.iter.IterableWrapper(list), TypeError, "list is a class: call it"),
         (lambda: ps.iter.IterableWrapper(5), TypeError, "needs an iterable, and int is none"),
-        (lambda: len(numbers().filter(bool)), TypeError, "set_length(n) says it, and count() reads them all"),
-        (lambda: len(numbers().filter(bool).map(str).batch(2)), TypeError, "set_length(n) says it"),
+        (lambda: len(numbers().filter(bool)), TypeError, "set_length(n) gives it, and count() reads them all"),
+        (lambda: len(numbers().filter(bool).map(str).batch(2)), TypeError, "set_length(n) gives it"),
     ],
 )
 def test_a_mistake_gets_an_answer(mistake, error, said):

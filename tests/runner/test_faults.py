@@ -157,7 +157,7 @@ def test_a_chain_that_cannot_be_pickled_is_an_error_at_the_first_item():
     with loader_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
         next(iter(loader))
     assert caught.value.__notes__ == [
-        "penstock: the fn of Mapper(<lambda>) cannot be pickled, and so not be sent to worker processes"
+        "penstock: the fn of Mapper(<lambda>) cannot be pickled, so it cannot be sent to worker processes"
     ]
 
 
@@ -383,7 +383,7 @@ def test_a_worker_without_memory_is_an_error_at_the_item_and_the_next_epoch_begi
         (resource.RLIMIT_FSIZE, lambda: 10_000),
         (resource.RLIMIT_NOFILE, lambda: psutil.Process().num_fds()),
     ],
-    ids=["no file so long", "no descriptor"],
+    ids=["no file so long", "no file descriptors"],
 )
 def test_without_shared_memory_items_come_all_the_same(kind, limit):
     with loader_over(lambda x: torch.full((50_000,), x), worker_init_fn=limited(kind, limit), workers=1) as loader:

@@ -33,7 +33,7 @@ LOADERS = {
 PIPES = {
     "prefetch": lambda: numbers().prefetch(2),
     "threadpool_map": lambda: numbers().threadpool_map(abs, scheduled_tasks=4),
-    "processpool_map": lambda: numbers().processpool_map(abs, max_workers=1, scheduled_tasks=4),
+    "processpool_map": lambda: numbers().processpool_map(abs, workers=1, prefetch=4),
     "async_map": lambda: numbers().async_map_batches(same, 4),
 }
 

@@ -41,7 +41,7 @@ WAYS = {
         ps.iter.IterableWrapper(range(3)).map(fail).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
     ),
     "in a thread": lambda: numbers().threadpool_map(fail),
-    "in a process": lambda: numbers().processpool_map(fail, max_workers=1),
+    "in a process": lambda: numbers().processpool_map(fail, workers=1),
     "after one that was skipped": lambda: by_workers(numbers().map(fail, on_error=Skip(1))),
 }
 

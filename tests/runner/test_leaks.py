@@ -206,7 +206,7 @@ def test_a_program_ends_with_all_its_processes(divided, code, exit_code, said, t
 
 KILLED = {
     "a loader with workers": "iterator = iter(loader_over())",
-    "a pool of processes": "iterator = iter(ps.iter.IterableWrapper(range(100)).processpool_map(abs, max_workers=2))",
+    "a pool of processes": "iterator = iter(ps.iter.IterableWrapper(range(100)).processpool_map(abs, workers=2))",
     "a large file of columns": """
 import fsspec
 fsspec.filesystem("memory").pipe("/numbers.csv", b"a\\n" + b"1\\n" * 2**25)

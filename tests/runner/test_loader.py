@@ -147,7 +147,7 @@ def test_processes_have_the_environment_of_the_moment_they_are_started(read, mon
     def values():
         chain = ps.iter.IterableWrapper(["PENSTOCK_TOLD"]).sharding_filter()
         if read == "in a pool":
-            return list(chain.processpool_map(told, max_workers=1))
+            return list(chain.processpool_map(told, workers=1))
         with DataLoader2(chain.map(told), reading_service=MultiProcessingReadingService(1)) as loader:
             return list(loader)
 
@@ -280,7 +280,7 @@ def test_every_start_method(method):
 
 
 def test_wrong_arguments_raise_at_construction():
-    with pytest.raises(ValueError, match="multiprocessing_context 'thread' is not one of"):
+    with pytest.raises(ValueError, match="multiprocessing_context 'thread' is not available on"):
         MultiProcessingReadingService(2, multiprocessing_context="thread")
     with pytest.raises(ValueError, match="num_workers must be at least 0"):
         MultiProcessingReadingService(-1)

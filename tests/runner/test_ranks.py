@@ -164,7 +164,7 @@ with loader(24) as reading:
 """
     for worlds, moments, more, ended in both(tmp_path, code):
         assert "these are states of 2 ranks and of 4" in worlds
-        assert "two states of rank 0 of 2 are not of one moment" in moments
+        assert "two states of rank 0 of 2 were not taken at the same point" in moments
         assert "how many of them it repeated" in more
         assert ended is True
 
@@ -388,7 +388,7 @@ say(told(lambda: loader(0, 4, chain(), mesh=mesh, data_dims="dp", others={"pt": 
         assert [same[1], broadcast[1]] == [True, rank % 2 == 0]
         assert same[2] == broadcast[2] == said[0][0][2]
         assert plain == ([None] * 5 if rank == 3 else parts[rank % 2])
-        assert "data_dims must be some of the mesh's dimensions, pp, and is 'dp'" in unknown
+        assert "data_dims must be dimensions of the mesh, pp, and is 'dp'" in unknown
         assert "others is by the mesh's other dimensions, tp, and is {'pt': 'broadcast'}" in misspelt
         assert stage == ([None] * 10 if rank in (1, 2) else list(range(10)))
         assert "the ranks do not read all parts of the data" in missing
@@ -517,7 +517,7 @@ say(time.monotonic() - began < 10)
 os._exit(0)
 """
     (failed, killed, in_time), (own,) = both(tmp_path, code)
-    assert failed == "RuntimeError: another rank failed at this item, and so all ranks stop here: see its error"
+    assert failed == "RuntimeError: another rank failed at this item, so all ranks stop here: see its error"
     assert own == "KeyError: 'gone'"
     assert "rank 0 was to ask for item 1 of the epoch, and rank 1 did not: it has ended" in killed
     assert in_time
@@ -616,5 +616,5 @@ def test_states_that_are_not_those_of_all_ranks() -> None:
     loader = ps.DataLoader2(ps.iter.IterableWrapper(range(4)))
     with pytest.raises(ValueError, match="only states of several ranks can be merged"):
         ps.merge_state_dicts([loader.state_dict(), loader.state_dict()])
-    with pytest.raises(RuntimeError, match="no item was handed out since the epoch began"):
+    with pytest.raises(RuntimeError, match="no item was yielded since the epoch began"):
         loader.state_dict(before_last=True)

@@ -133,7 +133,7 @@ def test_distributed_without_ranks_is_an_error_that_says_what_to_do():
 
 
 def test_sequential_services_are_checked():
-    with pytest.raises(ValueError, match="DistributedReadingService must be the first"):
+    with pytest.raises(ValueError, match="DistributedReadingService must come first"):
         SequentialReadingService(MultiProcessingReadingService(), DistributedReadingService())
     with pytest.raises(TypeError, match="takes reading services, and this is 3"):
         SequentialReadingService(3)

@@ -154,8 +154,8 @@ def read(chain: Any) -> bytes:
 OF_S3: dict[str, Callable[[dict[str, Any]], Any]] = {
     "open_files_by_fsspec": lambda keys: read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **keys)),
     "list_files_by_fsspec": lambda keys: list(IterableWrapper(["s3://b/a/"]).list_files_by_fsspec(**keys)),
-    "a key of s3fs's": lambda keys: read(IterableWrapper(["s3://b/./a"]).load_files_by_s3(**keys)),
-    "what is no folder": lambda keys: list(IterableWrapper(["s3://b/tra"]).list_files_by_s3(**keys)),
+    "a key of s3fs's": lambda keys: read(IterableWrapper(["s3://b/./a"]).load_files_by_s3(storage_options=keys)),
+    "what is no folder": lambda keys: list(IterableWrapper(["s3://b/tra"]).list_files_by_s3(storage_options=keys)),
     "a chain": lambda keys: read(IterableWrapper(["simplecache::s3://b/a"]).open_files_by_fsspec("rb", s3=keys)),
     "read_csv": lambda keys: list(ps.read_csv("s3://b/a.csv", storage_options=keys)),
     "read_parquet": lambda keys: list(ps.read_parquet("s3://b/a.parquet", storage_options=keys)),
@@ -252,7 +252,7 @@ def test_a_version_is_known_without_its_quotes(s3_server: S3Server) -> None:
 @pytest.mark.parametrize("play", ["portal", "another range", "half a range"])
 def test_after_what_is_no_part_of_an_object_it_is_asked_for_again(play: str, server: Server) -> None:
     server.plays = {"GET": ["cut", play]}
-    dp = IterableWrapper(["s3://b/./a"]).load_files_by_s3(**keys_for(server))
+    dp = IterableWrapper(["s3://b/./a"]).load_files_by_s3(storage_options=keys_for(server))
     assert read(dp) == SMALL
     assert dp.stats()["load_files_by_s3"]["retried"] == 2
 
@@ -262,7 +262,7 @@ def test_after_what_is_no_part_of_an_object_it_is_asked_for_again(play: str, ser
 def test_a_large_file_that_fsspec_reads_is_asked_for_from_where_it_was_cut(url: str, play: str, server: Server) -> None:
     server.content = OLD
     options: dict[str, Any] = keys_for(server) if url.startswith("s3") else {}
-    dp = IterableWrapper([url.format(web=server.url)]).load_files_by_s3(**options)
+    dp = IterableWrapper([url.format(web=server.url)]).load_files_by_s3(storage_options=options)
     [(_, stream)] = dp
     begun = stream.read(10)
     server.plays = {"GET": [play]}
@@ -287,13 +287,13 @@ def test_half_of_an_object_is_an_error_where_the_answer_tells_no_length(knows_ra
     server.knows_ranges = knows_ranges
     once = ps.Retry(1, 0)
     with pytest.raises(ConnectionError):
-        ps.map.ObjectReader(["s3://b/a"], on_error=once, **keys_for(server))[0]
+        ps.map.ObjectReader(["s3://b/a"], on_error=once, storage_options=keys_for(server))[0]
     with pytest.raises(ConnectionError):
-        read(IterableWrapper(["s3://b/a"]).load_files_by_s3(on_error=once, **keys_for(server)))
+        read(IterableWrapper(["s3://b/a"]).load_files_by_s3(on_error=once, storage_options=keys_for(server)))
     with pytest.raises(ConnectionError):
         read(IterableWrapper([f"{server.url}/a"]).load_files_by_s3(on_error=once))
     server.plays = {"GET": ["ever no length"]}
-    assert ps.map.ObjectReader(["s3://b/a"], **keys_for(server))[0] == SMALL
+    assert ps.map.ObjectReader(["s3://b/a"], storage_options=keys_for(server))[0] == SMALL
     assert read(IterableWrapper([f"{server.url}/a"]).load_files_by_s3()) == SMALL
 
 
@@ -330,7 +330,7 @@ def test_a_web_server_may_be_silent_for_as_long_as_is_said(server: Server) -> No
             IterableWrapper([f"{server.url}/a?b=c"]).load_files_by_s3(request_timeout_ms=300, on_error=ps.Retry(1, 0))
         ),
     ):
-        with pytest.raises(TimeoutError, match="silent for too long"):
+        with pytest.raises(TimeoutError, match="did not answer in time"):
             use()
     assert time.monotonic() - began < 10
     with pytest.raises(TypeError, match="'proxies' in config_kwargs"):
@@ -391,16 +391,16 @@ def test_a_file_of_which_no_size_is_told_is_not_said_to_be_missing(server: Serve
 def test_an_option_is_not_dropped_where_a_folder_is_listed(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one")
     with pytest.raises(TypeError, match="no option 'nosuch'"):
-        list(IterableWrapper([str(tmp_path)]).list_files_by_fsspec(nosuch=1))
+        list(IterableWrapper([str(tmp_path)]).list_files_by_fsspec(storage_options={"nosuch": 1}))
 
 
 def test_an_option_is_not_dropped_where_a_local_url_is_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"one")
     url = f"file://{tmp_path}/a"
     uses: list[Callable[[], Any]] = [
-        lambda: read(IterableWrapper([url]).load_files_by_s3(nosuch=1)),
-        lambda: ps.map.ObjectReader([url], nosuch=1)[0],
-        lambda: read(IterableWrapper([url]).cache_files(tmp_path / "cache", 10**6, nosuch=1)),
+        lambda: read(IterableWrapper([url]).load_files_by_s3(storage_options={"nosuch": 1})),
+        lambda: ps.map.ObjectReader([url], storage_options={"nosuch": 1})[0],
+        lambda: read(IterableWrapper([url]).cache_files(tmp_path / "cache", 10**6, storage_options={"nosuch": 1})),
     ]
     for use in uses:
         with pytest.raises(TypeError, match="not read with the option 'nosuch'"):

@@ -161,7 +161,7 @@ def told_to_have(content: bytes, size: int) -> bytes:
 def read_numpy(path: Path, content: bytes, **arguments: Any) -> Any:
     path.write_bytes(content)
     chain: Any = IterableWrapper([str(path)])
-    return chain.read_numpy(max_workers=1, **arguments)
+    return chain.read_numpy(workers=1, **arguments)
 
 
 @pytest.mark.parametrize(("content", "arguments"), [

@@ -45,7 +45,7 @@ def test_without_botocore_a_client_is_the_same(
     for name, value in more.items():
         told.setenv(name, value)
     with told.context() as without:
-        without.setattr("penstock.storage.clients._of_botocore", None)
+        without.setattr("penstock.storage.clients._botocore_options", None)
         fast = told_by(new_store("s3", bucket, options))
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("")
@@ -76,7 +76,7 @@ def test_where_anything_else_counts_botocore_is_asked(
     if config:
         (tmp_path / ".aws").mkdir()
         (tmp_path / ".aws" / "config").write_text(config)
-    told.setattr("penstock.storage.clients._of_botocore", None)
+    told.setattr("penstock.storage.clients._botocore_options", None)
     with pytest.raises(TypeError, match="'NoneType' object is not callable"):
         new_store("s3", "bucket", options)
 

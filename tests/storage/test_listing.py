@@ -101,7 +101,7 @@ class Stubborn(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("place", ["", "t/", "t"])
 @pytest.mark.parametrize(
     ("bucket", "message"),
-    [("portal", "is no listing"), ("loop", "does not list on")],
+    [("portal", "is not a listing"), ("loop", "did not continue the listing")],
 )
 def test_what_is_no_listing_is_an_error_that_names_the_address(
     place: str, bucket: str, message: str, server: FaultProxy
@@ -110,7 +110,7 @@ def test_what_is_no_listing_is_an_error_that_names_the_address(
         threading.Thread(target=stubborn.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{stubborn.server_port}"
         with pytest.raises(OSError, match=rf"{message}.*s3://{bucket}/{place}'"):
-            listed(f"s3://{bucket}/{place}", endpoint_url=endpoint, on_error=ps.Retry(1, 0))
+            listed(f"s3://{bucket}/{place}", storage_options={"endpoint_url": endpoint}, on_error=ps.Retry(1, 0))
         stubborn.shutdown()
 
 

@@ -41,7 +41,7 @@ class Server:
 
 
 def cached(folder: Path, server: Server) -> Any:
-    return IterableWrapper(["a"]).cache_files(folder, 10**6, server, concurrency=1)
+    return IterableWrapper(["a"]).cache_files(folder, 10**6, server, workers=1)
 
 
 def read(dp: Any) -> list[bytes]:

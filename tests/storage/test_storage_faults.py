@@ -402,7 +402,7 @@ def test_two_workers_read_every_object_once_and_count_their_attempts(
     lay(s3_server, keys, 3000)
     fault_proxy.play(*mixed(0.2), seed=3)
     source = IterableWrapper([url_of(key) for key in keys]).sharding_filter()
-    dp = source.load_files_by_s3(**said(s3_server, fault_proxy)).read_from_stream()
+    dp = source.load_files_by_s3(storage_options=said(s3_server, fault_proxy)).read_from_stream()
     with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
         assert sorted(loader) == pairs(keys, 3000)
         assert retried(loader) == fault_proxy.played().total() > 20
@@ -414,7 +414,7 @@ def test_an_error_out_of_a_worker_names_the_object(
     fault_proxy.play(Fault("cut", match=f"GET /{BUCKET}/{keys[3]}"))
     source = IterableWrapper([url_of(key) for key in keys]).sharding_filter()
     retry = ps.Retry(1, 0, errors=OSError)
-    dp = source.load_files_by_s3(on_error=retry, **said(s3_server, fault_proxy)).read_from_stream()
+    dp = source.load_files_by_s3(on_error=retry, storage_options=said(s3_server, fault_proxy)).read_from_stream()
     with DataLoader2(dp, reading_service=MultiProcessingReadingService(2)) as loader:
         with pytest.raises(ConnectionError) as caught:
             list(loader)
@@ -505,7 +505,7 @@ def test_an_object_that_is_deleted_while_it_is_read_is_an_error(
 
 
 def reading(keys: Sequence[str], on_error: Any = "raise") -> ObjectReader:
-    return ObjectReader([url_of(key) for key in keys], on_error=on_error, **options_for())
+    return ObjectReader([url_of(key) for key in keys], on_error=on_error, storage_options=options_for())
 
 
 @few_faults

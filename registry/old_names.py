@@ -1,0 +1,69 @@
+"""Old names of parameters, which work for one release."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar
+
+__all__ = ["by_new_names", "takes_old_names"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def by_new_names(
+    name: str, taker: Callable[..., Any], old_names: Mapping[str, str], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return keyword arguments under their new names, with a DeprecationWarning for each that has an old one.
+
+    Under `"**"`, `old_names` has the parameter for options that were arguments of their own. Raises TypeError for an
+    argument that is given under both names.
+    """
+    parameters = inspect.signature(taker).parameters
+    renamed = {old: old_names.get(old, old_names.get("**", old)) for old in given if old not in parameters}
+    found = {key: value for key, value in given.items() if key not in renamed}
+    for old, new in renamed.items():
+        if new == old:  # no parameter at all, which its taker says
+            found[old] = given[old]
+            continue
+        instead = new if old in old_names else f"{new}={{{old!r}: …}}"
+        warnings.warn(
+            f"{name}({old}=…) is {instead} now; the old name goes in the next release",
+            DeprecationWarning,
+            stacklevel=_frames_of_ours(),
+        )
+        if old not in old_names:
+            found[new] = {**(found.get(new) or {}), old: given[old]}
+        elif new in found:
+            raise TypeError(f"{name} got {new} twice, once by its old name {old}")
+        else:
+            found[new] = given[old]
+    return found
+
+
+def takes_old_names(**old_names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function take arguments by their old names, too."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def by_any_name(*args: P.args, **kwargs: P.kwargs) -> R:
+            new: Any = by_new_names(function.__name__, function, old_names, kwargs)
+            return function(*args, **new)
+
+        return by_any_name
+
+    return decorate
+
+
+def _frames_of_ours() -> int:
+    """Return the `stacklevel` for the caller, by which a warning shows the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "penstock":
+        frame, level = frame.f_back, level + 1
+    return level
