@@ -2901,13 +2901,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
         Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
-        text is quoted, null is an empty field. Items, `batched`, what `url_template` names, how files appear, the index,
-        parts of a stream, resuming and `on_error` are as for `write_parquet`. Text with line breaks in it is read back with
+        text is quoted, null is an empty field. Items, `batched`, the names of files, the index, writing in parallel,
+        resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back with
         `newlines_in_values=True`.
 
-        Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
-        what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
-        and what `write_parquet` raises.
+        Raises TypeError, which names the column, for tensors with more dimensions than the rows, lists, bytes and all else
+        that no field can hold. Raises ValueError for null in a file of a single column, where its line would be empty.
+        Raises what `write_parquet` raises.
 
         >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": "b"}])
         >>> dp = rows.write_csv("memory://columns/train-{shard:04d}.csv", rows_per_file=1000)
@@ -2934,12 +2934,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
         Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
-        null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, what `url_template`
-        names, how files appear, the index, parts of a stream, resuming and `on_error` are as for `write_parquet`. Names end
-        in `.json` or `.jsonl`.
+        null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,
+        the index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Names end in `.json` or
+        `.jsonl`.
 
-        Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
-        that are infinite or not a number, and what `write_parquet` raises.
+        Raises TypeError, which names the column, for bytes, times and all else that JSON does not have. Raises ValueError
+        for floats that are infinite or not a number. Raises what `write_parquet` raises.
 
         >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
         >>> dp = rows.write_json("memory://columns/train-{shard:04d}.jsonl", rows_per_file=1000)
@@ -2968,14 +2968,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
         `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.
         Arrays have the rows as their first dimension, and the dtype of the tensors and arrays; text is an array of `str`.
-        They are written without pickle. What a file is to have is in memory until it is whole.
+        They are written without pickle. A file's content is in memory until it is complete.
 
-        Items, `batched`, the numbers of the files, how these appear, the index, parts of a stream, resuming and `on_error`
-        are as for `write_parquet`.
+        Items, `batched`, the names of files, the index, writing in parallel, resuming and `on_error` are as for
+        `write_parquet`.
 
-        Raises KeyError for a `column` that there is not, TypeError, which names the column, for bytes, null and other
-        values that NumPy could only pickle or would cut short, and ValueError for rows whose shapes differ, and for columns
-        or dtypes that are not those before.
+        Raises KeyError for a missing `column`. Raises TypeError, which names the column, for bytes, null and other values
+        that NumPy could only pickle or would cut short. Raises ValueError for rows whose shapes differ, and for columns or
+        dtypes that differ from those before.
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
@@ -3004,42 +3004,44 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
         Take it for columns and rows: it keeps types, and `read_parquet` reads it in parts. `write_csv` and `write_json` are
-        for other programs. An item is a batch, which is a `pyarrow.RecordBatch`, a `pyarrow.Table` or a dict of tensors,
-        arrays and lists with a value for each row, or a single row, which is a dict. `batched` says which of the two dicts
-        are; without it, the chain decides: after `to_tensors` they are batches, after `rows` or `read_images` rows. Where
-        the chain does not determine it, as after `IterableWrapper` or `flatmap`, they are rows; a dict of tensors and
-        arrays, perhaps with lists, and nothing else is then an error. Files have `rows_per_file` rows, the last the rest,
-        whatever the sizes of the batches.
+        for other programs.
 
-        Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype;
-        so do those of single rows, or lists where their shapes differ. Tensors on a device are copied to main memory. All
-        batches must have the same columns and types. For rows, the first 256 decide; integers fit among floats, and None
-        anywhere.
+        An item is a batch or a row. A batch is a `pyarrow.RecordBatch`, a `pyarrow.Table`, or a dict of tensors, arrays and
+        lists with a value for each row. A row is a dict. `batched` says which of the two a dict is. Without it, the chain
+        decides: after `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as
+        after `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing
+        else is then an error. Each file has `rows_per_file` rows, the last one the rest, whatever the sizes of the batches.
 
-        `url_template` names the files, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
-        file, from 0. On a local disk and in object stores a file appears when it is complete, and replaces an earlier one.
-        It is sent while it is written. `rows_per_group` is the number of rows of a row group, which is what is held in
-        memory, and what `read_parquet` reads, shuffles and divides; without it, row groups have about 64 MiB in memory.
+        Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
+        So do those of single rows; if their shapes differ, they become lists. Tensors on a device are copied to main
+        memory. All batches must have the same columns and types. For rows, the first 256 decide: integers fit among floats,
+        and None anywhere.
+
+        `url_template` names the files, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
+        file, from 0. A file is sent while it is written. On a local disk and in object stores it appears when it is
+        complete, and replaces an earlier one. `rows_per_group` is the number of rows of a row group: what is held in
+        memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
         `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
-        A pass that ends has written an index, `_…index.json`, with the type of each of the `columns`, and for each file its
-        `name`, `rows`, `bytes` and `sha256`. What reads folders as data sets, such as `read_parquet` and `pyarrow.dataset`,
-        leaves it out, since it begins with `_`.
+        At its end, a pass writes an index, `_…index.json`. It has the type of each of the `columns`, and for each file its
+        `name`, `rows`, `bytes` and `sha256`. Readers of folders, such as `read_parquet` and `pyarrow.dataset`, ignore it,
+        since its name begins with `_`.
 
-        Where several read parts of a stream, each writes files of its own: of n parts, the first has numbers 0, n, 2 n, …,
-        its index is `_…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-        reads end with the shortest, and so would leave rows out: `apply_sharding(dp, ranks, rank)` instead. A resumed chain
+        Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own files: the first has the
+        numbers 0, n, 2 n, …, and its index is `_…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
+        `DistributedReadingService` makes ranks end together, which would repeat files or leave some out. A resumed chain
         does not write files again that it had yielded.
 
-        `on_error` handles an item, a batch or a row, that cannot be written: one that is neither, or the columns or types
-        of which are not those before it, or not of the format. Nothing of it is in a file. It cannot be a `Retry`. A failed
-        upload always raises. `storage_options` are options of the file system, such as `{"anon": True}`; without them
-        credentials and endpoints come from the environment.
+        `on_error` handles an item that cannot be written: one that is no batch or row, or whose columns or types differ
+        from those before or do not exist in the format. Nothing of it is in a file. It cannot be a `Retry`. A failed upload
+        always raises. `storage_options` are options of the file system, such as `{"anon": True}`; without them, credentials
+        and endpoints come from the environment.
 
         Raises TypeError for an item that is neither batch nor row, and for values and types that Arrow or Parquet does not
-        have, ValueError for a dict that may be both, and for columns or types that are not those before, all with the
-        column and the number of the item; OSError, or an error of the file system's client, with the file's URL, where a
-        file cannot be written; at construction ValueError, where the stream is divided otherwise than by `sharding_filter`.
+        have. Raises ValueError for a dict that may be both, and for columns or types that differ from those before. These
+        errors name the column and the number of the item. Raises OSError, or an error of the file system's client, with the
+        file's URL, where a file cannot be written. At construction, raises ValueError where the stream is divided by
+        anything but `sharding_filter`.
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
@@ -3063,10 +3065,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.write_tar.TarWriter:
         """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
 
-        Take it for samples of several files, such as an image and its label, and `write_parquet` for columns. A sample is a
-        dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files, with a dot
-        before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are written so
-        that `routed_decode` reads them again:
+        Take it for samples of several files, such as an image and its label, and `write_parquet` for columns.
+
+        A sample is a dict. `"__key__"` is its name in the archive. The other keys are the extensions of its files, with or
+        without a dot, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are written so that
+        `routed_decode` reads them again:
 
         - bytes and streams of bytes as they are; streams are closed;
         - str as UTF-8;
@@ -3074,24 +3077,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - under `npy`: NumPy arrays;
         - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
 
-        `url_template` names the shards, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
-        shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB of which a few are in
-        memory; on a local disk and in object stores it appears, in the place of an earlier one, when it is whole. A pass
-        that ends has written an index, with `index` for the number, and `.json`: for each shard its `name`, `samples`,
-        `bytes` and `sha256`. Equal samples give equal bytes.
+        `url_template` names the shards, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
+        shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB; a few are in memory.
+        On a local disk and in object stores it appears when it is complete, and replaces an earlier one. At its end, a pass
+        writes an index, named with `index` for the number, and `.json`: for each shard its `name`, `samples`, `bytes` and
+        `sha256`. Equal samples give equal bytes.
 
-        Where several read parts of a stream, each writes shards of its own: of n parts, the first has numbers 0, n, 2 n, …,
-        its index is `…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-        reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A resumed
-        chain does not write shards again that it had yielded.
+        Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own shards: the first has the
+        numbers 0, n, 2 n, …, and its index is `…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
+        `DistributedReadingService` makes ranks end together, which would repeat shards or leave some out. A resumed chain
+        does not write shards again that it had yielded.
 
-        `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. A failed upload always
-        raises. `storage_options` are those of the file system, such as `{"anon": True}`; without them credentials and
-        endpoints come from the environment.
+        `on_error` handles a sample that cannot be written; it cannot be a `Retry`. A failed upload always raises.
+        `storage_options` are those of the file system, such as `{"anon": True}`; without them, credentials and endpoints
+        come from the environment.
 
-        Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
-        without files, with a key that has a dot in its last part or is absolute, or with the key of the one before it; at
-        construction, where the stream is divided otherwise than by `sharding_filter`.
+        Raises TypeError for a value of another kind. Raises ValueError for a sample that would be read differently: without
+        files, with a key that is absolute or has a dot in its last part, or with the key of the one before it. At
+        construction, raises ValueError where the stream is divided by anything but `sharding_filter`.
 
         >>> samples = IterableWrapper([{"__key__": f"{number:03d}", "cls": number, "txt": "…"} for number in range(5)])
         >>> dp = samples.write_tar("memory://shards/train-{shard:04d}.tar", samples_per_shard=2)

@@ -25,13 +25,13 @@ class CSVWriter(TableWriter):
     """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
 
     Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
-    text is quoted, null is an empty field. Items, `batched`, what `url_template` names, how files appear, the index,
-    parts of a stream, resuming and `on_error` are as for `write_parquet`. Text with line breaks in it is read back with
+    text is quoted, null is an empty field. Items, `batched`, the names of files, the index, writing in parallel,
+    resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back with
     `newlines_in_values=True`.
 
-    Raises TypeError, which names the column, for tensors with more dimensions than that of the rows, lists, bytes and
-    what else has no place in a field, ValueError for null in a file of a single column, where its line would be empty,
-    and what `write_parquet` raises.
+    Raises TypeError, which names the column, for tensors with more dimensions than the rows, lists, bytes and all else
+    that no field can hold. Raises ValueError for null in a file of a single column, where its line would be empty.
+    Raises what `write_parquet` raises.
 
     >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": "b"}])
     >>> dp = rows.write_csv("memory://columns/train-{shard:04d}.csv", rows_per_file=1000)
@@ -84,12 +84,12 @@ class JSONWriter(TableWriter):
     """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
 
     Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
-    null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, what `url_template`
-    names, how files appear, the index, parts of a stream, resuming and `on_error` are as for `write_parquet`. Names end
-    in `.json` or `.jsonl`.
+    null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,
+    the index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Names end in `.json` or
+    `.jsonl`.
 
-    Raises TypeError, which names the column, for bytes, times and what else JSON does not have, ValueError for floats
-    that are infinite or not a number, and what `write_parquet` raises.
+    Raises TypeError, which names the column, for bytes, times and all else that JSON does not have. Raises ValueError
+    for floats that are infinite or not a number. Raises what `write_parquet` raises.
 
     >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
     >>> dp = rows.write_json("memory://columns/train-{shard:04d}.jsonl", rows_per_file=1000)

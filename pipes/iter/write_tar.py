@@ -26,10 +26,11 @@ __all__ = ["TarWriter"]
 class TarWriter(ShardWriter):
     """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
 
-    Take it for samples of several files, such as an image and its label, and `write_parquet` for columns. A sample is a
-    dict with its name in the archive at `"__key__"`, and the other keys are the extensions of its files, with a dot
-    before or without, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are written so
-    that `routed_decode` reads them again:
+    Take it for samples of several files, such as an image and its label, and `write_parquet` for columns.
+
+    A sample is a dict. `"__key__"` is its name in the archive. The other keys are the extensions of its files, with or
+    without a dot, such as `"jpg"` or `".seg.png"`; those that begin with `__` are left out. Values are written so that
+    `routed_decode` reads them again:
 
     - bytes and streams of bytes as they are; streams are closed;
     - str as UTF-8;
@@ -37,24 +38,24 @@ class TarWriter(ShardWriter):
     - under `npy`: NumPy arrays;
     - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
 
-    `url_template` names the shards, locally or wherever fsspec leads: `{shard}`, or `{shard:06d}`, is the number of the
-    shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB of which a few are in
-    memory; on a local disk and in object stores it appears, in the place of an earlier one, when it is whole. A pass
-    that ends has written an index, with `index` for the number, and `.json`: for each shard its `name`, `samples`,
-    `bytes` and `sha256`. Equal samples give equal bytes.
+    `url_template` names the shards, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
+    shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB; a few are in memory.
+    On a local disk and in object stores it appears when it is complete, and replaces an earlier one. At its end, a pass
+    writes an index, named with `index` for the number, and `.json`: for each shard its `name`, `samples`, `bytes` and
+    `sha256`. Equal samples give equal bytes.
 
-    Where several read parts of a stream, each writes shards of its own: of n parts, the first has numbers 0, n, 2 n, …,
-    its index is `…index-0-of-n.json`. A `sharding_filter` belongs before this. Ranks that `DistributedReadingService`
-    reads end with the shortest, and so would leave shards out: `apply_sharding(dp, ranks, rank)` instead. A resumed
-    chain does not write shards again that it had yielded.
+    Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own shards: the first has the
+    numbers 0, n, 2 n, …, and its index is `…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
+    `DistributedReadingService` makes ranks end together, which would repeat shards or leave some out. A resumed chain
+    does not write shards again that it had yielded.
 
-    `on_error` handles a sample that cannot be written as said here; it cannot be a `Retry`. A failed upload always
-    raises. `storage_options` are those of the file system, such as `{"anon": True}`; without them credentials and
-    endpoints come from the environment.
+    `on_error` handles a sample that cannot be written; it cannot be a `Retry`. A failed upload always raises.
+    `storage_options` are those of the file system, such as `{"anon": True}`; without them, credentials and endpoints
+    come from the environment.
 
-    Raises TypeError for a value of another kind, and ValueError for a sample that would be read otherwise than it is:
-    without files, with a key that has a dot in its last part or is absolute, or with the key of the one before it; at
-    construction, where the stream is divided otherwise than by `sharding_filter`.
+    Raises TypeError for a value of another kind. Raises ValueError for a sample that would be read differently: without
+    files, with a key that is absolute or has a dot in its last part, or with the key of the one before it. At
+    construction, raises ValueError where the stream is divided by anything but `sharding_filter`.
 
     >>> samples = IterableWrapper([{"__key__": f"{number:03d}", "cls": number, "txt": "…"} for number in range(5)])
     >>> dp = samples.write_tar("memory://shards/train-{shard:04d}.tar", samples_per_shard=2)
