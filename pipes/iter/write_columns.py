@@ -56,9 +56,9 @@ class ParquetWriter(TableWriter):
     since its name begins with `_`.
 
     Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own files: the first has the
-    numbers 0, n, 2 n, …, and its index is `_…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
-    `DistributedReadingService` makes ranks end together, which would repeat files or leave some out. A resumed chain
-    does not write files again that it had yielded.
+    numbers 0, n, 2 n, …, and its index is `_…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks,
+    rank)`: `DistributedReadingService` makes ranks end together, which would repeat files or leave some out. A resumed
+    chain does not write files again that it had yielded.
 
     `on_error` handles an item that cannot be written: one that is no batch or row, or whose columns or types differ
     from those before or do not exist in the format. Nothing of it is in a file. It cannot be a `Retry`. A failed upload
