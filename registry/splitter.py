@@ -7,6 +7,10 @@ same path, begins a new generation. Iterators of the old generation then raise R
 
 A state belongs to one branch: its number, and a state of the source from which all branches can go on. On resuming,
 the first branch read begins the source there. A branch that stands before that begins the source again.
+
+A full buffer is an error in a fresh pass. In a resumed pass one branch may read far on before the next is read, since
+the steps behind branches read again what they held. So items stop waiting for a slow branch, which begins the source
+again when it comes to them.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ _numbers = count()
 class Queue:
     """The items that wait for one branch. Only the branch holds its queue, so both are freed together."""
 
-    __slots__ = ("__weakref__", "entries", "number", "since", "takes_from")
+    __slots__ = ("__weakref__", "entries", "missed_from", "number", "since", "takes_from")
 
     def __init__(self, number: int, since: float) -> None:
         self.number = number
@@ -50,6 +54,8 @@ class Queue:
         """The branch has missed no item from this number on."""
         self.takes_from = since
         """The number of the first item to add; earlier items are already here or not wanted."""
+        self.missed_from: int | None = None
+        """The number from which on items no longer wait for the branch, because too many did."""
         self.entries: deque[Entry] = deque()
 
     def place(self, dealt: int) -> int:
@@ -60,8 +66,20 @@ class Queue:
         try:
             return self.entries[0][0]
         except IndexError:
+            if (missed_from := self.missed_from) is not None:
+                return missed_from
             takes_from = self.takes_from
             return dealt if takes_from == inf else max(dealt, int(takes_from))  # inf: just given up
+
+    def take_again_from(self, place: int) -> None:
+        """Drop all items, and take those from number `place` on."""
+        self.entries.clear()
+        self.takes_from, self.missed_from = place, None
+
+    def miss_from(self, number: int) -> None:
+        """Take no more items from number `number` on, until the source is read again for them."""
+        self.missed_from = number
+        self.takes_from = inf
 
     def skip_to(self, place: int) -> None:
         """Drop the items before number `place`."""
@@ -73,6 +91,7 @@ class Queue:
     def give_up(self) -> None:
         """Drop all items and take no more. An error's traceback may keep the queue alive."""
         self.since = self.takes_from = inf
+        self.missed_from = None
         self.entries.clear()
 
 
@@ -90,13 +109,17 @@ class _Generation:
         self.items: Iterator[Any] | None = None
         self.dealt = 0
         self.over = self.ended = False
+        self.goes_on = False
+        """Whether this is part of a resumed pass."""
         self._room = 0
         self._error: BaseException | None = None
 
     def readers(self) -> list[Queue]:
         """Return the queues of the branches that exist and may read on."""
         found = [reference() for reference in [*self.queues.values()]]
-        return [queue for queue in found if queue is not None and queue.takes_from < inf]
+        return [
+            queue for queue in found if queue is not None and (queue.takes_from < inf or queue.missed_from is not None)
+        ]
 
     def queue_for(self, number: int) -> Queue:
         """Return a new queue for a branch."""
@@ -142,14 +165,21 @@ class _Generation:
         self._room -= 1
         if self._room >= 0:
             return None
-        waiting = {each.number: len(each.entries) for each in self.readers() if each is not reader}
+        others = [each for each in self.readers() if each is not reader and each.missed_from is None]
+        waiting = {each.number: len(each.entries) for each in others}
         self._room = size - number_waiting(waiting.values())
         return None if self._room >= 0 else max(waiting.items(), key=lambda pair: pair[1])
 
+    def stop_queueing(self, number: int) -> None:
+        """Let no more items wait for a branch, until it begins the source again."""
+        queue = self.queues[number]()
+        if queue is not None:
+            queue.miss_from(self.dealt)
+
     def oldest(self) -> int:
-        """Return the number of the oldest item that some branch still needs."""
+        """Return the number of the oldest item that some branch still needs, at most that of the next item."""
         dealt = self.dealt
-        return min((queue.place(dealt) for queue in self.readers()), default=dealt)
+        return min([dealt, *(queue.place(dealt) for queue in self.readers())])
 
 
 class Splitter(IterDataPipe[Any]):
@@ -296,6 +326,7 @@ class Splitter(IterDataPipe[Any]):
             if generation.items is None:
                 if goes_on:  # an earlier generation, now gone, may have read the source
                     self._let_source_be_read_again()
+                generation.goes_on = goes_on
                 self._begin_source(generation, node, goes_on)
                 start, places = generation.dealt, self._places if goes_on else {}
                 for each in generation.readers():
@@ -307,18 +338,19 @@ class Splitter(IterDataPipe[Any]):
             # Items before the node went to other branches when the state was taken.
             place = max(branch.place, _first_of(node))
             if place < queue.since:
-                dealt = generation.dealt
-                if place < dealt:  # else the source, restarted for another branch, will still give the missed items
-                    for each in generation.readers():
-                        each.takes_from = max(each.takes_from, dealt)
-                    node = self._from_where_all_go_on(node)
-                    replace_live_iterator(self)  # ends read-ahead between here and branches upstream
-                    self._let_source_be_read_again()
-                    self._begin_source(generation, node, goes_on=True)
-                queue.entries.clear()
-                queue.takes_from = place
+                if place < generation.dealt:  # else the source, begun again for another branch, will still give them
+                    self._begin_source_again(generation, self._from_where_all_go_on(node))
+                queue.take_again_from(place)
             queue.skip_to(place)
             return generation, queue
+
+    def _begin_source_again(self, generation: _Generation, node: Node | None) -> None:
+        """Read the source again from a node, for a branch that needs earlier items; others take what is new."""
+        for each in generation.readers():
+            each.takes_from = max(each.takes_from, generation.dealt)
+        replace_live_iterator(self)  # ends read-ahead between here and branches upstream
+        self._let_source_be_read_again()
+        self._begin_source(generation, node, goes_on=True)
 
     def _let_source_be_read_again(self) -> None:
         """Let the source read other splitters' branches again in the current pass."""
@@ -328,11 +360,14 @@ class Splitter(IterDataPipe[Any]):
 
     def _from_where_all_go_on(self, node: Node | None) -> Node | None:
         """Return `node`, or the current node of this pipe if another branch needs earlier items."""
+        now = self._node_now()
+        return now if now is not None and _first_of(now) < _first_of(node) else node
+
+    def _node_now(self) -> Node | None:
+        """Return where this pipe stands, or None, the beginning, where a state of the source cannot be taken now."""
         with suppress(NotPlain):
-            now = capture(self)
-            if _first_of(now) < _first_of(node):
-                return now
-        return node
+            return capture(self)
+        return None
 
     def _begin_source(self, generation: _Generation, node: Node | None, goes_on: bool) -> None:
         """Begin a pass over the source at a node of this pipe."""
@@ -348,12 +383,18 @@ class Splitter(IterDataPipe[Any]):
             while not queue.entries:
                 if generation.over:
                     raise self._replaced(branch)
+                if queue.missed_from is not None:
+                    place = queue.missed_from
+                    self._begin_source_again(generation, self._node_now())
+                    queue.take_again_from(place)
                 if not generation.pull(self.deal):
                     return False
                 if self.buffer_size >= 0:
                     found = generation.find_room(queue, self.buffer_size, self.number_waiting)
-                    if found is not None:
+                    if found is not None and not generation.goes_on:
                         raise self._full(branch, *found)
+                    if found is not None:
+                        generation.stop_queueing(found[0])
             return True
 
     def _replaced(self, branch: Branch[Any]) -> RuntimeError:
@@ -364,9 +405,9 @@ class Splitter(IterDataPipe[Any]):
 
     def _full(self, branch: Branch[Any], slow: int, number_waiting: int) -> BufferError:
         error = BufferError(
-            f"branch {slow} of {self.functional_name} has not read {number_waiting} items that wait for it, while "
-            f"branch {branch.number} reads on, and buffer_size is {self.buffer_size}: read the branches in step, drop "
-            "one that is not to be read, or let more wait (-1 is no limit). A branch that is read ahead, as by "
+            f"branch {slow} of {self.functional_name} has not read {number_waiting} items that wait for it, "
+            f"while branch {branch.number} reads on, and buffer_size is {self.buffer_size}: read the branches in step, "
+            "drop one that is not to be read, or let more wait (-1 is no limit). A branch that is read ahead, as by "
             "prefetch or shuffle, needs room for what is read ahead"
         )
         say_where(error, self)

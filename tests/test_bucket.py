@@ -164,7 +164,7 @@ def test_items_of_one_length_stay_in_order_and_need_not_compare() -> None:
 
 
 def test_an_item_that_fits_into_no_batch_is_an_error_that_names_it() -> None:
-    with pytest.raises(ValueError, match="an item of length 9 fits into no batch.*max_len=8 leaves out") as caught:
+    with pytest.raises(ValueError, match="an item of length 9 fits no batch.*max_len=8 leaves out") as caught:
         list(words(*LENGTHS).max_token_bucketize(8))
     assert "on 'abcdefghi'" in "\n".join(caught.value.__notes__)
 

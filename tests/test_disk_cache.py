@@ -492,7 +492,11 @@ def test_retry_runs_the_steps_between_again(tmp_path):
     [
         (lambda d: d.end_caching(), ValueError, "needs one on_disk_cache before it, and there are 0"),
         (lambda d: d.on_disk_cache(str).sharding_filter().end_caching(), ValueError, "do it before on_disk_cache"),
-        (lambda d: d.on_disk_cache(str).zip(IterableWrapper("a").on_disk_cache()).end_caching(), ValueError, "finds 2"),
+        (
+            lambda d: d.on_disk_cache(str).zip(IterableWrapper("a").on_disk_cache()).end_caching(),
+            ValueError,
+            "there are 2",
+        ),
         (lambda d: d.on_disk_cache(5), TypeError, "filepath_fn must be callable"),
         (lambda d: d.on_disk_cache(str, extra_check_fn=5), TypeError, "extra_check_fn must be callable"),
         (lambda d: d.on_disk_cache(str, ["hash"]), TypeError, "hash_dict must map"),

@@ -399,7 +399,7 @@ def test_a_stream_shorter_than_its_size_is_not_kept_but_tried_again(tmp_path: Pa
     assert read(dp) == pairs(["abc"])
     assert dp.stats()["cache_files"]["retried"] == 2
     assert counts(dp) == {"misses": 1}
-    with pytest.raises(ConnectionError, match="4 bytes were announced, and 3 came"):
+    with pytest.raises(ConnectionError, match="4 bytes were announced, and 3 arrived"):
         read(cached(tmp_path, ["cut"], Cutting(sized=True), on_error=Retry(1, backoff=0)))
     assert left_in_hand(tmp_path) == []
 

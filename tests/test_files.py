@@ -343,7 +343,7 @@ def test_each_stream_is_read_whole_also_an_empty_one() -> None:
 def test_chunks_are_of_the_size_asked_for_and_an_empty_stream_has_none() -> None:
     dp = streams(b"abcde", b"", b"xy").read_from_stream(chunk=2)
     assert list(dp) == [("file0", b"ab"), ("file0", b"cd"), ("file0", b"e"), ("file2", b"xy")]
-    with pytest.raises(TypeError, match="not known before"):
+    with pytest.raises(TypeError, match="unknown before"):
         len(dp)
 
 

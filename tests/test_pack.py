@@ -194,7 +194,7 @@ def test_best_fit_splits_or_truncates_where_it_is_told_to() -> None:
         ([3], TypeError, "'tokens' is 3"),
         ([torch.ones(2, 2)], TypeError, "pack reads sequences of tokens"),
         ([{"a": [1], "b": 2}], TypeError, "'b' is 2"),
-        ([{}], ValueError, "one length"),
+        ([{}], ValueError, "the same length"),
         ([{"a": [1], "b": [1, 2]}], ValueError, r"must have the same length: \['a', 'b'\] have \[1, 2\]"),
         ([{"position_ids": [1]}], ValueError, "pack adds 'position_ids', which the item already has"),
         ([[1], np.array([1])], TypeError, "the sequences of one pack must be alike"),

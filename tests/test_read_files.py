@@ -109,7 +109,7 @@ def test_arrays_are_batches_of_their_rows(tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("text.npy", "this is not a NumPy file: it begins with b'no arr'"),
-        ("empty.npy", "this is no file of NumPy's"),
+        ("empty.npy", "this is not a NumPy file"),
         ("cut.npy", "the file is cut or corrupt: float64 of shape \\(100,\\) are 800 bytes, and it has 172 for them"),
         ("cut.npz", "the file is cut or corrupt"),
         ("objects.npy", "has pickled objects"),

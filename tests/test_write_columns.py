@@ -461,7 +461,7 @@ def test_the_chain_tells_whether_dicts_of_tensors_are_batches_or_rows(tmp_path: 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("item", [{"x": torch.zeros(2)}, {"x": np.zeros(2), "text": ["a", "b"]}])
 def test_a_dict_of_tensors_of_which_the_chain_does_not_tell_is_an_error(tmp_path: Path, kind: str, item: Any) -> None:
-    with pytest.raises(ValueError, match="may be a batch.*or a row.*say batched=True") as caught:
+    with pytest.raises(ValueError, match="may be a batch.*or a row.*give batched=True") as caught:
         written(IterableWrapper([item]), tmp_path, kind)
     assert "Writer(" in caught.value.__notes__[0]
     assert contents(tmp_path) == {}

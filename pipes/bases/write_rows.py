@@ -68,7 +68,7 @@ class RowWriter(ShardWriter, Generic[P]):
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
-        self.options = Options(storage_options)
+        self.storage_options = Options(storage_options)
 
     def _shards(self) -> Generator[Iterator[P], None, None]:
         items = self.read(self.source)

@@ -29,7 +29,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
     url_template: Any
-    options: Options
+    storage_options: Options
     source: IterDataPipe[Any]
 
     written: list[dict[str, Any]] = own(list)
@@ -45,7 +45,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 yield url, told[self.counted]
         folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
         index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
-        with _naming(index), whole_file(index, "wb", self.options, counted_by=self.guard) as file:
+        with _naming(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _shards(self) -> Generator[Iterator[Any], None, None]:
@@ -64,7 +64,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return its index entry."""
-        with _naming(url), whole_file(url, "wb", self.options, counted_by=self.guard) as file:
+        with _naming(url), whole_file(url, "wb", self.storage_options, counted_by=self.guard) as file:
             counted = CountedFile(file)
             number = self._fill(counted, content)
         name = url.rpartition("/")[2]

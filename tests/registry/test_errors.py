@@ -59,7 +59,7 @@ def test_the_error_after_the_limit_is_raised_and_says_so() -> None:
     dp = numbers(ps.Skip(limit=1))
     with pytest.raises(ValueError, match="'y'") as caught:
         list(dp)
-    assert "1 items of this pass were skipped before it" in caught.value.__notes__[0]
+    assert "1 items of this pass were skipped before" in caught.value.__notes__[0]
     assert "penstock: raised in Mapper" in caught.value.__notes__[1]
 
 

@@ -37,7 +37,7 @@ def in_order():
         (lambda: DataLoader2(numbers(), num_workers=3), TypeError, "MultiProcessingReadingService(num_workers=…)"),
         (lambda: DataLoader2(numbers(), batch_size=3), TypeError, "say .batch(…) in the chain"),
         (lambda: ps.iter.IterableWrapper(list), TypeError, "list is a class: call it"),
-        (lambda: ps.iter.IterableWrapper(5), TypeError, "needs an iterable, and int is none"),
+        (lambda: ps.iter.IterableWrapper(5), TypeError, "needs an iterable, and int is not one"),
         (lambda: len(numbers().filter(bool)), TypeError, "set_length(n) gives it, and count() reads them all"),
         (lambda: len(numbers().filter(bool).map(str).batch(2)), TypeError, "set_length(n) gives it"),
     ],
