@@ -9,6 +9,8 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+import torch
+
 from .copying import SourcesFirst, copy_of
 from .display import show_chain
 from .display import step as show_step
@@ -245,6 +247,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     def peek(self, n: int = 1) -> list[T_co]:
         """Return the first `n` items, read from a copy, so a current pass over the pipe goes on.
 
+        The copy shares what is no part of the chain's graph, such as another chain in a closure.
         Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
 
         >>> import penstock as ps
@@ -256,7 +259,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         for pipe in walk(self):  # type: ignore[arg-type]
             if any(isinstance(vars(pipe).get(name), Iterator) for name in getattr(pipe, "payload", ())):
                 raise TypeError(f"peek reads a copy of the chain, and {show_step(pipe)} can be read once only")
-        return copy_of(self, afresh=True).take(n)  # type: ignore[no-any-return]
+        with torch.random.fork_rng(devices=[]):  # the pass draws the same seeds as if nobody had looked
+            return copy_of(self, afresh=True).take(n)  # type: ignore[no-any-return]
 
     def take_all(self) -> list[T_co]:
         """Return all items as a list.
@@ -508,6 +512,13 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
 
     def _iterator_closed_unread(self) -> None:
         """Called when an iterator was closed before its first item was requested."""
+
+    def _number_of_unseen(self) -> int | None:
+        """Return a number for a chain outside the graph that is begun now: the same one when a resumed pass begins it.
+
+        None if a resumed pass does not run again.
+        """
+        return None if self._pass is None else self._pass.count_unseen()
 
     def _pop_node(self) -> Node:
         link: Link | None = self.__dict__.get("_link")

@@ -135,11 +135,19 @@ class Pass:
 
     def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
         """Seed a chain outside the graph that the operator begins to read: a rerun pass must read the same items."""
-        if self._tally is None:
+        number = pipe._number_of_unseen()  # type: ignore[union-attr]
+        if number is None:
             return
-        seeds_of_unseen(pipe).begin_random_pass(self.path)
-        seed_unseen(chain, pipe, self._unseen)
+        if not isinstance(pipe, Seeded):
+            seeds_of_unseen(pipe).begin_random_pass(self.path)
+        seed_unseen(chain, pipe, number)
+
+    def count_unseen(self) -> int | None:
+        """Count a chain outside the graph, and return how many were before; None if no pass is run again."""
+        if self._tally is None:
+            return None
         self._unseen += 1
+        return self._unseen - 1
 
     def start(
         self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]

@@ -163,7 +163,18 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
 
 def seeds_of_unseen(pipe: Any) -> Seeded:
     """Return the `Seeded` from which a pipe seeds the chains that it reads outside the graph."""
+    if isinstance(pipe, Seeded):
+        return pipe
     unseen: Seeded = vars(pipe).setdefault("_seeds_of_unseen", Seeded())
+    return unseen
+
+
+def fix_seeds_of_unseen(pipe: Any, place: int) -> Seeded:
+    """Return `seeds_of_unseen` with a seed, for a state. Most pipes read no such chain: torch's generator stays."""
+    unseen = seeds_of_unseen(pipe)
+    if unseen._seed is None:
+        with torch.random.fork_rng(devices=[]):
+            unseen._seed = derive_seed(_drawn_seed(), place)
     return unseen
 
 
@@ -185,6 +196,8 @@ def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
                 held["_seed_as_unseen"] = seed
         elif hasattr(type(part), "set_seed"):
             held["_seed_of_chain"] = seed
+        elif hasattr(type(part), "seed_once"):  # the same in all passes
+            part.seed_once(derive_seed(unseen._base_seed(), number, place))
         elif getattr(part, "holds_items", False):
             seeds_of_unseen(part).set_seed(seed)
 

@@ -36,7 +36,7 @@ from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
 from .secrets import Short, without_secrets
-from .seeds import Path, seed_of_chain, seed_of_user, seeds_of_unseen
+from .seeds import Path, fix_seeds_of_unseen, seed_of_chain, seed_of_user, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def place_of(pipe: Any, after_the_end: bool = True) -> dict[str, Any]:
     between = begun and current.ended and after_the_end
     place: dict[str, Any] = {
         "epoch": pipe._epoch if between else pipe._epoch_of_state(),
-        "random": [*map(_random_state, _random_parts(pipe))],
+        "random": [_random_state(part, number) for number, part in enumerate(_random_parts(pipe))],
         "steps": [] if between else flatten(capture(pipe)),
     }
     # Steps save their counts too, but restore them only when read again.
@@ -308,13 +308,12 @@ def _random_parts(pipe: Any) -> Iterator[Any]:
     )
 
 
-def _random_state(pipe: Any) -> dict[str, Any]:
+def _random_state(pipe: Any, number: int) -> dict[str, Any]:
     if hasattr(type(pipe), "random_state"):
         state: dict[str, Any] = pipe.random_state()
         return state
     if not hasattr(type(pipe), "set_seed"):
-        unseen = vars(pipe).get("_seeds_of_unseen")
-        return {} if unseen is None else unseen.random_state()
+        return fix_seeds_of_unseen(pipe, number).random_state()
     # A pipe of ours with its own `set_seed` is left alone, unless the complete chain was seeded.
     of_chain = vars(pipe).get("_seed_of_chain") if is_ours(pipe) else seed_of_chain(pipe)
     return {"seed": seed_of_user(pipe), "of_chain": of_chain}
@@ -433,30 +432,50 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
     found |= held.get("_not_kept", {})
     for name in parameters_of(cls):
         value: Any = held[name] if name in held else held.get(f"_{name}")
-        if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
-            value = value.item()
         if name in items:
             if isinstance(value, Sized) and not isinstance(value, (TorchIterDataPipe, TorchMapDataPipe)):
                 found[f"len({name})"] = len(value)
-        elif type(value) is bool or (type(value) is float and math.isfinite(value)):
-            found[name] = value
-        elif type(value) is int:
-            found[name] = value if abs(value) < 2**63 else str(value)
-        elif type(value) is str:
-            found[name] = _told_apart(value)
-        elif is_ours and type(value) in (list, tuple, dict) and len(value) <= _MOST_PARTS:
-            found |= _parts_of(name, value)
+        else:
+            found |= _comparable(name, value, with_parts=is_ours)
     return found
 
 
+def _comparable(name: str, value: Any, with_parts: bool) -> dict[str, Any]:
+    """Return an argument that is a number, string or boolean in a form for states; nothing for any other.
+
+    `with_parts` includes lists and dicts of these.
+    """
+    value = _plain_value(value)
+    if type(value) is bool or (type(value) is float and math.isfinite(value)):
+        return {name: value}
+    if type(value) is int:
+        return {name: value if abs(value) < 2**63 else str(value)}
+    if type(value) is str:
+        return {name: _told_apart(value)}
+    if with_parts and type(value) in (list, tuple, dict) and len(value) <= _MOST_PARTS:
+        return _parts_of(name, value)
+    return {}
+
+
+def _plain_value(value: Any) -> Any:
+    """Return a number or string as Python's own type: NumPy's, a tensor's, or that of an enum."""
+    if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
+        value = value.item()
+    for kind in (bool, int, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
+
+
 def _parts_of(name: str, value: Any) -> dict[str, str]:
-    """Return a comparable form of a list or dict of numbers and strings; a digest if any is a string, maybe secret."""
+    """Return a comparable form of the numbers and strings in a list or dict; with strings, maybe secret, a digest."""
     given = value if isinstance(value, dict) else dict(enumerate(value))
-    parts = {key: each.item() if isinstance(each, np.generic) else each for key, each in given.items()}
-    if not {*map(type, parts), *map(type, parts.values())} <= {str, int, bool, float}:
+    parts = {_plain_value(key): _plain_value(each) for key, each in given.items()}
+    parts = {key: each for key, each in parts.items() if {type(key), type(each)} <= {str, int, bool, float}}
+    if not parts:
         return {}
     written = repr({key: int(each) if _is_whole_float(each) else each for key, each in parts.items()})
-    return {name: _text_digest(written) if str in {*map(type, parts.values())} else _told_apart(written)}
+    return {name: _digest_of_text(written) if str in {*map(type, parts.values())} else _told_apart(written)}
 
 
 def _is_whole_float(value: Any) -> bool:
@@ -468,16 +487,13 @@ def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str
     held, made_of = vars(pipe), cast("Any", type(pipe))
     missing = [name for name in parameters_of(made_of) if name not in held and f"_{name}" not in held]
     if missing:
-        given = inspect.signature(cls).bind(*args, **kwargs).arguments
+        given = inspect.signature(cls).bind(*args, **kwargs)
+        given.apply_defaults()
         held["_not_kept"] = told = {}
         for name in missing:
-            value = given.get(name)
-            if type(value) in (bool, int):
-                told[name] = value
-            elif type(value) in (float, str):
-                told |= _parts_of(name, [value])
-            elif type(value) in (tuple, list, dict):  # such as *args and **kwargs
-                told |= _parts_of(name, value)
+            value = _plain_value(given.arguments.get(name))
+            # A string that is not kept may be a secret: as a part of a list it becomes a digest.
+            told |= _comparable(name, [value] if isinstance(value, str) else value, with_parts=True)
 
 
 @functools.cache
@@ -493,8 +509,8 @@ def _told_apart(text: str) -> str:
     """Return a text, or its digest if it is long or has secrets such as passwords."""
     if len(text) <= 200 and text == without_secrets(text):
         return text
-    return _text_digest(text)
+    return _digest_of_text(text)
 
 
-def _text_digest(text: str) -> str:
+def _digest_of_text(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import json
 import pickle
 from collections.abc import Callable, Iterator
@@ -986,12 +987,25 @@ def shuffled_by_torch(source: Any) -> Any:
     return OfTorch(source)
 
 
+def in_any_order(x: int) -> Any:
+    return numbers([x, x + 10, x + 20]).shuffle()
+
+
+def split(x: int) -> Any:
+    some, others = numbers(range(6)).random_split({"a": 0.5, "b": 0.5}, seed=None)
+    return some.map(str).concat(others)
+
+
 UNSEEN: dict[str, Callable[[], Any]] = {
     "built": lambda: Composite(numbers(range(9))),
     "kept": lambda: Beside(numbers(range(9)), Config(numbers(range(9)).shuffle())),
     "nested": lambda: Within(numbers(range(3, 9))),
     "of torch": lambda: shuffled_by_torch(numbers(range(9))),
     "behind others": lambda: Composite(numbers(range(9))).map(str).batch(2).shuffle(),
+    "of items": lambda: numbers(range(4)).flatmap(in_any_order),
+    "of several items": lambda: numbers(range(6)).shuffled_flatmap(in_any_order, buffer_size=2),
+    "split": lambda: numbers(range(3)).flatmap(split),
+    "not begun": lambda: numbers(range(6)).concat(Composite(numbers(range(9)))),
 }
 
 
@@ -1010,13 +1024,24 @@ def test_what_a_pass_reads_at_random_and_no_graph_shows_is_read_alike_when_it_is
             rest, following = list(iterator), [list(dp), list(dp)]
             resumed = chain()
             resumed.load_state_dict(state)
-            if stop:  # else no seed was drawn yet, but for what the graph shows
-                assert list(resumed) == rest
-                assert [list(resumed), list(resumed)] == following
-            assert len({str(items) for items in [*earlier, *following]}) > 1
+            assert list(resumed) == rest
+            assert [list(resumed), list(resumed)] == following
+            orders = {str(items) for items in [*earlier, *following]}
+            assert len(orders) == 1 if chain is UNSEEN["split"] else len(orders) > 1
 
 
-@pytest.mark.parametrize("name", ["built", "kept", "nested", "behind others"])
+def test_a_state_leaves_torchs_generator_as_it_is_where_nothing_is_random() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    dp = numbers(range(5)).pipe(iter).flatmap(lambda x: [x])
+    iterator = iter(dp)
+    next(iterator)
+    dp.state_dict()
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("name", ["built", "kept", "nested", "behind others", "of several items", "split"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loaders_seed_reaches_what_no_graph_shows_and_shards_agree_on_it(name: str, workers: int) -> None:
     def loader(workers: int) -> Any:
@@ -1027,7 +1052,7 @@ def test_a_loaders_seed_reaches_what_no_graph_shows_and_shards_agree_on_it(name:
 
     with loader(0) as whole:
         expected, following = list(whole), list(whole)
-    assert sorted(map(str, expected)) == sorted(map(str, UNSEEN[name]())) or name in ("kept", "behind others")
+    assert sorted(map(str, expected)) == sorted(map(str, UNSEEN[name]())) or name in ("kept", "behind others", "split")
     with loader(workers) as first:
         iterator = iter(first)
         begun = list(islice(iterator, 3))
@@ -1076,6 +1101,125 @@ def test_arguments_that_an_operator_keeps_under_other_names_are_compared(other: 
     assert list(same) == [*range(1, 9)]
     with pytest.raises(ValueError, match="other arguments"):
         other(numbers(range(9))).load_state_dict(state)
+
+
+class AnyArguments(ps.IterDataPipe[Any]):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.source, *self.rest = args
+        self.named = options
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class ByAnotherName(ps.IterDataPipe[Any]):
+    def __init__(self, source: Any, n: Any = 2, key: str = "none") -> None:
+        self.source, self.used, self.hidden = source, n, key
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class Level(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+def multiplied(items: Any, *factors: Any) -> Any:
+    return (item * factors[0] for item in items)
+
+
+@pytest.mark.parametrize(
+    ("make", "other"),
+    [
+        (lambda dp: AnyArguments(dp, 2), lambda dp: AnyArguments(dp, 3)),
+        (lambda dp: AnyArguments(dp, n=2, fn=abs), lambda dp: AnyArguments(dp, n=3, fn=abs)),
+        (lambda dp: dp.pipe(multiplied, 2, None), lambda dp: dp.pipe(multiplied, 3, None)),
+        (lambda dp: ByAnotherName(dp, np.int64(2)), lambda dp: ByAnotherName(dp, np.int64(3))),
+        (lambda dp: ByAnotherName(dp, Level.TWO), lambda dp: ByAnotherName(dp, Level.ONE)),
+        (lambda dp: ByAnotherName(dp, key="a secret"), lambda dp: ByAnotherName(dp, key="another")),
+    ],
+)
+def test_what_stands_beside_an_argument_does_not_hide_it(
+    make: Callable[[Any], Any], other: Callable[[Any], Any]
+) -> None:
+    dp = make(numbers(range(4)))
+    next(iter(dp))
+    state = json.loads(json.dumps(dp.state_dict()))
+    assert "a secret" not in str(state)
+    with pytest.raises(ValueError, match="other arguments"):
+        other(numbers(range(4))).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("make", "same"),
+    [
+        (lambda dp: ByAnotherName(dp), lambda dp: ByAnotherName(dp, n=2)),
+        (lambda dp: ByAnotherName(dp, 2**64), lambda dp: ByAnotherName(dp, n=2**64)),
+        (lambda dp: ByAnotherName(dp, np.int64(2)), lambda dp: ByAnotherName(dp, 2)),
+    ],
+)
+def test_the_same_argument_told_in_another_way_is_the_same(
+    make: Callable[[Any], Any], same: Callable[[Any], Any]
+) -> None:
+    dp = make(numbers(range(4)))
+    iterator = iter(dp)
+    next(iterator)
+    resumed = same(numbers(range(4)))
+    resumed.load_state_dict(dp.state_dict())
+    assert list(resumed) == [1, 2, 3]
+
+
+def both_of_a_split(overridden: int | None = None) -> Any:
+    train, valid = numbers(range(20)).random_split({"train": 1, "valid": 1}, seed=1)
+    if overridden is not None:
+        train.override_seed(overridden)
+    return train.map(str).concat(valid)
+
+
+def test_a_state_has_the_seed_that_overrides_that_of_a_split() -> None:
+    dp = both_of_a_split(overridden=9)
+    iterator = iter(dp)
+    next(iterator)
+    state = dp.state_dict()
+    rest, following = list(iterator), list(dp)
+    resumed = both_of_a_split()
+    resumed.load_state_dict(state)
+    assert [list(resumed), list(resumed)] == [rest, following]
+
+
+def read_with_peeks(chain: Callable[[], Any], peeked: list[int]) -> tuple[list[Any], list[Any]]:
+    torch.manual_seed(3)
+    dp = chain()
+    seen = [dp.peek(4)] if 0 in peeked else []
+    items = []
+    for number, item in enumerate(dp, 1):
+        items.append(item)
+        if number in peeked:
+            dp.peek(5)
+    return items, seen
+
+
+def one_branch_after_another() -> Any:
+    even, odd = numbers(range(12)).demux(2, lambda x: x % 2)
+    return even.concat(odd.shuffle())
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        lambda: numbers(range(12)).shuffle(),
+        lambda: numbers(range(12)).shuffle().batch(2).shuffle(),
+        one_branch_after_another,
+        lambda: Composite(numbers(range(12))),
+        lambda: numbers(range(12)).map(lambda x: x + float(torch.rand(1))),
+    ],
+)
+def test_a_peek_changes_no_order_and_shows_what_comes(chain: Callable[[], Any]) -> None:
+    expected, _ = read_with_peeks(chain, [])
+    items, [seen] = read_with_peeks(chain, [0, 1, 5])
+    assert items == expected
+    assert seen == expected[:4]
 
 
 @pytest.mark.parametrize("stop", [0, 3, 12, 20])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -131,3 +131,79 @@ def test_ends_that_were_not_begun_are_read_from_their_start() -> None:
         dp.load_state_dict(state)
     iterators = [iter(dp) for dp in after]
     assert [[*iterators[number]] for number in (2, 3, 0, 1)] == [[7, 10], [2, 5, 8, 11], [*range(2, 12)], [0, 3, 6, 9]]
+
+
+class Pairs(ps.IterDataPipe[Any]):
+    """Each two neighbours; a resumed pass runs again from a mark."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from pairwise(self.source)
+
+
+SPLIT: dict[str, Callable[[], list[Any]]] = {
+    "fork": lambda: numbers(range(6000)).fork(2),
+    "demux": lambda: numbers(range(12000)).demux(2, lambda x: x % 2),
+    "unzip": lambda: numbers([(number, -number) for number in range(6000)]).unzip(2),
+}
+GOES_BACK: dict[str, Callable[[Any], Any]] = {
+    "its own": Pairs,
+    "flatmap": lambda dp: dp.flatmap(lambda x: [x, x]),
+    "shuffle": lambda dp: dp.shuffle(buffer_size=100).set_seed(1).batch(4),
+    "threads": lambda dp: dp.threadpool_map(abs),
+    "a thread": lambda dp: dp.prefetch(),
+    "pipe": lambda dp: dp.pipe(iter),
+}
+
+
+@pytest.mark.parametrize("stop", [900, 1100, 1400])
+@pytest.mark.parametrize("step", GOES_BACK)
+@pytest.mark.parametrize("split", SPLIT)
+def test_a_resumed_pass_needs_no_more_room_than_a_fresh_one(split: str, step: str, stop: int) -> None:
+    def chain() -> Any:
+        first, second = SPLIT[split]()
+        return GOES_BACK[step](first).zip(GOES_BACK[step](second))
+
+    rest, resumed = rest_from(chain, stop)
+    assert len(rest) > 20
+    assert resumed == rest
+
+
+def test_of_branches_that_go_back_at_once_each_reads_what_it_needs() -> None:
+    def chain() -> Any:
+        branches = numbers(range(2000)).fork(3, buffer_size=3)
+        return ps.iter.Zipper(*(Pairs(branch) for branch in branches))
+
+    dp = chain()
+    iterator = iter(dp)
+    for _ in range(5):
+        list(islice(iterator, 300))
+        state = dp.state_dict()
+        rest = [*iterator]
+        dp = chain()
+        dp.load_state_dict(state)
+        iterator = iter(dp)
+        assert [next(iterator) for _ in range(50)] == rest[:50]
+
+
+@pytest.mark.parametrize(("number", "head"), [(3, 2), (1000, 500)])
+def test_a_position_is_never_beyond_what_was_read(number: int, head: int) -> None:
+    def chain() -> Any:
+        first, second = numbers(range(number)).fork(2)
+        return ps.iter.ZipperLongest(first, *second.header(head).fork(2))
+
+    for stop in (head, head + number // 3):
+        dp = chain()
+        iterator = iter(dp)
+        list(islice(iterator, stop))
+        for _ in range(2):
+            state = dp.state_dict()
+            rest = [*iterator]
+            dp = chain()
+            dp.load_state_dict(state)
+            iterator = iter(dp)
+            assert [*islice(iterator, 1)] == rest[:1]
+            if not rest:
+                break

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe, own, say_where
+from ...registry.seeds import derive_seed
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
 
@@ -22,6 +23,8 @@ class _Open:
     item: Any
     outputs: Iterator[Any]
     given: int = 0
+    chains: int = 0
+    """How many chains outside the graph it has begun to read."""
 
 
 @functional_datapipe("shuffled_flatmap")
@@ -47,6 +50,8 @@ class ShuffledFlatMapper(Shuffling[Any]):
     holds_items = False
     opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
     """The open items. States have the number of each, and of its outputs so far."""
+    advanced: _Open | None = own(None, saved=False)
+    """The item whose next output is being made."""
 
     def __init__(
         self,
@@ -105,6 +110,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
             raise
 
     def _advance(self, current: _Open) -> Any:
+        self.advanced = current
         try:
             output = next(current.outputs, _END)
         except Exception as error:
@@ -112,6 +118,12 @@ class ShuffledFlatMapper(Shuffling[Any]):
             raise
         current.given += 1
         return output
+
+    def _number_of_unseen(self) -> int | None:
+        if self.advanced is None:
+            return None
+        self.advanced.chains += 1
+        return derive_seed(self.advanced.number, self.advanced.chains)
 
 
 def _close_outputs(opened: list[_Open]) -> None:

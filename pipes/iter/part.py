@@ -23,8 +23,9 @@ Seed = int | float | str | bytes
 class _Split:
     """The seed that the groups of one split share."""
 
-    def __init__(self, seed: Seed) -> None:
+    def __init__(self, seed: Seed, was_drawn: bool) -> None:
         self.seed = seed
+        self.was_drawn = was_drawn
 
 
 @functional_datapipe("random_split")
@@ -83,7 +84,8 @@ class RandomSplitter(IterDataPipe[T]):
         self.seed = seed
         self.total_length = total_length
         self.target = target
-        self._split = _Split(int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed)
+        drawn = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
+        self._split = _Split(drawn, was_drawn=seed is None)
         if any(map(_draws_an_order, walk(source))):
             warnings.warn(
                 "the source of random_split gives its items in another order each time, so that the groups, which read "
@@ -101,24 +103,24 @@ class RandomSplitter(IterDataPipe[T]):
         return [*groups]
 
     def override_seed(self, seed: Seed) -> Self:
-        """Set another seed for all groups of this split, from the next pass on.
-
-        A state contains the seed of its own pass, not one for later passes.
-        """
-        self._split.seed = seed
+        """Set another seed for all groups of this split, from the next pass on."""
+        self._split.seed, self._split.was_drawn = seed, False
         return self
 
+    def seed_once(self, seed: int) -> None:
+        """Take a seed in place of the drawn one; the first that is told stays."""
+        if self._split.was_drawn:
+            self.override_seed(seed)
+
     def random_state(self) -> dict[str, Any]:
-        """Return the seed where it was drawn."""
-        return {"seed": self._split.seed} if self.seed is None else {}
+        """Return the seed of the next pass."""
+        return {"seed": self._split.seed}
 
     def set_random_state(self, state: dict[str, Any]) -> None:
-        """Set the state of `random_state`. Raises TypeError for a seed that is not an integer."""
-        if self.seed is not None or not state:
-            return
-        if type(state.get("seed")) is not int:
-            raise TypeError(f"a seed must be an integer, and is {state.get('seed')!r}")
-        self._split.seed = state["seed"]
+        """Set the seed of the next pass. Raises TypeError for one that `random.Random` does not take."""
+        if not isinstance(state["seed"], (int, float, str, bytes, bytearray)):
+            raise TypeError(f"a seed must be a number, text or bytes, and is {state['seed']!r}")
+        self.override_seed(state["seed"])
 
     def __iter__(self) -> Iterator[T]:
         if self.split_seed is None:

@@ -78,7 +78,7 @@ def test_an_operator_of_ones_own_has_no_name_of_one_that_is_not_imported_yet() -
         try:
             ps.functional_datapipe("batch")(Batcher)
         except ValueError as error:
-            assert "two operators want the name 'batch'" in str(error) and "group.py" in str(error), error
+            assert "two operators claim the name 'batch'" in str(error) and "group.py" in str(error), error
         else:
             raise AssertionError
         @ps.functional_datapipe("batches_of_mine")
