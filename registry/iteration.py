@@ -135,7 +135,7 @@ class Pass:
 
     def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
         """Seed a chain outside the graph that the operator begins to read: a rerun pass must read the same items."""
-        number = pipe._number_of_unseen()  # type: ignore[union-attr]
+        number = pipe._number_of_unseen()
         if number is None:
             return
         if not isinstance(pipe, Seeded):

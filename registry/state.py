@@ -489,7 +489,8 @@ def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str
     if missing:
         given = inspect.signature(cls).bind(*args, **kwargs)
         given.apply_defaults()
-        held["_not_kept"] = told = {}
+        told: dict[str, Any] = {}
+        held["_not_kept"] = told
         for name in missing:
             value = _plain_value(given.arguments.get(name))
             # A string that is not kept may be a secret: as a part of a list it becomes a digest.

@@ -340,7 +340,9 @@ class RayFleet:
             raise RuntimeError("the fleet was shut down: make another")
         if not self.is_of_this_ray():
             Cluster().connect()  # or says why this process cannot
-            raise RuntimeError("the fleet's Ray was shut down: make another fleet")
+            raise RuntimeError(
+                "the Ray of these actors was shut down: make a new loader, and a new fleet if you made one"
+            )
 
     def is_of_this_ray(self) -> bool:
         """Say whether its handles are usable: a call through those of another Ray ends the process."""

@@ -35,6 +35,7 @@ from ..registry import (
 )
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
@@ -138,6 +139,7 @@ class DataLoader2(Generic[T]):
                 raise TypeError(f"{cls.__name__} takes no {name}, as torch's does: say {_ARGUMENTS_OF_TORCH[name]}")
             return super().__new__(cls)
 
+    @telling_other_ranks()
     def __init__(
         self,
         datapipe: IterDataPipe[T] | MapDataPipe[T],
@@ -178,6 +180,7 @@ class DataLoader2(Generic[T]):
         self._is_cut_short = False
         """Whether `shutdown()` came during an epoch."""
 
+    @telling_other_ranks()
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down")
@@ -248,6 +251,7 @@ class DataLoader2(Generic[T]):
             return in_one_piece(own)
         return merge_state_dicts(together.all_ranks().exchange("take a state", own))
 
+    @telling_other_ranks()
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Let the next `iter()` resume from a state of a loader over an equal chain.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from ..registry import IterDataPipe, expect_whole
-from ..workers.ranks import expect_ranks
+from ..workers.ranks import expect_ranks, telling_other_ranks
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
 from .together import Ends, Others, Part, Together
@@ -48,6 +48,7 @@ class DistributedReadingService(InProcessReadingService):
     not answer or has nothing to read; ValueError if one has another chain, seed or state.
     """
 
+    @telling_other_ranks()
     def __init__(
         self,
         timeout: float = 1800,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import time
 import warnings
 from collections import deque
@@ -14,6 +15,7 @@ from itertools import islice
 from typing import Any, Literal, Protocol
 
 from ..registry import close
+from ..registry.notes import add_note, describe_item
 from ..workers.ranks import AllRanks, expect_no_second_division, in_words
 
 __all__ = ["Counts", "Ends", "Others", "Part", "Together"]
@@ -22,6 +24,7 @@ Ends = Literal["stop", "pad", "drop"]
 
 _FAILED, _ENDED, _REPEATING, _READY = range(4)
 _NO_MORE = object()
+_WHO_FAILED = "say who failed"
 _COUNTING = 5.0
 """Seconds for counting dropped items."""
 
@@ -168,6 +171,7 @@ class Together:
         try:
             while True:
                 item: Any = _NO_MORE if is_repeating else self._next(counts, items)
+                sent = self._packed(counts, item)
                 says = _REPEATING if is_repeating else _ENDED if item is _NO_MORE else _READY
                 goes_on, some_begin_to_repeat = self._goes_on(counts, says)
                 if not goes_on:
@@ -177,11 +181,12 @@ class Together:
                     if not is_repeating:
                         is_repeating, items = True, cycle_of(again)
                     item = self._next(counts, items)
+                    sent = self._packed(counts, item)
                     counts.repeated[part] += 1
                 if some_begin_to_repeat:
                     self._expect_items(item is not _NO_MORE)
                 if self._first is not None:
-                    self._readers().broadcast(item, self._first, self._group)
+                    self._readers().broadcast((sent, counts.repeated[part]), self._first, self._group)
                 counts.given += 1
                 yield item
         finally:
@@ -195,7 +200,10 @@ class Together:
                 break
             if some_begin_to_repeat:
                 self._expect_items(True)
-            item = None if self._first is None else self._readers().broadcast(None, self._first, self._group)
+            item: Any = None
+            if self._first is not None:
+                sent, repeated = self._readers().broadcast(None, self._first, self._group)
+                item, counts.repeated[self.part.rank or 0] = pickle.loads(sent), repeated
             counts.given += 1
             yield item
         self._count_dropped(counts, _NO_MORE, iter(()))
@@ -203,19 +211,36 @@ class Together:
     def _next(self, counts: Counts, items: Iterator[Any]) -> Any:
         try:
             return next(items, _NO_MORE)
-        except Exception:
-            self._let_others_fail(counts)
+        except Exception as error:
+            self._let_others_fail(counts, error)
             raise
 
-    def _let_others_fail(self, counts: Counts) -> None:
+    def _packed(self, counts: Counts, item: Any) -> bytes:
+        """Return an item as it is sent to the other ranks of the part, before all agree that there is one."""
+        if self._first is None or item is _NO_MORE:
+            return b""
+        try:
+            return pickle.dumps(item, protocol=5)
+        except Exception as error:
+            add_note(
+                error,
+                f"{describe_item(item)} could not be pickled, so it cannot be sent to the other ranks of its part",
+            )
+            self._let_others_fail(counts, error)
+            raise
+
+    def _let_others_fail(self, counts: Counts, error: Exception) -> None:
         with suppress(RuntimeError):  # the original error matters, not that others are silent
             self._agree(counts, _FAILED)
+            self._readers().exchange(_WHO_FAILED, f"{type(error).__name__}: {error}"[:1000])
 
     def _goes_on(self, counts: Counts, says: int | None) -> tuple[bool, bool]:
         """Return whether all ranks give one more item, and whether some begin to repeat items."""
         least, greatest = self._agree(counts, says)
         if least == _FAILED:
-            raise RuntimeError("another rank failed at this item, so all ranks stop here: see its error")
+            told = self._readers().exchange(_WHO_FAILED, None)
+            failed = "; ".join(f"rank {rank} failed: {error}" for rank, error in enumerate(told) if error)
+            raise RuntimeError(f"all ranks stop here, after {counts.given} items of this epoch: {failed}")
         if self.steps_per_epoch is not None:
             goes_on = counts.given < self.steps_per_epoch
         else:

@@ -100,9 +100,7 @@ def test_where_one_rank_fails_the_others_say_so_at_once(tmp_path):
             say([seen, type(error).__name__, str(error)])
         """,
     )
-    assert said[0] == [
-        [[0, 1], "RuntimeError", "the source of another rank failed, so all ranks stop here: see its error"]
-    ]
+    assert said[0] == [[[0, 1], "RuntimeError", "all ranks stop here: the source of rank 1 failed: KeyError: 'gone'"]]
     assert said[1] == [[[0, 1], "KeyError", "'gone'"]]
 
 

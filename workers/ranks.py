@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
 import sys
 import time
 import warnings
 import weakref
 import zlib
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from threading import Event
 from types import FrameType
@@ -20,7 +22,7 @@ import torch.distributed as dist
 
 from .threads import Interrupted
 
-__all__ = ["AllRanks", "expect_no_second_division", "expect_ranks", "in_words", "several_ranks"]
+__all__ = ["AllRanks", "expect_no_second_division", "expect_ranks", "in_words", "several_ranks", "telling_other_ranks"]
 
 _PATIENCE = 2.5
 """Seconds after which a rank that waits says so to the others, and again as long until it says for whom it waits."""
@@ -34,6 +36,13 @@ _NOT_LEAST = 2**62
 
 _made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 """How many were made of each world."""
+
+_pending: list[Any] = []
+"""Groups that were left while they wait for a rank: to free one is to wait for that rank to end."""
+atexit.register(_pending.clear)
+
+_failures: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""How often this rank has failed since all ranks met, by world."""
 
 
 def several_ranks() -> bool:
@@ -49,6 +58,29 @@ def expect_ranks(who: str) -> tuple[int, int]:
             "is read, or leave it out where there is one process only"
         )
     return dist.get_rank(), dist.get_world_size()
+
+
+@contextmanager
+def telling_other_ranks() -> Iterator[None]:
+    """Tell the other ranks of an error before it is raised here: they may wait for this rank, which will not come."""
+    try:
+        yield
+    except Exception as error:
+        if several_ranks():
+            world = dist.group.WORLD
+            _failures[world] = _failures.get(world, 0) + 1
+            told = [_failures[world], f"{type(error).__name__}: {error}"[:1000]]
+            with suppress(RuntimeError):  # the store may be gone with its rank
+                _store().set(f"failed/{dist.get_rank()}", json.dumps(told))
+        raise
+
+
+def _store(*prefix: object) -> Any:
+    # Of torch without ranks there are none.
+    from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
+
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun's ranks keep their store
+    return PrefixStore("/".join(map(str, ("penstock", restarts, *prefix))), _get_default_store())
 
 
 def expect_no_second_division() -> None:
@@ -76,7 +108,7 @@ class AllRanks:
     """All ranks of `torch.distributed`, for messages between CPUs; every rank makes its own at the same time.
 
     A rank that does not come, or does something else than the others, is named, on every other: as a warning after some
-    seconds, as RuntimeError after `timeout` seconds, or at once where it has ended.
+    seconds, as RuntimeError after `timeout` seconds, at once where it has ended, or soon where it tells that it failed.
 
     The messages go through a gloo group. It is given up with `leave`, or when nobody holds this any more.
 
@@ -85,16 +117,12 @@ class AllRanks:
     """
 
     def __init__(self, timeout: float) -> None:
-        # Of torch without ranks there are none.
-        from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
-
         self.timeout = timeout
         self.rank, self.size = expect_ranks(type(self).__name__)
         world = dist.group.WORLD
         self._world = weakref.ref(world)
         made = _made[world] = _made.get(world, 0) + 1
-        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun's ranks keep their store
-        self._store = PrefixStore(f"penstock/{restarts}/{made}", _get_default_store())
+        self._store = _store(made)
         self.interrupted = Event()
         self.is_out_of_step = False
         self._number = 0
@@ -161,29 +189,36 @@ class AllRanks:
     def _expect_all(self) -> None:
         """Wait until every rank is there: a group is made by all."""
         what = "begin to read together"
-        began = time.monotonic()
+        until = time.monotonic() + self.timeout
         self._say_here("made")
-        missing = self._missing("made", min(2 * _PATIENCE, self.timeout))
-        if missing and self.timeout > 2 * _PATIENCE:
-            self._warn(missing, what)
-            missing = self._missing("made", self.timeout - (time.monotonic() - began))
-        if missing:
-            time.sleep(_GRACE)  # for the others who wait, too
-            with suppress(RuntimeError):
-                self._store.delete_key(f"made/{self.rank}")
-            raise RuntimeError(self._not_there(missing, what))
+        looks = 0
+        while missing := self._missing("made", min(_PATIENCE, max(until - time.monotonic(), 0))):
+            looks += 1
+            failed = self._failed(missing)
+            if failed or time.monotonic() >= until:
+                time.sleep(_GRACE)  # for the others who wait, too
+                with suppress(RuntimeError):
+                    self._store.delete_key(f"made/{self.rank}")
+                raise RuntimeError(failed or self._not_there(missing, what))
+            if looks == 2:
+                self._warn(missing, what)
+        self._forget_failures()
 
     def _wait(self, work: Any, what: str) -> None:
         """Wait for what all ranks do together, and say for whom where that takes long."""
         number = str(self._number)
         self._number += 1
+        looks, failed = 0, ""
         try:
-            if not self._is_done(work, min(_PATIENCE, self.timeout)):
-                self._say_here(number)
-                if not self._is_done(work, min(_PATIENCE, self.timeout)) and (missing := self._missing(number, 0.0)):
+            while not failed and not self._is_done(work, min(_PATIENCE, self.timeout)):  # gloo ends it in time
+                looks += 1
+                if looks == 1:
+                    self._say_here(number)
+                    continue
+                missing = self._missing(number, 0.0)
+                failed = self._failed(missing)
+                if missing and looks == 2 and not failed:
                     self._warn(missing, what)
-                while not self._is_done(work, self.timeout):
-                    pass  # gloo ends it in time
         except Interrupted:
             self.is_out_of_step = True
             raise
@@ -191,13 +226,19 @@ class AllRanks:
             self._say_here(number)
             missing = self._missing(number, _GRACE)
             self.leave()  # the group is of no use any more
-            raise RuntimeError(f"{self._not_there(missing, what)} ({error})") from None
+            raise RuntimeError(self._failed(missing) or f"{self._not_there(missing, what)} ({error})") from None
+        if failed:
+            _pending.extend(self._groups)
+            self.leave()
+            raise RuntimeError(failed)
+        self._forget_failures()
 
     def _is_done(self, work: Any, seconds: float) -> bool:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             try:
-                work.wait(timedelta(seconds=min(left, _LOOK_EVERY)))
+                # In whole milliseconds, of which 0 would be no limit.
+                work.wait(timedelta(seconds=max(min(left, _LOOK_EVERY), 0.001)))
             except RuntimeError:
                 if work.is_completed():
                     work.wait()  # raises where it has failed; it may have come to its end since the wait gave up
@@ -222,6 +263,25 @@ class AllRanks:
             return [rank for rank, key in enumerate(keys) if not self._store.check([key])]
         except RuntimeError:  # the store is gone
             return [rank for rank in range(self.size) if rank != self.rank]
+
+    def _failed(self, missing: list[int]) -> str:
+        """Return, as a text, which of the missing ranks say that they failed; empty if none does.
+
+        As often as this rank has failed itself, the others may have failed with it, and come again.
+        """
+        together = _failures.get(dist.group.WORLD, 0)
+        board, told = _store(), list[str]()
+        with suppress(RuntimeError):
+            for rank in missing:
+                if board.check([key := f"failed/{rank}"]):
+                    times, error = json.loads(board.get(key))
+                    told += [f"rank {rank} has failed: {error}"] if times > together else []
+        return "; ".join(told)
+
+    def _forget_failures(self) -> None:
+        if _failures.pop(dist.group.WORLD, 0):
+            with suppress(RuntimeError):
+                _store().delete_key(f"failed/{self.rank}")
 
     def _warn(self, missing: list[int], what: str) -> None:
         warnings.warn(

@@ -118,7 +118,7 @@ class RandomSplitter(IterDataPipe[T]):
 
     def set_random_state(self, state: dict[str, Any]) -> None:
         """Set the seed of the next pass. Raises TypeError for one that `random.Random` does not take."""
-        if not isinstance(state["seed"], (int, float, str, bytes, bytearray)):
+        if not isinstance(state["seed"], (int, float, str, bytes)):
             raise TypeError(f"a seed must be a number, text or bytes, and is {state['seed']!r}")
         self.override_seed(state["seed"])
 

@@ -63,20 +63,27 @@ class FullSync(IterDataPipe[T]):
         while True:
             try:
                 item: Any = next(source, _NO_MORE)
-            except Exception:
+            except Exception as error:
                 with suppress(RuntimeError):  # the error of the source matters more than silent ranks
                     self._least_of_all(_FAILED)
+                    self._errors_of_all(f"{type(error).__name__}: {error}"[:1000])
                 raise
             if item is not _NO_MORE and self.given < agreed:
                 least = _READY
             else:
                 least = self._least_of_all(_ENDED if item is _NO_MORE else _READY)
             if least == _FAILED:
-                raise RuntimeError("the source of another rank failed, so all ranks stop here: see its error")
+                raise RuntimeError(f"all ranks stop here: {self._errors_of_all(None)}")
             if least == _ENDED:
                 return
             self.given += 1
             yield item
+
+    def _errors_of_all(self, own: str | None) -> str:
+        """Return, as a text, which ranks failed, and their errors; all must tell theirs."""
+        assert self._ranks is not None
+        told = enumerate(self._ranks.exchange("say who failed", own))
+        return "; ".join(f"the source of rank {rank} failed: {error}" for rank, error in told if error)
 
     def _join(self) -> None:
         """Join the ranks in a group, once per process group of the program."""

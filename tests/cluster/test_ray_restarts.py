@@ -50,7 +50,7 @@ def test_a_fleet_of_another_ray_is_an_error_and_is_shut_down_in_silence() -> Non
         assert next(items) == 0
         ray.shutdown()
         start_ray()
-        with pytest.raises(RuntimeError, match="the fleet's Ray was shut down: make another fleet"):
+        with pytest.raises(RuntimeError, match="the Ray of these actors was shut down: make a new loader"):
             ps.DataLoader2(dp, reading_service=service)
         with pytest.raises(RuntimeError, match="shut down"), warnings.catch_warnings(action="ignore"):
             list(items)

@@ -266,7 +266,7 @@ with ps.DataLoader2(dp, reading_service=service) as reading:
     say(len(seen))
 """
     (another, here), (own, there) = run_ranks(tmp_path, code)
-    assert "another rank failed" in another
+    assert "rank 1 failed: KeyError: 'gone'" in another
     assert own == "KeyError('gone')"
     assert here == there == 20
 
@@ -517,7 +517,7 @@ say(time.monotonic() - began < 10)
 os._exit(0)
 """
     (failed, killed, in_time), (own,) = both(tmp_path, code)
-    assert failed == "RuntimeError: another rank failed at this item, so all ranks stop here: see its error"
+    assert failed == "RuntimeError: all ranks stop here, after 2 items of this epoch: rank 1 failed: KeyError: 'gone'"
     assert own == "KeyError: 'gone'"
     assert "rank 0 was to ask for item 1 of the epoch, and rank 1 did not: it has ended" in killed
     assert in_time
@@ -618,3 +618,117 @@ def test_states_that_are_not_those_of_all_ranks() -> None:
         ps.merge_state_dicts([loader.state_dict(), loader.state_dict()])
     with pytest.raises(RuntimeError, match="no item was yielded since the epoch began"):
         loader.state_dict(before_last=True)
+
+
+APART: dict[str, str] = {
+    "a chain": "loader(0, 12, ps.iter.IterableWrapper(range(20)) if rank else None)",
+    "a number of shards": "loader(20, 1 if rank else 12)",
+    "a part": "loader(20, 12, data_rank=2 * rank, data_ranks=2)",
+    "no service": "ps.DataLoader2(ps.iter.IterableWrapper(range(20)).sharding_filter()) if rank else loader(20, 12)",
+}
+
+
+@pytest.mark.parametrize("what", APART)
+def test_what_fails_on_one_rank_before_the_ranks_meet_is_told_on_all_soon(tmp_path: Path, what: str) -> None:
+    code = f"""
+began = time.monotonic()
+say(told(lambda: list({APART[what]})))
+say(time.monotonic() - began < 10)
+if rank:
+    time.sleep(8)
+os._exit(0)
+"""
+    (heard, soon), (own, at_once) = both(tmp_path, code)
+    assert not own.startswith("[")
+    assert heard == f"RuntimeError: rank 1 has failed: {own}"
+    assert soon
+    assert at_once
+
+
+def test_what_fails_on_one_rank_between_epochs_is_told_while_that_rank_lives_on(tmp_path: Path) -> None:
+    code = """
+with loader(20, 4) as reading:
+    say(len(list(reading)))
+    began = time.monotonic()
+    if rank:
+        say(told(lambda: reading.load_state_dict({"bad": 1})))
+        time.sleep(12)
+    else:
+        say(told(lambda: list(reading)))
+        say(time.monotonic() - began < 10)
+"""
+    (_, heard, soon), (_, own) = both(tmp_path, code)
+    assert heard == f"RuntimeError: rank 1 has failed: {own}"
+    assert soon
+
+
+def test_ranks_that_failed_together_or_alone_and_come_again_read_on(tmp_path: Path) -> None:
+    code = """
+with loader(20, 4) as reading:
+    list(reading)
+    say(told(lambda: reading.load_state_dict({"bad": 1})).partition(":")[0])
+    if rank:
+        time.sleep(4)
+    say(len(list(reading)))
+    if rank:
+        say(told(lambda: reading.load_state_dict({"bad": 1})).partition(":")[0])
+    say(len(list(reading)))
+    if rank:
+        time.sleep(4)
+    say(len(list(reading)))
+"""
+    first, second = both(tmp_path, code)
+    assert first == ["ValueError", 10, 10, 10]
+    assert second == ["ValueError", 10, "ValueError", 10, 10]
+
+
+def test_what_is_sent_to_other_ranks_is_pickled_before_they_wait_for_it_and_repeats_are_counted(tmp_path: Path) -> None:
+    code = """
+mesh = dist.device_mesh.init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+def sent(chain):
+    return loader(0, 2, chain.sharding_filter(), mesh=mesh, data_dims="dp", others="broadcast")
+numbers = ps.iter.IterableWrapper(range(6))
+began = time.monotonic()
+try:
+    list(sent(numbers.map(lambda x: (lambda: x) if x == 3 else x)))
+except Exception as error:
+    say([type(error).__name__, str(error), getattr(error, "__notes__", [])[:1]])
+say(time.monotonic() - began < 10)
+with sent(numbers) as reading:
+    say(list(reading))
+"""
+    own, other = both(tmp_path, code)
+    assert own[0][0] == "AttributeError"
+    assert "could not be pickled, so it cannot be sent to the other ranks of its part" in own[0][2][0]
+    assert other[0][:2] == [
+        "RuntimeError",
+        f"all ranks stop here, after 3 items of this epoch: rank 0 failed: AttributeError: {own[0][1]}",
+    ]
+    assert own[1:] == other[1:] == [True, [0, 1, 2, 3, 4, 5]]
+
+
+def test_repeats_of_items_that_are_sent_are_counted_on_every_rank_of_the_part(tmp_path: Path) -> None:
+    code = """
+mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+with loader(9, 12, mesh=mesh, data_dims="dp", others="broadcast") as reading:
+    say([list(reading), reading.stats()["ranks"]["repeated"]])
+"""
+    said = [own for (own,) in both(tmp_path, code, ranks=4)]
+    assert said == [[[0, 2, 4, 6, 8], 0]] * 2 + [[[1, 3, 5, 7, 1], 1]] * 2
+
+
+def test_a_look_of_less_than_a_millisecond_is_no_wait_without_limit() -> None:
+    waited: list[float] = []
+
+    class Work:
+        def wait(self, timeout: timedelta) -> None:
+            waited.append(timeout.total_seconds() * 1000 // 1)  # gloo takes whole milliseconds, and 0 as no limit
+            raise RuntimeError("timed out")
+
+        def is_completed(self) -> bool:
+            return False
+
+    ranks = SimpleNamespace(interrupted=Event())
+    assert not AllRanks._is_done(ranks, Work(), 0.0005)  # type: ignore[arg-type]
+    assert waited
+    assert min(waited) >= 1
