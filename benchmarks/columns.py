@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from .columns_peers import BATCHES, BY_HAND, INFERENCE, OF_RAY, OURS, OURS_OF_MODELS, SHUFFLED, measure
-from .harness import environment, measured_apart, python_of_ray, rounds_of, share, table, verdict
+from .harness import environment, measured_apart, plot, python_of_ray, rounds_of, share, table, verdict
 
 FILES = 8
 LEAST_OF_BY_HAND, LEAST_OF_OTHERS, LEAST_SHUFFLED = 0.9, 10.0, 3e6
@@ -71,6 +71,8 @@ def compare(folder: Path, kind: str, rows: int, rounds: int) -> list[str]:
     ]
     print(f"\n{kind}: {rows:,} rows, {rounds} rounds\n")
     print(table(["", "M rows/s", f"share of {able[0]}", "CPU, s", "memory, MB"], cells))
+    rates = {peer: rows / median(seconds[peer]) / 1e6 for peer in able}
+    plot(f"columns-{kind}", f"{kind}: rows of Parquet to tensors, M rows/s", rates)
     for peer, error in failed.items():
         print(f"{peer}: not measured: {error}")
     return verdicts_on(kind, seconds, rows)

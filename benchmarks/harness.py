@@ -23,6 +23,7 @@ __all__ = [
     "cpu_seconds",
     "environment",
     "measured_apart",
+    "plot",
     "python_of_ray",
     "python_of_torchdata_09",
     "rounds_of",
@@ -39,6 +40,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pens
 """Where what takes long to make is kept from one run to the next."""
 
 _ROOT = Path(__file__).parents[1]
+_PLOTS = _ROOT / "docs" / "plots"
 _CONSTRAINTS = _ROOT / "constraints.txt"
 _SECONDS_AT_MOST = 120
 
@@ -139,6 +141,26 @@ def _peak_memory(pid: int, peaks: list[float]) -> None:
                     held += getattr(memory, "pss", memory.uss)
             peaks[-1] = max(peaks[-1], held / 1e6)
             time.sleep(0.02)
+
+
+def plot(name: str, title: str, figures: Mapping[str, float]) -> None:
+    """Draw figures as bars into `docs/plots/NAME.svg`, which docs/performance.md shows; those of Penstock in blue."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print(f"docs/plots/{name}.svg is not drawn: matplotlib is not installed")
+        return
+    labels = [*figures][::-1]
+    figure = Figure(figsize=(8, 0.6 + 0.35 * len(labels)), layout="constrained")
+    axes = figure.subplots()
+    ours = ["tab:blue" if "penstock" in label.lower() else "lightgray" for label in labels]
+    bars = axes.barh(labels, [figures[label] for label in labels], color=ours)
+    axes.bar_label(bars, fmt="{:,.3g}", padding=3)
+    axes.margins(x=0.12)
+    axes.set_title(title, fontsize="medium", loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    _PLOTS.mkdir(exist_ok=True)
+    figure.savefig(_PLOTS / f"{name}.svg", metadata={"Date": None})
 
 
 def cpu_seconds() -> float:

@@ -17,7 +17,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from .harness import CACHE, environment, measured_apart, python_of_torchdata_09, rounds_of, share, table, verdict
+from .harness import CACHE, environment, measured_apart, plot, python_of_torchdata_09, rounds_of, share, table, verdict
 from .image_peers import PEERS, measure
 
 HAND, TWO_HANDS, OURS, OLD = *list(PEERS)[:3], "torchdata 0.9 DataLoader2"
@@ -109,6 +109,8 @@ def compare(count: int, rounds: int, size: float) -> None:
     )
     header = ["", "version", "epoch 1, images/s", "share", "epoch 2, images/s", "share", "of two"]
     print(table([*header, "first batch, s", "CPU, s", "memory, MB"], rows))
+    rates = {name: median(of(name, "rate_again")) for name in able}
+    plot("images", "JPEGs decoded and resized by two processes, images/s", rates)
     for name, result in trial.items():
         if "error" in result:
             print(f"{name}: not measured: {result['error']}")

@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.s3 import serving_http, serving_s3
 
-from .harness import environment, measured_apart, rounds_of, share, table, verdict
+from .harness import environment, measured_apart, plot, rounds_of, share, table, verdict
 from .object_storage_peers import BEST_RAW, CONNECTOR, OURS, OURS_OF_TAR, RANGED, S3FS, TAR, WHOLE, measure
 from .object_storage_tasks import TASKS, measure_task
 
@@ -99,6 +99,8 @@ def compare(root: Path, kind: str, rounds: int) -> list[str]:
     ]
     print(f"\n{kind}: {len(urls):,} objects, {size / 1e6:,.0f} MB, {rounds} rounds\n")
     print(table(["", "objects/s", "MB/s", "share of raw", "CPU s per GB", "memory, MB"], rows))
+    rates = {peer: size / 1e6 / median(seconds[peer]) for peer in able}
+    plot(f"object-storage-{kind}", f"{kind} objects from a local server, MB/s", rates)
     for peer, error in failed.items():
         print(f"{peer}: not measured: {error}")
     return verdicts_on(kind, seconds, raw)

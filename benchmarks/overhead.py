@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from statistics import correlation, linear_regression, median
 from typing import Any
 
-from .harness import environment, rounds_of, share, table, verdict, with_bytecode
+from .harness import environment, plot, rounds_of, share, table, verdict, with_bytecode
 
 BATCH = 64
 HAND, OURS, TORCH = "hand-written loop", "penstock", "torch DataPipes"
@@ -167,6 +167,7 @@ def compare(items: int, rounds: int) -> list[str]:
         rows[name] = [name, f"{median(cost):,.0f}", *ratios]
     print(f"\nrange → map → map → filter → batch({BATCH}), {items:,} items, {rounds} rounds\n")
     print(table(["", "ns per item", "× the hand-written loop", "× faster than torch"], [rows[name] for name in CHAINS]))
+    plot("overhead", "ns per item: range → map → map → filter → batch", {name: median(costs[name]) for name in costs})
     of_hand, of_torch = share(costs[OURS], costs[HAND]), share(costs[TORCH], costs[OURS])
     return [
         verdict(f"at most {MOST_OF_HAND} × the hand-written loop: {of_hand:.2f}", of_hand <= MOST_OF_HAND),
