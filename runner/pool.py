@@ -382,7 +382,9 @@ class WorkerPool:
 
     def _line_of(self, shard: int) -> _Line:
         if not self._lines:
-            raise RuntimeError("the workers belong to the process from which this one was forked: begin a new epoch")
+            raise RuntimeError(
+                "the workers belong to the process from which this one was forked off: begin a new epoch"
+            )
         return self._lines[self._division.worker(shard, len(self._lines))]
 
 
