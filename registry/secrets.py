@@ -109,6 +109,20 @@ _SENT = {"headers", "cookies", "auth", "key", "secret", "token", "username", "pa
 """Options sent in request headers, where text must be a single line."""
 
 
+_OF_CREDENTIALS = ("auth", "client_kwargs", "cookie", "cred", "header", "key", "pass", "secret", "token", "user")
+
+
+def without_credentials(options: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the options of a store, or other arguments, but those whose names are of credentials.
+
+    >>> without_credentials({"anon": True, "aws_secret": "s", "Token": "t"})
+    {'anon': True}
+    """
+    return {
+        name: value for name, value in options.items() if not any(part in str(name).lower() for part in _OF_CREDENTIALS)
+    }
+
+
 class Options(Mapping[str, Any]):
     """Options of a file system or a client that may be secret: no text shows their values.
 

@@ -35,7 +35,7 @@ from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
-from .secrets import Short, without_secrets
+from .secrets import Short, without_credentials, without_secrets
 from .seeds import Path, fix_seeds_of_unseen, seed_of_chain, seed_of_user, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
@@ -493,6 +493,8 @@ def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str
         held["_not_kept"] = told
         for name in missing:
             value = _plain_value(given.arguments.get(name))
+            if isinstance(value, dict):
+                value = without_credentials(value)  # others go on with other ones
             # A string that is not kept may be a secret: as a part of a list it becomes a digest.
             told |= _comparable(name, [value] if isinstance(value, str) else value, with_parts=True)
 

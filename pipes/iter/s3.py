@@ -71,6 +71,7 @@ class S3FileLister(IterDataPipe[str]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.storage_options = Options(storage_options)
         self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))
         self.source = source
         self.length = check_length(length)

@@ -510,3 +510,19 @@ def test_a_redirect_on_one_host_keeps_the_headers(server: Any) -> None:
         [(_, stream)] = chain
         assert stream.read() == b"abc"
         assert all(request["x-key"] == SECRET for request in server.asked)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda options: IterableWrapper(["s3://b/a"]).list_files_by_s3(storage_options=options),
+        lambda options: IterableWrapper(["s3://b/a"]).load_files_by_s3(storage_options=options),
+        lambda options: IterableWrapper(["s3://b/a"]).list_files_by_fsspec(**options),
+        lambda options: IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **options),
+        lambda options: IterableWrapper(["s3://b/a"]).read_parquet(storage_options=options),
+    ],
+)
+def test_a_state_goes_on_with_other_credentials_and_knows_none(make: Callable[[Any], Any]) -> None:
+    state = make({"key": "old", "secret": SECRET, "token": SECRET, "client_kwargs": {"a": SECRET}}).state_dict()
+    make({"key": "new", "secret": "another", "token": "fresh"}).load_state_dict(state)
+    assert state["arguments"] == make({}).state_dict()["arguments"]

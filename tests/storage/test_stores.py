@@ -515,7 +515,9 @@ def test_secrets_of_the_environment_are_nowhere_and_given_ones_travel_only_in_a_
     given = {"key": "MYKEY", "secret": "my-own-secret", "token": "my-own-token"}
     for options in ({}, given):
         dp = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)(storage_options=options)
-        skipping = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)(on_error="skip", **options)
+        skipping = getattr(IterableWrapper(["s3://bucket/refuse-400-ExpiredToken"]), method)(
+            on_error="skip", storage_options=options
+        )
         assert list(skipping) == []
         with pytest.raises(OSError, match="the server refused: 400 ExpiredToken") as caught:
             list(dp)
