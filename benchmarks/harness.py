@@ -153,9 +153,11 @@ def plot(name: str, title: str, figures: Mapping[str, float]) -> None:
     labels = [*figures][::-1]
     figure = Figure(figsize=(8, 0.6 + 0.35 * len(labels)), layout="constrained")
     axes = figure.subplots()
-    ours = ["tab:blue" if "penstock" in label.lower() else "lightgray" for label in labels]
+    ours = ["tab:blue" if label.startswith("penstock") else "lightgray" for label in labels]
     bars = axes.barh(labels, [figures[label] for label in labels], color=ours)
-    axes.bar_label(bars, fmt="{:,.3g}", padding=3)
+    axes.bar_label(
+        bars, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in map(figures.get, labels)], padding=3
+    )
     axes.margins(x=0.12)
     axes.set_title(title, fontsize="medium", loc="left")
     axes.spines[["top", "right"]].set_visible(False)

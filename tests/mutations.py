@@ -106,9 +106,9 @@ MUTATIONS = [
         "registry/test_state.py test_resume_failures.py",
     ),
     Mutation(
-        "a thread that reads ahead leaves the source open",
+        "a thread reads ahead without a bound",
         "pipes/bases/reading_ahead.py",
-        "            self._items.close()\n",
+        "                self._room.acquire()\n",
         "",
         "test_ahead.py",
     ),

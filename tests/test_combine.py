@@ -322,3 +322,19 @@ def test_nothing_is_pulled_at_construction() -> None:
     for cls in (Zipper, ZipperLongest, Concater, Multiplexer, MultiplexerLongest, Enumerator):
         cls(source)
     LengthSetter(source, 1)
+
+
+@pytest.mark.parametrize("stop", range(7))
+def test_a_source_that_comes_twice_goes_on_in_its_second_pass(stop: int) -> None:
+    def chain() -> Any:
+        source = ps.iter.IterableWrapper(range(3)).shuffle().set_seed(1)
+        return source.concat(source)
+
+    dp = chain()
+    iterator = iter(dp)
+    begun = list(islice(iterator, stop))
+    resumed = chain()
+    resumed.load_state_dict(dp.state_dict())
+    rest = list(iterator)
+    assert sorted(begun + rest) == [0, 0, 1, 1, 2, 2]
+    assert list(resumed) == rest

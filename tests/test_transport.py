@@ -215,3 +215,17 @@ def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(monkeypatch, tmp
     with pytest.raises(OSError, match=r"."):
         transport.anonymous_file(2**55)
     assert psutil.Process().num_fds() == descriptors
+
+
+def test_a_block_is_given_back_when_its_last_array_is_gone() -> None:
+    outbox, inbox = Outbox(2), Inbox()
+    parcel, descriptor = outbox.pack({"a": np.zeros(100_000), "b": np.ones(100_000)})
+    item = inbox.unpack(parcel, descriptor)
+    kept = item.pop("b")[5:]
+    del item
+    gc.collect()
+    assert inbox.unused_blocks() == []
+    assert kept.sum() == 99_995
+    del kept
+    gc.collect()
+    assert inbox.unused_blocks() == [parcel.block]

@@ -218,9 +218,10 @@ def test_a_state_of_another_chain_is_an_error_that_shows_the_difference() -> Non
     assert str(caught.value).splitlines()[1:] == ["- Mapper", "+ Filter", "  Source"]
 
 
-def test_a_state_of_another_version_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the state has version 99, and this penstock reads version 4"):
-        Source().load_state_dict({**Source().state_dict(), "version": 99})
+@pytest.mark.parametrize("version", [3, 99])
+def test_a_state_of_another_version_is_an_error(version: int) -> None:
+    with pytest.raises(ValueError, match=f"the state has version {version}, and this penstock reads version 4"):
+        Source().load_state_dict({**Source().state_dict(), "version": version})
 
 
 @pytest.mark.parametrize("nonsense", [{}, None, [1], {"version": 4, "chain": []}])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import multiprocessing
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.iter import IterableWrapper
-from penstock.storage.writing import whole_file
+from penstock.storage.writing import sent_whole, whole_file
 from s3 import S3Server, uploads_under_way
 
 PART = 2**23
@@ -130,3 +131,18 @@ def test_shards_go_up_in_parts(bucket: Path, fault_proxy: FaultProxy) -> None:
     assert (url, count) == ("s3://uploads/0.tar", 40)
     assert sum("?partNumber=" in request for request in fault_proxy.requests()) == 3
     assert len(list(IterableWrapper([str(bucket / "0.tar")]).open_files(mode="rb").load_from_tar())) == 40
+
+
+def test_what_fails_while_it_is_sent_is_discarded_and_what_is_whole_is_closed() -> None:
+    class Sent(io.BytesIO):
+        discarded = False
+
+        def discard(self) -> None:
+            self.discarded = True
+
+    failed, whole = Sent(), Sent()
+    with pytest.raises(KeyError), sent_whole(failed, "memory://a/b"):
+        raise KeyError("gone")
+    with sent_whole(whole, "memory://a/b") as file:
+        file.write(b"a")
+    assert (failed.discarded, whole.discarded, whole.closed) == (True, False, True)
