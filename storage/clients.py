@@ -47,6 +47,9 @@ _GOOD_FOR = timedelta(minutes=6)
 
 _COMMON_OPTIONS = ("client_kwargs", "config_kwargs")
 
+_OF_CONFIG = {"connect_timeout", "read_timeout", "proxies"}
+"""What stores other than S3 take of `config_kwargs`."""
+
 OPTIONS_OF_AMAZON = (
     *("anon", "endpoint_url", "key", "secret", "token", "username", "password", "profile", "use_ssl"),
     *("requester_pays", *_COMMON_OPTIONS),
@@ -136,6 +139,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
 
     if scheme == "file":
         _check_names(options, _COMMON_OPTIONS)
+        _check_common(options)
         return LocalStore("/")
     if scheme in AMAZON:
         return _amazon_store(bucket, with_region(options))
@@ -143,6 +147,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
         endpoint = f"{scheme}://{bucket}"
         return HTTPStore(endpoint, client_options=_client_config(endpoint, options), retry_config=_ONE_ATTEMPT)
     config: Any
+    _check_common(options)
     if scheme in GOOGLE:
         config = _renamed(options, _OPTIONS_OF_GOOGLE)
         token = config.get("service_account")
@@ -198,6 +203,16 @@ def _check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
             f"objects are not read with the option {', '.join(map(repr, sorted(unknown)))}, only with "
             f"{', '.join(sorted(known))}; open_files_by_fsspec takes all that fsspec knows"
         )
+
+
+def _check_common(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for options of botocore's that only S3 takes."""
+    for name, known in (("client_kwargs", set[str]()), ("config_kwargs", _OF_CONFIG)):
+        if unknown := {*(options.get(name) or {})} - known - {"retries"}:  # we say that one ourselves
+            raise TypeError(
+                f"only S3 takes the option {', '.join(map(repr, sorted(unknown)))} in {name}; other stores take "
+                f"{', '.join(sorted(_OF_CONFIG))} in config_kwargs"
+            )
 
 
 def amazon_client(options: Mapping[str, Any], connections: int) -> Any:

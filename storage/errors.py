@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import re
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from ..registry.secrets import hide_secrets, without_secrets
+from ..registry.secrets import hide_secrets, stream_name, without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,6 +22,7 @@ __all__ = [
     "Untold",
     "goes_elsewhere",
     "in_plain_words",
+    "plain_error",
 ]
 
 
@@ -57,7 +59,7 @@ def in_plain_words(url: str, call: Callable[P, R], *args: P.args, **kwargs: P.kw
     try:
         return call(*args, **kwargs)
     except Exception as error:
-        failure = _worded(error, without_secrets(url))
+        failure = plain_error(error, stream_name(url))
     raise failure  # outside the handler, to leave out the long original as context
 
 
@@ -66,7 +68,7 @@ def goes_elsewhere(status: int, headers: Mapping[str, str]) -> bool:
     return status in _REDIRECTS and "x-amz-bucket-region" not in headers
 
 
-def _worded(error: Exception, url: str) -> Exception:
+def plain_error(error: Exception, url: str) -> Exception:
     """Return the error to raise in place of a client's error."""
     from obstore.exceptions import BaseError
 
@@ -93,6 +95,8 @@ def _worded(error: Exception, url: str) -> Exception:
     if not isinstance(error, (BaseError, FileNotFoundError)) or getattr(error, "errno", None):
         if isinstance(error, OSError) and error.errno and error.filename is None:
             error.filename = url
+        elif isinstance(error, io.UnsupportedOperation) and len(error.args) == 1:
+            error.args = (f"{error.args[0]}: {url}",)
         hide_secrets(error)
         return error
     text, _, details = str(error).partition("\n\nDebug source:")
@@ -145,6 +149,8 @@ def _botocore_error(error: Exception, url: str) -> Exception:
         return PermissionError(errno.EACCES, NO_CREDENTIALS, url)
     if isinstance(error, (exceptions.ReadTimeoutError, exceptions.ConnectTimeoutError)):
         return TimeoutError(errno.ETIMEDOUT, "the server did not answer in time", url)
+    if isinstance(error, exceptions.FlexibleChecksumError):
+        return OSError(errno.EIO, "the bytes that came do not match the checksum that the server gave", url)
     if isinstance(error, (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError)):
         return ConnectionError(errno.ECONNABORTED, "no connection, or one that was cut", url)
     hide_secrets(error)

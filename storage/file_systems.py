@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from ..registry import Guard
@@ -70,12 +73,28 @@ def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, An
     """Return an fsspec file and its file system, which the file needs as long as it is open."""
     check_key(url)
     file_system, path = locate_for_one_attempt(url, options)
-    file = in_plain_words(url, file_system.open, path, "rb", **arguments)
+    file = in_plain_words(url, _open, file_system, path, arguments)
     if isinstance(file, io.BytesIO):  # memory:// returns its stored object, with one position for all readers
         file = io.BytesIO(file.getvalue())
     if type(file).__module__ == "fsspec.implementations.http" and (size := stream_size(file)) is not None:
         file.session = OneVersion(file.session, size)
     return file, file_system
+
+
+def _open(file_system: Any, path: str, arguments: Mapping[str, Any]) -> Any:
+    """Open a file. If that fails in a caching file system, remove its part of the file: it would serve that later."""
+    from fsspec.implementations.cached import WholeFileCacheFileSystem  # type: ignore[import-untyped]
+
+    try:
+        return file_system.open(path, "rb", **arguments)
+    except Exception as error:
+        if isinstance(file_system, WholeFileCacheFileSystem):
+            if isinstance(error, FileNotFoundError):
+                file_system.fs.info(path)  # raises the error that the caching file system takes for a missing file
+            elif kept := file_system._check_file(path):
+                with suppress(FileNotFoundError):
+                    os.remove(kept[1] if isinstance(kept, tuple) else kept)
+        raise
 
 
 def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> tuple[Any, str]:
@@ -85,6 +104,7 @@ def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> t
     check_user(url)
     protocols = [link.partition("://")[0] for link in (url.split("::") if is_chain(url) else [url])]
     if is_chain(url):
+        options = _options_by_link(protocols, options)
         for protocol in {*protocols} & {*AMAZON, *WEB}:
             options = {**options, protocol: _kept_close(protocol, options.get(protocol) or {}, one_attempt)}
     else:
@@ -101,12 +121,36 @@ def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> t
                 require(*_NEEDED[protocol])
         raise
     if type(file_system).__module__ in _TAKE_NONE and (unknown := options.keys() - _OF_ALL):
-        raise TypeError(f"{without_secrets(url)} is read with no option {', '.join(map(repr, sorted(unknown)))}")
+        raise TypeError(_no_option(without_secrets(url), unknown))
     each: Any
     for each in (file_system, getattr(file_system, "fs", None)):  # a caching file system wraps another
         if getattr(each, "protocol", None) == AMAZON:
             each.retries = 1  # by default, s3fs makes five for each of botocore's
     return file_system, path
+
+
+def _options_by_link(protocols: list[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options for the links of a chain. What names no link, and the first does not take, is for the last.
+
+    fsspec would drop it. The last link is the store.
+    """
+    from fsspec import get_filesystem_class
+
+    first, store = get_filesystem_class(protocols[0]), protocols[-1]
+    if not first.__module__.startswith("fsspec."):
+        return options  # it may take more than its signature shows
+    of_first = {name for each in first.__mro__ for name in inspect.signature(each.__init__).parameters}
+    of_store = {name: options[name] for name in options.keys() - of_first - _OF_ALL - {*protocols}}
+    if not of_store:
+        return options
+    if get_filesystem_class(store).__module__ in _TAKE_NONE:
+        raise TypeError(_no_option(f"{protocols[0]}::{store}://", of_store))
+    others = {name: value for name, value in options.items() if name not in of_store}
+    return {**others, store: {**of_store, **(options.get(store) or {})}}
+
+
+def _no_option(what: str, unknown: Iterable[str]) -> str:
+    return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
 
 
 def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) -> Mapping[str, Any]:

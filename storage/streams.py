@@ -40,6 +40,7 @@ class ClosedWhenDropped(io.RawIOBase):
         self.name = stream_name(name)
         self._file = file
         self._owner = owner
+        self._process = os.getpid() if getattr(getattr(file, "fs", None), "async_impl", False) else None
         read: Any = file.read if owner is None else partial(in_plain_words, name, file.read)
         again: Any = read if attempts is None else attempts.wrap(read)  # nothing is skipped
         self._read: Callable[[int], bytes | None] = again
@@ -50,6 +51,7 @@ class ClosedWhenDropped(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        self._check_process()
         content = self._read(len(buffer)) or b""
         if buffer and not content and self._is_cut():
             raise self._cut()
@@ -57,10 +59,16 @@ class ClosedWhenDropped(io.RawIOBase):
         return len(content)
 
     def readall(self) -> bytes:
+        self._check_process()
         content = self._read(-1) or b""
         if self._is_cut():
             raise self._cut()
         return content
+
+    def _check_process(self) -> None:
+        """Raise RuntimeError in a forked process where the file's client needs a thread, which only the parent has."""
+        if self._process is not None and self._process != os.getpid():
+            raise RuntimeError(f"{self.name} was opened in another process, and only that one can read it")
 
     def _is_cut(self) -> bool:
         """Say whether fewer bytes came than the server reported: fsspec's files end early without an error."""

@@ -143,7 +143,9 @@ class _Upload(io.RawIOBase):
             self._arrive()
         self._threads.stop()
         parts = [self._parts[number] for number in sorted(self._parts)]
-        self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
+        answer = self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
+        if "ETag" not in answer:  # a gateway's page has status 200, too
+            raise OSError(errno.EIO, "the server did not say that it has the whole object", without_secrets(self._url))
 
     def take_back(self, error: BaseException) -> None:
         """Abort the upload, so that the store drops its parts; add a note to `error` if that fails."""

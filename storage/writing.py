@@ -16,9 +16,10 @@ import numpy as np
 from ..registry import Guard, close
 from ..registry.extras import zstandard
 from ..registry.notes import add_note
-from ..registry.secrets import without_secrets
+from ..registry.secrets import stream_name, without_secrets
 from .addresses import check_written
 from .digest import check_digest
+from .errors import plain_error
 from .file_systems import locate
 from .parts import beside
 from .uploads import is_sent_in_parts, sending
@@ -123,15 +124,16 @@ def open_in_folder(
 
 @contextmanager
 def naming(url: str) -> Iterator[None]:
-    """Add the file's name to errors: the system omits it for a full disk."""
+    """Raise errors in plain words and with the file's name, which the system omits for a full disk."""
     try:
         yield
     except Exception as error:
-        if not isinstance(error, OSError) or error.errno is None:
-            add_note(error, f"while writing {without_secrets(url)}")
-        elif error.filename is None:
-            error.filename = without_secrets(url)
-        raise
+        failure = plain_error(error, stream_name(url))
+        if not isinstance(failure, OSError) or failure.errno is None:
+            add_note(failure, f"while writing {stream_name(url)}")
+        if failure is error:
+            raise
+        raise failure from None  # the client's own error may show secrets
 
 
 class _Named:
@@ -217,7 +219,8 @@ def _take_back(file: Any, error: BaseException) -> None:
     except Exception as failure:
         add_note(
             error,
-            f"the parts sent so far could not be removed, and take space until the store drops them: {failure!r}",
+            "the parts sent so far could not be removed, and take space until the store drops them: "
+            + without_secrets(repr(failure)),
         )
     with suppress(AttributeError):  # read-only for a file in memory, which is not sent
         file.closed = True

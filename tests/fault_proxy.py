@@ -45,8 +45,9 @@ class Fault:
 
     `reset`, `cut` (the connection ends as if all were said) and `stall` strike when a share `at` of the body was sent,
     or before the answer where that is None. After `seconds` a stall goes on; without, it does not. `status` is an error
-    that the server did not send, with the `code` that S3 gives as its reason. `length` adds to the Content-Length, or
-    takes from it; the body is sent whole, and after it the connection ends, or is silent for `seconds` before.
+    that the server did not send, with the `code` that S3 gives as its reason; 200 is the page of a gateway. `length`
+    adds to the Content-Length, or takes from it; the body is sent whole, and after it the connection ends, or is silent
+    for `seconds` before.
     """
 
     kind: Literal["reset", "cut", "stall", "status", "length"]
@@ -261,6 +262,8 @@ class Connection:
 def _refusal(fault: Fault, request: Head) -> bytes:
     token = request.get("X-Amz-Security-Token")  # S3 tells it to whoever sends one that is not good any more
     text = REFUSAL.format(code=fault.code, more=f"<Token-0>{token}</Token-0>" if token else "").encode()
+    if fault.status == 200:
+        text = b"<html>the page of a gateway</html>"
     head = Head(f"HTTP/1.1 {fault.status} {fault.code}", ["Content-Type: application/xml"])
     head.set("Content-Length", len(text))
     return bytes(head) + (b"" if request.first_line.startswith("HEAD ") else text)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...registry.notes import add_note
+from ...registry.secrets import Options
 from ...storage.reading import open_to_seek
 from ...storage.streams import checked_path
 from ..bases.arguments import expect_names
@@ -84,7 +85,8 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     Takes paths or URLs of fsspec. For new code take `read_parquet`, which reads ahead. `columns` names the columns to
     read, by default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type,
     or one type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are
-    in main memory. `on_error` handles a file that cannot be opened, or a row group that cannot be read.
+    in main memory. `storage_options` are for the file system. `on_error` handles a file that cannot be opened, or a row
+    group that cannot be read.
 
     Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, and `pyarrow.ArrowInvalid`, a
     ValueError, for a file that is not Parquet, or values of another type.
@@ -111,9 +113,11 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         device: str = "",
         use_threads: bool = False,
         *,
+        storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
         expect_names(columns)
+        self.storage_options = Options(storage_options)
         self._schema = _schema(dtype, columns)
         self._names = columns if self._schema is None else self._schema.names
         self.source = source
@@ -140,7 +144,9 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     def _open(self, item: Any) -> pq.ParquetFile:
         import pyarrow.parquet as pq  # here, since the import is slow
 
-        file = pq.ParquetFile(open_to_seek(checked_path(item), {}), page_checksum_verification=True)
+        retry = self.on_error if isinstance(self.on_error, Retry) else None
+        stream = open_to_seek(checked_path(item), self.storage_options, retry=retry, counted_by=self.guard)
+        file = pq.ParquetFile(stream, page_checksum_verification=True)
         try:
             expect_all_rows(file.metadata)
             if missing := _missing(file, self._names):  # pyarrow would ignore them

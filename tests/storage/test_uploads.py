@@ -83,6 +83,13 @@ def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: Fau
     assert uploads_under_way("uploads") == []
 
 
+def test_a_page_of_a_gateway_in_place_of_the_answer_is_an_error(bucket: Path, fault_proxy: FaultProxy) -> None:
+    fault_proxy.play(Fault("status", "POST /uploads/a?uploadId=", status=200))
+    with pytest.raises(OSError, match="did not say that it has the whole object: 's3://uploads/a'"):
+        write([CONTENT])
+    assert not (bucket / "a").exists()
+
+
 def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: FaultProxy) -> None:
     fault_proxy.play(Fault("status", "?partNumber=2", status=403), Fault("status", "DELETE ", times=1))
     with pytest.raises(PermissionError, match="the server refused: 403") as caught:
