@@ -1254,6 +1254,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         device: str = '',
         use_threads: bool = False,
         *,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.table.ParquetDataFrameLoader:
         """Yield a `pyarrow.Table` for each row group of each Parquet file.
@@ -1261,7 +1262,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes paths or URLs of fsspec. For new code take `read_parquet`, which reads ahead. `columns` names the columns to
         read, by default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type,
         or one type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are
-        in main memory. `on_error` handles a file that cannot be opened, or a row group that cannot be read.
+        in main memory. `storage_options` are for the file system. `on_error` handles a file that cannot be opened, or a row
+        group that cannot be read.
 
         Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, and `pyarrow.ArrowInvalid`, a
         ValueError, for a file that is not Parquet, or values of another type.

@@ -43,12 +43,15 @@ def without_secrets(text: str) -> str:
 
 
 def stream_name(address: str) -> str:
-    """Return the name of a stream for its `repr`; local paths are unchanged.
+    """Return an address without secrets, as the name of a stream; local paths are unchanged.
 
     >>> stream_name("https://me:password@host/a.tar?sig=abc"), stream_name("/folder/what?a=b.txt")
     ('https://…@host/a.tar?…', '/folder/what?a=b.txt')
     """
-    return without_secrets(address) if "://" in address else address
+    if "://" not in address:
+        return address
+    # In a text, a query ends at a space or a quote; in an address, these are part of it.
+    return without_secrets(re.sub(r"""[\s'"](?=[^?]*$)""", "+", address) if "?" in address else address)
 
 
 def _plain_parts(query: str) -> str:
@@ -94,7 +97,10 @@ class Short(reprlib.Repr):
     """Makes short texts of values without secrets, which are removed before truncation could cut one in half."""
 
     def repr_str(self, x: str, level: int) -> str:
-        return super().repr_str(without_secrets(x), level)
+        return super().repr_str(stream_name(x) if x.startswith(("http://", "https://")) else without_secrets(x), level)
+
+    def repr_OrderedDict(self, x: Any, level: int) -> str:  # noqa: N802 - named after the type
+        return self.repr_dict(x, level)
 
     def repr_instance(self, x: Any, level: int) -> str:
         try:
@@ -109,7 +115,10 @@ _SENT = {"headers", "cookies", "auth", "key", "secret", "token", "username", "pa
 """Options sent in request headers, where text must be a single line."""
 
 
-_OF_CREDENTIALS = ("auth", "client_kwargs", "cookie", "cred", "header", "key", "pass", "secret", "token", "user")
+_OF_CREDENTIALS = (
+    *("auth", "client_kwargs", "connection_string", "cookie", "cred", "header", "key", "pass", "profile", "secret"),
+    *("session", "token", "user"),
+)
 
 
 def without_credentials(options: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -191,6 +191,7 @@ class Splitter(IterDataPipe[Any]):
     """
 
     holds_items = False
+    _not_compared = ("buffer_size",)  # a larger one is what the error of a full one advises
     transient = ("_known", "_generation", "_lock", "_places")
     source: IterDataPipe[Any]
     buffer_size: int

@@ -21,7 +21,10 @@ import functools
 import hashlib
 import inspect
 import math
+import os
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sized
+from enum import Enum
 from itertools import islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -72,8 +75,17 @@ _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources"
 
 _MOST_PARTS = 1000
 """The longest list or dict that is compared as an argument."""
-_SPEED = {"max_concurrency", "max_workers", "prefetch", "scheduled_tasks", "timeout", "workers"}
-"""Arguments that no state has: another machine may need others, and items do not depend on them."""
+_SPEED = {
+    *("device", "max_concurrency", "max_workers", "prefetch", "scheduled_tasks", "thread_name_prefix", "timeout"),
+    "workers",
+}
+"""Arguments that no state has: another machine may need others, and items do not depend on them.
+
+Operators add their own as `_not_compared`.
+"""
+
+_NO_ARGUMENTS = ("_own", "transient", "_not_compared")
+"""The attributes of a class that list names of what is no argument to compare."""
 
 _MOST_LINES = 40
 """The number of lines up to which a difference is shown in full."""
@@ -452,30 +464,40 @@ def _comparable(name: str, value: Any, with_parts: bool) -> dict[str, Any]:
         return {name: value if abs(value) < 2**63 else str(value)}
     if type(value) is str:
         return {name: _told_apart(value)}
-    if with_parts and type(value) in (list, tuple, dict) and len(value) <= _MOST_PARTS:
+    if with_parts and type(value) in (list, tuple, dict, OrderedDict) and len(value) <= _MOST_PARTS:
         return _parts_of(name, value)
     return {}
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a number or string as Python's own type: NumPy's, a tensor's, or that of an enum."""
+    """Return a number or string as Python's own type: NumPy's, a tensor's, that of an enum, or a path."""
     if isinstance(value, (np.generic, np.ndarray, torch.Tensor)) and value.shape == ():
         value = value.item()
     for kind in (bool, int, str):
         if isinstance(value, kind):
             return kind(value)
+    if isinstance(value, Enum):
+        return str(value)
+    if isinstance(value, os.PathLike) and isinstance(path := os.fspath(value), str):
+        return path
     return value
 
 
 def _parts_of(name: str, value: Any) -> dict[str, str]:
     """Return a comparable form of the numbers and strings in a list or dict; with strings, maybe secret, a digest."""
     given = value if isinstance(value, dict) else dict(enumerate(value))
-    parts = {_plain_value(key): _plain_value(each) for key, each in given.items()}
+    parts = {_plain_key(key): _plain_value(each) for key, each in given.items() if key not in _SPEED}
     parts = {key: each for key, each in parts.items() if {type(key), type(each)} <= {str, int, bool, float}}
     if not parts:
         return {}
+    if type(value) is dict:  # equal dicts may have other orders, as where they were made from sets
+        parts = dict(sorted(parts.items(), key=repr))
     written = repr({key: int(each) if _is_whole_float(each) else each for key, each in parts.items()})
     return {name: _digest_of_text(written) if str in {*map(type, parts.values())} else _told_apart(written)}
+
+
+def _plain_key(key: Any) -> Any:
+    return str(tuple(map(_plain_value, key))) if isinstance(key, tuple) else _plain_value(key)
 
 
 def _is_whole_float(value: Any) -> bool:
@@ -504,15 +526,14 @@ def parameters_of(cls: type) -> tuple[str, ...]:
     """Return the constructor parameters of a class and its bases, which may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
     names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])
-    others = _SPEED | {*getattr(cls, "_own", ()), *getattr(cls, "transient", ())}
+    others = {*_SPEED, *(name for words in _NO_ARGUMENTS for name in getattr(cls, words, ()))}
     return (*(name for name in names if others.isdisjoint((name, f"_{name}"))),)
 
 
 def _told_apart(text: str) -> str:
-    """Return a text, or its digest if it is long or has secrets such as passwords."""
-    if len(text) <= 200 and text == without_secrets(text):
-        return text
-    return _digest_of_text(text)
+    """Return a text without secrets, or its digest if it is long: another password may open the same file."""
+    text = without_secrets(text)
+    return text if len(text) <= 200 else _digest_of_text(text)
 
 
 def _digest_of_text(text: str) -> str:

@@ -386,6 +386,7 @@ class DataLoader2(Generic[T]):
             "epoch": self._epoch,
             "reseeded": self._reseeded,
             "state": None if self._place_is_own else self._place,
+            "random_split": [reader.random_state()["splits"] for reader in self._readers()],
         }
         self._seed = together.begin(told, self._seed, self._base_seed())
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..pipes.bases.reading_ahead import ReadingThread
-from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own
+from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..registry.reading import Waiting
 from ..workers.threads import Interrupted
 from .local import LocalShards
@@ -219,6 +219,21 @@ class ShardReader(IterDataPipe[Any]):
         given = own.get("given", 0)
         if not all(type(number) is int and 0 <= number <= given for number in [given, *own.get("repeated", ())]):
             raise ValueError("a state tells how many items each rank was given, and how many of them it repeated")
+
+    def random_state(self) -> dict[str, Any]:
+        """Return the seeds in the chain that a loader's seed does not replace: those of `random_split`."""
+        return {"splits": [step.random_state() for step in self._splits()]}
+
+    def set_random_state(self, state: dict[str, Any]) -> None:
+        """Restore what `random_state` returned, for readers that begin afterwards."""
+        splits = self._splits()
+        if not isinstance(state["splits"], list) or len(state["splits"]) != len(splits):
+            raise TypeError(f"these are no seeds of {len(splits)} splits: {state['splits']!r:.200}")
+        for step, each in zip(splits, state["splits"], strict=True):
+            step.set_random_state(each)
+
+    def _splits(self) -> list[Any]:
+        return [step for step in walk(self.options.chain) if hasattr(type(step), "seed_once")]
 
     def interrupt(self) -> None:
         self.given_up = True

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -1240,3 +1241,135 @@ def test_a_split_whose_seed_was_drawn_goes_on_elsewhere(stop: int) -> None:
     state["state"]["random"] = [{"seed": "x"} for _ in state["state"]["random"]]
     with pytest.raises(ValueError, match="cannot have seeds like"):
         chain().load_state_dict(state)
+
+
+def views(x: int) -> list[int]:
+    return list(numbers(range(10 * x, 10 * x + 4)).shuffle())
+
+
+def first_of_views(x: int) -> list[int]:
+    return numbers(range(10 * x, 10 * x + 9)).shuffle().take(3)
+
+
+@pytest.mark.parametrize("fn", [views, first_of_views])
+def test_chains_that_a_function_reads_before_it_returns_are_the_same_on_resuming(fn: Callable[[int], Any]) -> None:
+    assert_resumes_everywhere(lambda: numbers(range(5)).shuffled_flatmap(fn, buffer_size=3).set_seed(1))
+    read = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        loader = ps.DataLoader2(numbers(range(5)).shuffled_flatmap(fn, buffer_size=3))
+        loader.seed(7)
+        read.append(list(loader))
+    assert read[0] == read[1]
+
+
+class OfEpoch(torch.utils.data.Sampler[int]):
+    """Another order in each epoch, as torch's DistributedSampler has."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(torch.randperm(6, generator=torch.Generator().manual_seed(self.epoch)).tolist())
+
+    def __len__(self) -> int:
+        return 6
+
+
+def of_nodes() -> Any:
+    from torchdata.nodes import SamplerWrapper
+
+    return ps.iter.NodeReader(SamplerWrapper(OfEpoch())).sharding_filter()
+
+
+def of_a_split() -> Any:
+    train, _ = numbers(range(12)).random_split({"train": 0.5, "valid": 0.5}, seed=None)
+    return train.sharding_filter()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("epochs", [0, 1, 2])
+@pytest.mark.parametrize("chain", [of_nodes, of_a_split])
+def test_what_a_loaders_seed_does_not_decide_is_in_its_state(
+    chain: Callable[[], Any], epochs: int, workers: int
+) -> None:
+    def loader() -> Any:
+        return ps.DataLoader2(chain(), reading_service=ps.MultiProcessingReadingService(workers, num_shards=2))
+
+    for stop in (0, 1, 4, 6):
+        torch.manual_seed(1)
+        with loader() as first:
+            for _ in range(epochs):
+                list(first)
+            iterator = iter(first)
+            list(islice(iterator, stop))
+            state = json.loads(json.dumps(first.state_dict()))
+            rest, following = list(iterator), list(first)
+        torch.manual_seed(2)
+        with loader() as resumed:
+            resumed.load_state_dict(state)
+            assert [list(resumed), list(resumed)] == [rest, following]
+
+
+def test_a_node_is_not_moved_on_without_bound() -> None:
+    state = ps.DataLoader2(of_nodes()).state_dict()
+    state["epoch"] = state["state"]["epoch"] = 2**61
+    loader = ps.DataLoader2(of_nodes())
+    loader.load_state_dict(state)
+    with pytest.raises(ValueError, match="moved on by 10000 epochs at most"):
+        list(loader)
+
+
+class Part(enum.Enum):
+    TRAIN = 1
+    VALID = 2
+
+
+@pytest.mark.parametrize("keys", [(Part.TRAIN, Part.VALID), (("a", 1), ("b", 2)), ("a", "b")])
+def test_weights_are_compared_whatever_their_keys_and_in_their_order(keys: tuple[Any, Any]) -> None:
+    def split(*weights: tuple[Any, float]) -> Any:
+        return numbers(range(12)).random_split(dict(weights), seed=1)[0]
+
+    one, other = keys
+    state = split((one, 0.75), (other, 0.25)).state_dict()
+    for weights in ([(one, 0.25), (other, 0.75)], [(other, 0.25), (one, 0.75)]):
+        with pytest.raises(ValueError, match="was made with weights="):
+            split(*weights).load_state_dict(state)
+    split((one, 0.75), (other, 0.25)).load_state_dict(state)
+
+
+def test_a_path_is_compared_as_its_text(tmp_path: Path) -> None:
+    state = ps.iter.FileLister(tmp_path / "a").state_dict()
+    with pytest.raises(ValueError, match="was made with root="):
+        ps.iter.FileLister(tmp_path / "b").load_state_dict(state)
+    ps.iter.FileLister(str(tmp_path / "a")).load_state_dict(state)
+
+
+def test_equal_dicts_of_another_order_are_the_same_argument() -> None:
+    def pack(names: list[str]) -> Any:
+        return numbers([{"ids": [1], "mask": [1]}]).pack(4, pad_value=dict.fromkeys(names, 0))
+
+    state = pack(["ids", "mask"]).state_dict()
+    pack(["mask", "ids"]).load_state_dict(state)
+
+
+NOT_COMPARED: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    "how much is prefetched": (lambda n: numbers(range(9)).prefetch(n), 10, 20),
+    "the buffer of a fork": (lambda n: numbers(range(9)).fork(2, n)[0], 1000, 2000),
+    "the bytes loading": (lambda n: numbers(["s3://a/b"]).load_files_by_s3(max_bytes=n), 1000, 2000),
+    "the folder of a cache": (lambda path: numbers(["a"]).cache_files(path, 10**9), "/a", "/b"),
+    "the device": (lambda device: numbers(range(9)).pin_memory(device), "cuda:0", "cuda:1"),
+    "names of threads": (lambda name: numbers(range(9)).threadpool_map(abs, thread_name_prefix=name), "a", "b"),
+    "a secret": (lambda key: numbers(["az://a/b"]).open_files_by_fsspec(connection_string=key), "Key=1", "Key=2"),
+    "a password": (lambda word: ps.iter.FSSpecFileLister(f"https://me:{word}@host/a"), "old", "new"),
+    "a signature": (lambda word: ps.iter.FSSpecFileLister(f"https://host/a?X-Amz-Signature={word}"), "1", "2"),
+}
+
+
+@pytest.mark.parametrize(("make", "one", "other"), NOT_COMPARED.values(), ids=NOT_COMPARED)
+def test_what_does_not_change_the_items_may_differ(make: Callable[[Any], Any], one: Any, other: Any) -> None:
+    state = make(one).state_dict()
+    assert not {str(one), str(other)} & {str(value) for step in state["arguments"] for value in step.values()}
+    make(other).load_state_dict(json.loads(json.dumps(state)))

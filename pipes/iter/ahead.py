@@ -26,6 +26,7 @@ class Prefetcher(IterDataPipe[T]):
     gives = "same"
     keeps_schema = True
     holds_items = False
+    _not_compared = ("buffer_size",)
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
         expect_whole("buffer_size", buffer_size)

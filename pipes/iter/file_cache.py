@@ -106,6 +106,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     """
 
     holds_items = False
+    _not_compared = ("directory", "max_bytes")
     guard: _CountingGuard
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
 

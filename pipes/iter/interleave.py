@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe, own, say_where
@@ -21,7 +21,7 @@ class _Open:
 
     number: int
     item: Any
-    outputs: Iterator[Any]
+    outputs: Iterator[Any] = field(default_factory=lambda: iter(()))
     given: int = 0
     chains: int = 0
     """How many chains outside the graph it has begun to read."""
@@ -51,7 +51,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
     opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
     """The open items. States have the number of each, and of its outputs so far."""
     advanced: _Open | None = own(None, saved=False)
-    """The item whose next output is being made."""
+    """The item whose outputs, or whose next output, are being made."""
 
     def __init__(
         self,
@@ -103,11 +103,13 @@ class ShuffledFlatMapper(Shuffling[Any]):
                     yield output
 
     def _begin(self, number: int, item: Any, outputs_of: Callable[[Any], Iterable[Any]]) -> _Open:
+        current = self.advanced = _Open(number, item)
         try:
-            return _Open(number, item, iter(outputs_of(item)))
+            current.outputs = iter(outputs_of(item))
         except Exception as error:
             say_where(error, self, item)
             raise
+        return current
 
     def _advance(self, current: _Open) -> Any:
         self.advanced = current

@@ -23,6 +23,9 @@ __all__ = ["NodeReader"]
 
 T = TypeVar("T")
 
+_MOST_EPOCHS = 10_000
+"""How many epochs a node is moved on at most; a state of another number is refused."""
+
 _MOST_STARTS = 64
 """How many passes have their starts kept."""
 
@@ -89,6 +92,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
             self.node.reset(_as_it_was(self.standing))
             return
         path = "{}/{}".format(*self._path)
+        read_elsewhere = 0 if self._starts or self._place else self._path.epoch
         start = self._starts.get(path)
         if start is None:
             start = {"chains": self._chains_now()} if self._place is None else {"node": self._place}
@@ -101,10 +105,19 @@ class NodeReader(Seeded, IterDataPipe[T]):
             self.node = _before_a_pass(self._unused)
             for chain, place in zip(self._chains(), start["chains"], strict=False):
                 load_place(chain, place)
+        self._move_on(read_elsewhere)
         if self._seed is not None:
             for number, chain in enumerate(self._chains()):
                 seed_graph(chain, derive_seed(self.pass_seed, number))
         self.node.reset()
+
+    def _move_on(self, epochs: int) -> None:
+        """Let the node count epochs that were read in another process, as where a shard goes on in a new one."""
+        if epochs > _MOST_EPOCHS:
+            raise ValueError(f"a node is moved on by {_MOST_EPOCHS} epochs at most, and not by {epochs}")
+        for _ in range(epochs):
+            self.node.reset()
+            next(self.node, None)
 
     def _chains(self) -> list[IterDataPipe[Any]]:
         return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]

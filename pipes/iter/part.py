@@ -6,6 +6,7 @@ import copy
 import math
 import random
 import warnings
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress, islice
 from typing import Any, Self, TypeVar
@@ -80,7 +81,7 @@ class RandomSplitter(IterDataPipe[T]):
         else:
             expect_whole("total_length", total_length, least=0)
         self.source = source
-        self.weights = dict(weights)
+        self.weights = OrderedDict(weights)  # groups are drawn in this order
         self.seed = seed
         self.total_length = total_length
         self.target = target

@@ -144,6 +144,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     """
 
     holds_items = False
+    _not_compared = ("buffer_size", "max_bytes", "multi_part_download", "request_timeout_ms")
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
 
     def __init__(
