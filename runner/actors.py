@@ -46,8 +46,8 @@ from .worker import run_worker, serve
 
 __all__ = ["RayFleet", "WorkerActors"]
 
-_WARN_AFTER = 30.0
-"""Seconds for an actor to start before a warning."""
+_TO_START = 30.0
+"""Seconds that an actor may take to start before a warning; with a `timeout`, at least so many before an error."""
 _DEATHS_IN_A_ROW = 3
 """How many deaths in a row at the same item are an error."""
 _ANSWERS_WITHIN = 1.0
@@ -438,7 +438,7 @@ class WorkerActors(Children):
         if not ray.is_initialized():  # else the call would start another Ray
             raise RuntimeError(f"{who}'s Ray was shut down: make a new loader, and a new fleet")
         answer = actor.door.options(max_task_retries=-1).remote()  # waits for an actor that Ray restarts
-        patience = _WARN_AFTER if self._timeout is None else self._timeout
+        patience = max(_TO_START, self._timeout or 0)
         began, has_warned = time.monotonic(), False
         while not ray.wait([answer], timeout=_LOOK_EVERY)[0]:
             if self._given_up.is_set():

@@ -87,7 +87,7 @@ def _open(file_system: Any, path: str, arguments: Mapping[str, Any]) -> Any:
 
     try:
         return file_system.open(path, "rb", **arguments)
-    except Exception as error:
+    except BaseException as error:  # Ctrl-C ends a download, too
         if isinstance(file_system, WholeFileCacheFileSystem):
             if isinstance(error, FileNotFoundError):
                 file_system.fs.info(path)  # raises the error that the caching file system takes for a missing file
@@ -134,9 +134,10 @@ def _options_by_link(protocols: list[str], options: Mapping[str, Any]) -> Mappin
 
     fsspec would drop it. The last link is the store.
     """
-    from fsspec import get_filesystem_class
+    from fsspec import available_protocols, get_filesystem_class
 
-    first, store = get_filesystem_class(protocols[0]), protocols[-1]
+    first = get_filesystem_class(protocols[0])
+    store = protocols[-1] if protocols[-1] in available_protocols() else "file"  # a path
     if not first.__module__.startswith("fsspec."):
         return options  # it may take more than its signature shows
     of_first = {name for each in first.__mro__ for name in inspect.signature(each.__init__).parameters}

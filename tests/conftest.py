@@ -19,11 +19,8 @@ from slow import FILE as SLOW
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-MANY_PROCESSES = {
-    "Ray": {"cluster"},
-    "ranks": {"test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py"},
-}
-"""Folders and files whose tests start several processes that import torch: many of them at a time starve each other."""
+MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")
+"""Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,11 +39,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let one worker of xdist run all tests of ranks, and one all of Ray's; leave out what is not wanted."""
+    """Let one worker of xdist run all tests of many processes, one after the other; leave out what is not wanted."""
     for item in items:
-        for group, places in MANY_PROCESSES.items():
-            if not places.isdisjoint((item.path.name, item.path.parent.name)):
-                item.add_marker(pytest.mark.xdist_group(group))
+        if not {item.path.name, item.path.parent.name}.isdisjoint(MANY_PROCESSES):
+            item.add_marker(pytest.mark.xdist_group("many processes"))
     if config.option.part == "all":
         return
     quick, wanted = _quick(items), config.option.part == "quick"

@@ -145,9 +145,10 @@ def test_options_of_a_chain_reach_its_first_link(s3_server: S3Server, tmp_path: 
     assert len([*(tmp_path / "kept").iterdir()]) == 1
 
 
-def test_an_option_that_no_link_takes_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="simplecache::file:// is read with no option 'anon'"):
-        list(IterableWrapper([f"simplecache::file://{tmp_path}/a.txt"]).read_text(storage_options={"anon": True}))
+@pytest.mark.parametrize("url", ["simplecache::file:///a.txt", "zip://a.txt::/folder/a.zip"])
+def test_an_option_that_no_link_takes_is_an_error(url: str) -> None:
+    with pytest.raises(TypeError, match="::file:// is read with no option 'anon'"):
+        list(IterableWrapper([url]).read_text(storage_options={"anon": True}))
 
 
 @pytest.mark.parametrize("url", ["gs://shelf/a", "az://shelf/a", "file:///a"])
