@@ -486,7 +486,9 @@ def _plain_value(value: Any) -> Any:
 def _parts_of(name: str, value: Any) -> dict[str, str]:
     """Return a comparable form of the numbers and strings in a list or dict; with strings, maybe secret, a digest."""
     given = value if isinstance(value, dict) else dict(enumerate(value))
-    parts = {_plain_key(key): _plain_value(each) for key, each in given.items() if key not in _SPEED}
+    if name.endswith("kwargs"):
+        given = {key: each for key, each in given.items() if key not in _SPEED}
+    parts = {_plain_key(key): _plain_value(each) for key, each in given.items()}
     parts = {key: each for key, each in parts.items() if {type(key), type(each)} <= {str, int, bool, float}}
     if not parts:
         return {}

@@ -144,7 +144,7 @@ class _Upload(io.RawIOBase):
         self._threads.stop()
         parts = [self._parts[number] for number in sorted(self._parts)]
         answer = self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
-        if "ETag" not in answer:  # a gateway's page has status 200, too
+        if answer.keys().isdisjoint(("ETag", "Key", "Location")):  # a gateway's page has status 200, too
             raise OSError(errno.EIO, "the server did not say that it has the whole object", without_secrets(self._url))
 
     def take_back(self, error: BaseException) -> None:

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from penstock.workers.processes import start_server
+
 _PREAMBLE = """
 import json, os, sys
 import torch.distributed as dist
@@ -33,6 +35,7 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
     program.write_text(_PREAMBLE + textwrap.indent(textwrap.dedent(code) + _END, "    "))
     environment = {**os.environ, "WORLD_SIZE": str(ranks), "STORE": str(folder / "store")}
     # A fork server has imported torch once for all of them: an interpreter of its own takes a rank 2 s.
+    start_server("penstock.runner.worker")
     context = multiprocessing.get_context("forkserver")
     outputs = [folder / f"rank {rank}" for rank in range(ranks)]
     processes = [
