@@ -412,7 +412,7 @@ def test_little_more_is_read_again_than_what_is_held(
     """Read again is at most what lies behind the oldest item that is held, and 2 % of what was read.
 
     What is counted passes a map: a source that only skips items does not compute them. An item takes 5 µs of this
-    test's own clock, and a snapshot 10, whatever else the machine does. Chains that other tests have left to the garbage
+    test's own clock, and a snapshot 10, whatever else the machine does. Chains that other tests left to the garbage
     collector would share the time for snapshots.
     """
     monkeypatch.setattr(reading, "_taking_snapshots", WeakSet())
