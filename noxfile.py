@@ -1,6 +1,9 @@
 """The project's habits, one session for each. Everything that a session installs goes through constraints.txt."""
 
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nox
@@ -16,6 +19,13 @@ def install(session: nox.Session, *packages: str) -> None:
     """Install packages in the versions that we develop against."""
     shutil.rmtree(ROOT / "build", ignore_errors=True)  # what it holds of deleted modules would get into the wheel
     session.install("-c", "constraints.txt", *packages)
+
+
+@contextmanager
+def away_from_the_tree(session: nox.Session) -> Iterator[str]:
+    """Run in an empty folder: the tree would stand for the package. Not nox's, which becomes TMPDIR: Ray hangs there."""
+    with tempfile.TemporaryDirectory() as folder, session.chdir(folder):
+        yield folder
 
 
 @nox.session
@@ -40,7 +50,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check")
     # The names of the rooms exist in the installed package only, which the tree would hide.
     install(session, "--no-deps", ".")
-    with session.chdir(session.create_tmp()):
+    with away_from_the_tree(session):
         session.run("lint-imports", "--no-cache", "--config", str(ROOT / "pyproject.toml"))
 
 
@@ -48,10 +58,8 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check the types of the installed wheel with mypy, strictly, and what mypy and pyright know of chains."""
     install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm")
-    # Away from the tree, whose folder would stand for the package, as a user's files are.
-    users = Path(session.create_tmp()) / "users"
-    shutil.copytree(ROOT / "tests" / "typing", users, dirs_exist_ok=True)
-    with session.chdir(users):
+    with away_from_the_tree(session) as users:
+        shutil.copytree(ROOT / "tests" / "typing", users, dirs_exist_ok=True)
         session.run("mypy", "--strict", "-p", "penstock")
         session.run("penstock", "stubs", "own_operators")
         session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
