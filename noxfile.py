@@ -23,7 +23,7 @@ def install(session: nox.Session, *packages: str) -> None:
 
 @contextmanager
 def away_from_the_tree(session: nox.Session) -> Iterator[str]:
-    """Run in an empty folder: the tree would stand for the package. Not nox's, which becomes TMPDIR: Ray hangs there."""
+    """Run in an empty folder: the tree would stand for the package. In nox's, which becomes TMPDIR, Ray hangs."""
     with tempfile.TemporaryDirectory() as folder, session.chdir(folder):
         yield folder
 
