@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent
 def install(session: nox.Session, *packages: str) -> None:
     """Install packages in the versions that we develop against."""
     shutil.rmtree(ROOT / "build", ignore_errors=True)  # what it holds of deleted modules would get into the wheel
-    session.install("-c", "constraints.txt", *packages)
+    # Not session.install(): CI runs sessions by --no-venv, in the environment that it has.
+    session.run_install("python", "-m", "pip", "install", "-q", "-c", "constraints.txt", *packages)
 
 
 @contextmanager
