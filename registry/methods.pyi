@@ -1832,7 +1832,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def random_split(
         self,
         weights: dict[typing.Any, float],
-        seed: penstock.pipes.iter.part.Seed | None,
+        seed: penstock.pipes.iter.part.Seed,
         total_length: int | None = None,
         target: collections.abc.Hashable | None = None,
     ) -> list[penstock.registry.IterDataPipe[T_co]] | penstock.pipes.iter.part.RandomSplitter[T_co]:
@@ -1842,13 +1842,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         of the source. Where they are whole numbers then, these are the exact sizes of the groups; otherwise sizes are
         approximate. With a key as `target`, the result is the pipe of that group alone, the same for the same seed.
 
-        `total_length` is the number of items in the source, needed where its `len` is unknown. With `seed=None`, a seed is
-        drawn once from torch's generator; states contain it.
+        `total_length` is the number of items in the source, needed where its `len` is unknown.
 
         Each pipe reads the complete source and keeps its own items. Read the pipes one after the other, or from copies of
         the chain, as loaders make them. The source must have a fixed order: shuffle the groups instead.
 
-        Raises ValueError where the source gives more than `total_length` items.
+        Raises ValueError for `seed=None`, and where the source gives more than `total_length` items.
 
         >>> dp, valid = IterableWrapper(range(10)).random_split({"train": 0.5, "valid": 0.5}, seed=0)
         >>> list(dp)

@@ -42,10 +42,14 @@ class Path(NamedTuple):
     """The number of the pass over the pipe at the end of the chain."""
     again: int = 0
     """Distinguishes several passes within that epoch; 0 for the first."""
+    before: int = 0
+    """How many passes within that epoch its readers had begun before it."""
 
     def next(self, reader: int, times: int) -> Path:
         """Return the path of a pass that a reader, `reader` steps from the end, begins after `times` others."""
-        return self._replace(again=derive_seed(self.again, reader, times)) if times else self
+        if not times:
+            return self
+        return Path(self.epoch, derive_seed(self.again, reader, times), self.before + times)
 
 
 FIRST_PASS = Path(0)
@@ -196,8 +200,6 @@ def seed_unseen(chain: DataPipe, reader: DataPipe, number: int) -> None:
                 held["_seed_as_unseen"] = seed
         elif hasattr(type(part), "set_seed"):
             held["_seed_of_chain"] = seed
-        elif hasattr(type(part), "seed_once"):  # the same in all passes
-            part.seed_once(derive_seed(unseen._base_seed(), number, place))
         elif getattr(part, "holds_items", False):
             seeds_of_unseen(part).set_seed(seed)
 
@@ -210,7 +212,7 @@ def seed_other(pipe: Any, path: Path, seed: int | None = None) -> None:
     if seed is None:
         if seed_of_user(pipe) is not None:
             return
-        seed = derive_seed(seed_of_chain(pipe), *path)
+        seed = derive_seed(seed_of_chain(pipe), path.epoch, path.again)
     vars(pipe)["_seed_of_pass"] = seed
     pipe.set_seed(seed)
 

@@ -233,7 +233,8 @@ class ShardReader(IterDataPipe[Any]):
             step.set_random_state(each)
 
     def _splits(self) -> list[Any]:
-        return [step for step in walk(self.options.chain) if hasattr(type(step), "seed_once")]
+        kinds = ((step, type(step)) for step in walk(self.options.chain))
+        return [step for step, kind in kinds if hasattr(kind, "random_state") and not hasattr(kind, "set_seed")]
 
     def interrupt(self) -> None:
         self.given_up = True

@@ -329,7 +329,7 @@ class Shards:
         hand_down(chain, place.steps, epoch.path)
         if seed_globals is None:
             return ShardPass(chain, place)
-        first = derive_seed(epoch.seed, *epoch.path, place.shard)
+        first = derive_seed(epoch.seed, epoch.path.epoch, epoch.path.again, place.shard)
         return ShardPass(chain, place, lambda number: seed_globals((first + number * _BETWEEN_SEEDS) % 2**64))
 
 

@@ -83,9 +83,9 @@ def test_another_seed_is_for_all_groups_of_the_split_from_the_next_pass_on() -> 
     assert list(pickle.loads(pickle.dumps(valid))) == list(valid)
 
 
-def test_without_a_seed_one_is_drawn_for_all_groups() -> None:
-    assert sorted(x for group in split(seed=None) for x in group) == list(range(50))
-    assert list(split(seed=None)[0]) != list(split(seed=None)[0])
+def test_without_a_seed_nothing_is_split() -> None:
+    with pytest.raises(ValueError, match="random_split needs a seed: without one, another run would"):
+        split(seed=None)
 
 
 def test_the_length_may_be_told() -> None:

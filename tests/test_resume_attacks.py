@@ -6,6 +6,7 @@ import copy
 import enum
 import json
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -993,7 +994,7 @@ def in_any_order(x: int) -> Any:
 
 
 def split(x: int) -> Any:
-    some, others = numbers(range(6)).random_split({"a": 0.5, "b": 0.5}, seed=None)
+    some, others = numbers(range(6)).random_split({"a": 0.5, "b": 0.5}, seed=x)
     return some.map(str).concat(others)
 
 
@@ -1224,12 +1225,12 @@ def test_a_peek_changes_no_order_and_shows_what_comes(chain: Callable[[], Any]) 
 
 
 @pytest.mark.parametrize("stop", [0, 3, 12, 20])
-def test_a_split_whose_seed_was_drawn_goes_on_elsewhere(stop: int) -> None:
-    def chain() -> Any:
-        train, valid = numbers(range(20)).random_split({"train": 1, "valid": 1}, seed=None)
-        return train.shuffle().concat(valid)
+def test_a_split_with_another_seed_goes_on_elsewhere(stop: int) -> None:
+    def chain(seed: int = 0) -> Any:
+        train, valid = numbers(range(20)).random_split({"train": 1, "valid": 1}, seed=0)
+        return train.override_seed(seed).shuffle().concat(valid)
 
-    dp = chain()
+    dp = chain(seed=3)
     iterator = iter(dp)
     list(islice(iterator, stop))
     state = json.loads(json.dumps(dp.state_dict()))
@@ -1285,13 +1286,33 @@ def of_nodes() -> Any:
 
 
 def of_a_split() -> Any:
-    train, _ = numbers(range(12)).random_split({"train": 0.5, "valid": 0.5}, seed=None)
-    return train.sharding_filter()
+    train, _ = numbers(range(12)).random_split({"train": 0.5, "valid": 0.5}, seed=0)
+    return train.override_seed(torch.initial_seed()).sharding_filter()
+
+
+def weighted() -> Any:
+    from torchdata.nodes import MultiNodeWeightedSampler
+
+    parts = {"a": numbers(range(6)).to_node(), "b": numbers(range(100, 106)).to_node()}
+    return ps.iter.NodeReader(MultiNodeWeightedSampler(parts, {"a": 2.0, "b": 1.0}, seed=3))
+
+
+def of_nodes_read_twice() -> Any:
+    return weighted().cycle(2).sharding_filter()
+
+
+def of_part_of_nodes() -> Any:
+    return weighted().header(5).cycle(2).sharding_filter()
+
+
+def of_forked_nodes() -> Any:
+    a, b = weighted().fork(2)
+    return a.mux_longest(b.shuffle(buffer_size=4)).sharding_filter()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("epochs", [0, 1, 2])
-@pytest.mark.parametrize("chain", [of_nodes, of_a_split])
+@pytest.mark.parametrize("chain", [of_nodes, of_a_split, of_nodes_read_twice, of_part_of_nodes, of_forked_nodes])
 def test_what_a_loaders_seed_does_not_decide_is_in_its_state(
     chain: Callable[[], Any], epochs: int, workers: int
 ) -> None:
@@ -1305,7 +1326,7 @@ def test_what_a_loaders_seed_does_not_decide_is_in_its_state(
                 list(first)
             iterator = iter(first)
             list(islice(iterator, stop))
-            state = json.loads(json.dumps(first.state_dict()))
+            state = copy.deepcopy(first.state_dict())
             rest, following = list(iterator), list(first)
         torch.manual_seed(2)
         with loader() as resumed:
@@ -1318,8 +1339,26 @@ def test_a_node_is_not_moved_on_without_bound() -> None:
     state["epoch"] = state["state"]["epoch"] = 2**61
     loader = ps.DataLoader2(of_nodes())
     loader.load_state_dict(state)
-    with pytest.raises(ValueError, match="moved on by 10000 epochs at most"):
+    with pytest.raises(ValueError, match="a node has 10000 epochs at most"):
         list(loader)
+
+
+@pytest.mark.parametrize("ahead", [lambda dp: dp.prefetch(4), lambda dp: dp.threadpool_map(str, max_workers=2)])
+def test_states_are_taken_while_a_thread_reads_a_node(ahead: Callable[[Any], Any]) -> None:
+    dp = ahead(ps.iter.NodeReader(numbers(range(50)).map(slowly).to_node()))
+    iterator = iter(dp)
+    for _ in range(20):
+        next(iterator)
+        state = dp.state_dict()
+    rest = list(iterator)
+    resumed = ahead(ps.iter.NodeReader(numbers(range(50)).map(slowly).to_node()))
+    resumed.load_state_dict(state)
+    assert list(resumed) == rest
+
+
+def slowly(x: int) -> int:
+    time.sleep(0.005)
+    return x
 
 
 class Part(enum.Enum):

@@ -307,7 +307,7 @@ class OfUnknownSize(BaseHTTPRequestHandler):
 
 def test_a_tar_is_read_from_a_server_that_cannot_seek() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), OfUnknownSize) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.server_port}/all.tar"

@@ -24,18 +24,16 @@ __all__ = ["NodeReader"]
 T = TypeVar("T")
 
 _MOST_EPOCHS = 10_000
-"""How many epochs a node is moved on at most; a state of another number is refused."""
-
-_MOST_STARTS = 64
-"""How many passes have their starts kept."""
+"""The highest epoch of a node: it counts up to it, reset by reset."""
 
 
 @functional_datapipe(None)
 class NodeReader(Seeded, IterDataPipe[T]):
     """Yield the items of a node of `torchdata.nodes`, or of the root of a `torchdata.nodes.Loader`.
 
-    Each pass resets the node, and nothing else may read it. A state contains the state of the node, and is as exact as
-    that. Its tensors and other values that are not plain data are stored by `torch.save` and read with
+    Each pass resets the node, and nothing else may read it. The epoch of the node is that of the pass, plus the number
+    of times that the pass has read the node before, as behind `cycle`. A state contains the state of the node, and is
+    as exact as that. Its tensors and other values that are not plain data are stored by `torch.save` and read with
     `weights_only=True`.
 
     `set_seed` and the seeds of loaders also reach chains in the node, made by `to_node`. To share the items among
@@ -57,13 +55,15 @@ class NodeReader(Seeded, IterDataPipe[T]):
 
     standing: Any = own(None, save=lambda node: node if node is None or isinstance(node, dict) else _state_of(node))
     """The node, during a pass; its state, before a resumed pass and after a pass that was given up."""
-    _place: dict[str, Any] | None = None
-    """The node's state after the last pass."""
-    _starts: dict[str, Any] = {}
-    """The starts of the last passes, by path: nodes count epochs, and an epoch may be read again."""
+    epoch: int = own(0)
+    """The epoch of the node in this pass."""
+    _last: tuple[int, dict[str, Any]] | None = None
+    """The epoch of the node in the last pass, and its state after it."""
     _path = Path(0)
     _unused: Any = None
-    """A copy of the node from before its first pass: a reset would not go back to its epoch."""
+    """A copy of the node from before its first pass: a reset does not go back to an earlier epoch."""
+    _first_places: list[dict[str, Any]] | None = None
+    """The places of the chains in the node before its first pass."""
 
     def __init__(self, node: BaseNode[T] | Loader[T]) -> None:
         root = node.root if isinstance(node, Loader) else node
@@ -81,48 +81,42 @@ class NodeReader(Seeded, IterDataPipe[T]):
             yield from node
         finally:
             with suppress(Exception):  # a failed node may have no state
-                self._place = self.standing = _state_of(node)
+                self.standing = _state_of(node)
+                self._last = self.epoch, self.standing
             for part in _nodes_in(node):
                 _end_threads(part)
 
     def _begin(self) -> None:
         if self._unused is None:
             self._unused = _before_a_pass(self.node)
+            self._first_places = self._places_before()
         if self.standing is not None:
             self.node.reset(_as_it_was(self.standing))
             return
-        path = "{}/{}".format(*self._path)
-        read_elsewhere = 0 if self._starts or self._place else self._path.epoch
-        start = self._starts.get(path)
-        if start is None:
-            start = {"chains": self._chains_now()} if self._place is None else {"node": self._place}
-            kept = [*self._starts.items()][1 - _MOST_STARTS :]
-            self._starts = {**dict(kept), path: start}
-        if "node" in start:
-            self.node.reset(_as_it_was(start["node"]))
+        self.epoch = self._path.epoch + self._path.before
+        if self._last is not None and self._last[0] == self.epoch - 1:
+            self.node.reset(_as_it_was(self._last[1]))
             next(self.node, None)  # nodes count an epoch only once it was read from
         else:
-            self.node = _before_a_pass(self._unused)
-            for chain, place in zip(self._chains(), start["chains"], strict=False):
-                load_place(chain, place)
-        self._move_on(read_elsewhere)
+            self._begin_anew()
         if self._seed is not None:
             for number, chain in enumerate(self._chains()):
                 seed_graph(chain, derive_seed(self.pass_seed, number))
         self.node.reset()
 
-    def _move_on(self, epochs: int) -> None:
-        """Let the node count epochs that were read in another process, as where a shard goes on in a new one."""
-        if epochs > _MOST_EPOCHS:
-            raise ValueError(f"a node is moved on by {_MOST_EPOCHS} epochs at most, and not by {epochs}")
-        for _ in range(epochs):
+    def _begin_anew(self) -> None:
+        """Bring an unused copy of the node to the epoch: earlier ones were read elsewhere, or this one is read again."""
+        if self.epoch > _MOST_EPOCHS:
+            raise ValueError(f"a node has {_MOST_EPOCHS} epochs at most, and cannot begin epoch {self.epoch}")
+        self.node = _before_a_pass(self._unused)
+        for chain, place in zip(self._chains(), self._first_places or (), strict=False):
+            load_place(chain, place)
+        for _ in range(self.epoch):
             self.node.reset()
             next(self.node, None)
 
     def _chains(self) -> list[IterDataPipe[Any]]:
         return [part.chain for part in _nodes_in(self.node) if isinstance(part, ChainNode)]
-
-    # The state of the node after the last pass, its epoch, decides the order of the next.
 
     def begin_random_pass(self, path: Path) -> None:
         self._path = path
@@ -130,25 +124,28 @@ class NodeReader(Seeded, IterDataPipe[T]):
             super().begin_random_pass(path)
 
     def random_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {} if self._seed is None else super().random_state()
-        if self._starts:
-            place = self._place if self.standing is None else type(self).standing.save(self.standing)
-            return {**state, "starts": self._starts, "node": place}
-        return {**state, "chains": self._chains_now()}
+        seeds: dict[str, Any] = {} if self._seed is None else super().random_state()
+        return {**seeds, "last": self._last and [*self._last], "chains": self._places_before()}
 
-    def _chains_now(self) -> list[dict[str, Any]]:
-        """Return the places of the chains in the node; an empty list where each pass seeds them."""
+    def _places_before(self) -> list[dict[str, Any]]:
+        """Return the places of the chains before the first pass; an empty list where each pass seeds them."""
+        if self._first_places is not None:
+            return self._first_places
         return [*map(place_of, self._chains())] if self._seed is None else []
 
     def set_random_state(self, state: dict[str, Any]) -> None:
         self._seed, self._first_epoch = state.get("seed"), state.get("first_epoch")
-        self._starts, self._place = {**state.get("starts", {})}, state.get("node")
-        for chain, place in zip(self._chains(), state.get("chains", ()), strict=False):
-            load_place(chain, place)
+        last = state["last"]
+        if last is not None and not (type(last) in (list, tuple) and len(last) == 2 and type(last[0]) is int):
+            raise TypeError(f"this is no epoch of a node with its state: {last!r:.100}")
+        self._last, self._first_places = last and (last[0], last[1]), [*state["chains"]]
+        for chain, before in zip(self._chains(), self._first_places, strict=False):
+            load_place(chain, before)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {**state, "node": _before_a_pass(self.node, to_send=True)} if "node" in state else state
+        unused = self.node if self._unused is None else self._unused
+        return {**state, "node": _before_a_pass(unused, to_send=True)} if "node" in state else state
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied = memo[id(self)] = type(self).__new__(type(self))

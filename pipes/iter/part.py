@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import compress, islice
 from typing import Any, Self, TypeVar
 
-import torch
 from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, Tally, expect_whole, functional_datapipe, own, walk
@@ -24,9 +23,8 @@ Seed = int | float | str | bytes
 class _Split:
     """The seed that the groups of one split share."""
 
-    def __init__(self, seed: Seed, was_drawn: bool) -> None:
+    def __init__(self, seed: Seed) -> None:
         self.seed = seed
-        self.was_drawn = was_drawn
 
 
 @functional_datapipe("random_split")
@@ -37,13 +35,12 @@ class RandomSplitter(IterDataPipe[T]):
     of the source. Where they are whole numbers then, these are the exact sizes of the groups; otherwise sizes are
     approximate. With a key as `target`, the result is the pipe of that group alone, the same for the same seed.
 
-    `total_length` is the number of items in the source, needed where its `len` is unknown. With `seed=None`, a seed is
-    drawn once from torch's generator; states contain it.
+    `total_length` is the number of items in the source, needed where its `len` is unknown.
 
     Each pipe reads the complete source and keeps its own items. Read the pipes one after the other, or from copies of
     the chain, as loaders make them. The source must have a fixed order: shuffle the groups instead.
 
-    Raises ValueError where the source gives more than `total_length` items.
+    Raises ValueError for `seed=None`, and where the source gives more than `total_length` items.
 
     >>> dp, valid = IterableWrapper(range(10)).random_split({"train": 0.5, "valid": 0.5}, seed=0)
     >>> list(dp)
@@ -63,10 +60,14 @@ class RandomSplitter(IterDataPipe[T]):
         self,
         source: IterDataPipe[T],
         weights: dict[Any, float],
-        seed: Seed | None,
+        seed: Seed,
         total_length: int | None = None,
         target: Hashable | None = None,
     ) -> None:
+        if seed is None:
+            raise ValueError(
+                "random_split needs a seed: without one, another run would put items of one group into another"
+            )
         if not isinstance(weights, Mapping):
             raise TypeError(f"weights must be a dict from groups to numbers, and is {weights!r:.100}")
         if not weights or any(weight < 0 for weight in weights.values()) or not sum(weights.values()):
@@ -85,8 +86,7 @@ class RandomSplitter(IterDataPipe[T]):
         self.seed = seed
         self.total_length = total_length
         self.target = target
-        drawn = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
-        self._split = _Split(drawn, was_drawn=seed is None)
+        self._split = _Split(seed)
         if any(map(_draws_an_order, walk(source))):
             warnings.warn(
                 "the source of random_split gives its items in another order each time, so that the groups, which read "
@@ -105,13 +105,8 @@ class RandomSplitter(IterDataPipe[T]):
 
     def override_seed(self, seed: Seed) -> Self:
         """Set another seed for all groups of this split, from the next pass on."""
-        self._split.seed, self._split.was_drawn = seed, False
+        self._split.seed = seed
         return self
-
-    def seed_once(self, seed: int) -> None:
-        """Take a seed in place of the drawn one; the first that is told stays."""
-        if self._split.was_drawn:
-            self.override_seed(seed)
 
     def random_state(self) -> dict[str, Any]:
         """Return the seed of the next pass."""

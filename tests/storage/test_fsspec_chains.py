@@ -68,7 +68,7 @@ def cutting() -> Iterator[str]:
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.handle_error = lambda request, client: None  # type: ignore[method-assign]  # a client that hangs up
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/a.txt"
         server.shutdown()
 

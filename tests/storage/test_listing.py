@@ -107,7 +107,7 @@ def test_what_is_no_listing_is_an_error_that_names_the_address(
     place: str, bucket: str, message: str, server: FaultProxy
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Stubborn) as stubborn:
-        threading.Thread(target=stubborn.serve_forever, daemon=True).start()
+        threading.Thread(target=stubborn.serve_forever, args=(0.01,), daemon=True).start()
         endpoint = f"http://127.0.0.1:{stubborn.server_port}"
         with pytest.raises(OSError, match=rf"{message}.*s3://{bucket}/{place}'"):
             listed(f"s3://{bucket}/{place}", storage_options={"endpoint_url": endpoint}, on_error=ps.Retry(1, 0))

@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
 def serving() -> Iterator[type[Handler]]:
     handler = type("Handler", (Handler,), {"asked": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         handler.host = f"127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
         yield handler
         server.shutdown()
