@@ -105,7 +105,7 @@ class NodeReader(Seeded, IterDataPipe[T]):
         self.node.reset()
 
     def _begin_anew(self) -> None:
-        """Bring an unused copy of the node to the epoch: earlier ones were read elsewhere, or this one is read again."""
+        """Bring an unused copy of the node to the epoch: others were read elsewhere, or it is read again."""
         if self.epoch > _MOST_EPOCHS:
             raise ValueError(f"a node has {_MOST_EPOCHS} epochs at most, and cannot begin epoch {self.epoch}")
         self.node = _before_a_pass(self._unused)
