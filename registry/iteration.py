@@ -180,9 +180,10 @@ class Pass:
     def _know_place(self, pipe: IterDataPipe[Any]) -> None:
         link: Link | None = vars(pipe).get("_link")
         if link is None:
-            self.path = Path(pipe._epoch)
-            pipe._epoch += 1
-            _tell_step_that_runs(pipe)
+            reader = _told_step_that_runs(pipe)
+            # A chain that an operator builds to read its source is read in the operator's pass.
+            self.path = reader.path if reader is not None and not pipe._epoch else Path(pipe._epoch)
+            pipe._epoch = self.path.epoch + 1
         else:
             self.reader, self.path, self._depth = link.reader, link.next_path(), link.depth + 1
             link.begun += 1
@@ -538,14 +539,16 @@ def running_step(thread_id: int) -> str | None:
     return None if frame is None else describe_step(local_of(frame, "pipe"))
 
 
-def _tell_step_that_runs(chain: Any) -> None:
-    """Notify the step that this thread is running, if any, that it begins to read a chain."""
+def _told_step_that_runs(chain: Any) -> Pass | None:
+    """Tell the step that this thread is running, if any, that it begins to read a chain; return the step's pass."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code is _deliver.__code__ and (pipe := local_of(frame, "pipe")) is not chain:
-            pipe._pass.begins_unseen(pipe, chain)
-            return
+            current: Pass = pipe._pass
+            current.begins_unseen(pipe, chain)
+            return current
         frame = frame.f_back
+    return None
 
 
 def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:

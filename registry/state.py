@@ -24,9 +24,11 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sized
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from itertools import islice
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -74,7 +76,8 @@ _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources"
 """The keys that a node may have."""
 
 _MOST_PARTS = 1000
-"""The longest list or dict that is compared as an argument."""
+"""The longest collection that is compared as an argument."""
+_COLLECTIONS = (list, tuple, range, set, frozenset, dict, MappingProxyType)
 _SPEED = {
     *("device", "max_concurrency", "max_workers", "prefetch", "scheduled_tasks", "thread_name_prefix", "timeout"),
     "workers",
@@ -455,7 +458,7 @@ def _plain_arguments(pipe: DataPipe) -> dict[str, Any]:
 def _comparable(name: str, value: Any, with_parts: bool) -> dict[str, Any]:
     """Return an argument that is a number, string or boolean in a form for states; nothing for any other.
 
-    `with_parts` includes lists and dicts of these.
+    `with_parts` includes collections of these.
     """
     value = _plain_value(value)
     if type(value) is bool or (type(value) is float and math.isfinite(value)):
@@ -464,9 +467,15 @@ def _comparable(name: str, value: Any, with_parts: bool) -> dict[str, Any]:
         return {name: value if abs(value) < 2**63 else str(value)}
     if type(value) is str:
         return {name: _told_apart(value)}
-    if with_parts and type(value) in (list, tuple, dict, OrderedDict) and len(value) <= _MOST_PARTS:
-        return _parts_of(name, value)
-    return {}
+    if not with_parts or value is None:
+        return {}
+    if name.endswith("kwargs") and isinstance(value, dict):
+        value = {key: each for key, each in value.items() if key not in _SPEED}
+    written = _written(value)
+    if not written.strip("[]{}(): ,…"):  # it tells nothing
+        return {}
+    has_text = "'" in written or '"' in written  # maybe a secret
+    return {name: _digest_of_text(written) if has_text else _told_apart(written)}
 
 
 def _plain_value(value: Any) -> Any:
@@ -476,34 +485,34 @@ def _plain_value(value: Any) -> Any:
     for kind in (bool, int, str):
         if isinstance(value, kind):
             return kind(value)
-    if isinstance(value, Enum):
+    if isinstance(value, (Enum, Fraction, Decimal, np.dtype, torch.dtype)):
         return str(value)
     if isinstance(value, os.PathLike) and isinstance(path := os.fspath(value), str):
         return path
     return value
 
 
-def _parts_of(name: str, value: Any) -> dict[str, str]:
-    """Return a comparable form of the numbers and strings in a list or dict; with strings, maybe secret, a digest."""
-    given = value if isinstance(value, dict) else dict(enumerate(value))
-    if name.endswith("kwargs"):
-        given = {key: each for key, each in given.items() if key not in _SPEED}
-    parts = {_plain_key(key): _plain_value(each) for key, each in given.items()}
-    parts = {key: each for key, each in parts.items() if {type(key), type(each)} <= {str, int, bool, float}}
-    if not parts:
-        return {}
-    if type(value) is dict:  # equal dicts may have other orders, as where they were made from sets
-        parts = dict(sorted(parts.items(), key=repr))
-    written = repr({key: int(each) if _is_whole_float(each) else each for key, each in parts.items()})
-    return {name: _digest_of_text(written) if str in {*map(type, parts.values())} else _told_apart(written)}
-
-
-def _plain_key(key: Any) -> Any:
-    return str(tuple(map(_plain_value, key))) if isinstance(key, tuple) else _plain_value(key)
-
-
-def _is_whole_float(value: Any) -> bool:
-    return type(value) is float and value.is_integer()
+def _written(value: Any, room: int = _MOST_PARTS) -> str:
+    """Return a text that equal numbers, strings and collections of these share; "…" for others, and for large ones."""
+    value = _plain_value(value)
+    if value is None or isinstance(value, (bool, int, str, bytes)):
+        return repr(value)
+    if isinstance(value, float):
+        return repr(int(value) if value.is_integer() else value)
+    if isinstance(value, range) and len(value) > room:
+        return repr((value[0], value[-1], value.step))
+    if isinstance(value, (np.ndarray, torch.Tensor)) and math.prod(value.shape) <= room:
+        value = value.tolist()
+    if not isinstance(value, _COLLECTIONS) or len(value) > room:
+        return "…"
+    room //= len(value) + 1
+    if isinstance(value, (list, tuple, range)):
+        return f"[{', '.join(_written(each, room) for each in value)}]"
+    pairs = value.items() if isinstance(value, (dict, MappingProxyType)) else ((each, None) for each in value)
+    parts = [f"{_written(key, room)}: {_written(each, room)}" for key, each in pairs]
+    # Equal dicts and sets may have other orders. Keys that are unknown are told apart by their order only.
+    has_order = isinstance(value, OrderedDict) or any(part.startswith("…") for part in parts)
+    return f"{{{', '.join(parts if has_order else sorted(parts))}}}"
 
 
 def keep_arguments(pipe: Any, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

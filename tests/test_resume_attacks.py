@@ -9,8 +9,11 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -955,6 +958,23 @@ class Composite(ps.IterDataPipe[Any]):
         yield from self.source.shuffle(buffer_size=4).batch(2).unbatch()
 
 
+@pytest.mark.parametrize("passes_in_one", [1, 2])
+def test_a_chain_that_an_operator_builds_over_a_branch_is_part_of_its_pass(passes_in_one: int) -> None:
+    def chain() -> Any:
+        one, other = numbers(range(9)).shuffle().fork(2)
+        dp = Composite(one).zip(other).cycle(passes_in_one)
+        seed_graph(dp, 1)
+        return dp
+
+    dp = chain()
+    for _ in range(2):
+        read = list(dp)
+        assert (
+            sorted(one for one, _ in read) == sorted(other for _, other in read) == sorted([*range(9)] * passes_in_one)
+        )
+    assert_resumes_everywhere(chain)
+
+
 @dataclass
 class Config:
     other: Any
@@ -1140,6 +1160,17 @@ def multiplied(items: Any, *factors: Any) -> Any:
         (lambda dp: ByAnotherName(dp, np.int64(2)), lambda dp: ByAnotherName(dp, np.int64(3))),
         (lambda dp: ByAnotherName(dp, Level.TWO), lambda dp: ByAnotherName(dp, Level.ONE)),
         (lambda dp: ByAnotherName(dp, key="a secret"), lambda dp: ByAnotherName(dp, key="another")),
+        (lambda dp: ByAnotherName(dp, range(9)), lambda dp: ByAnotherName(dp, range(1, 9))),
+        (lambda dp: ByAnotherName(dp, range(10**9)), lambda dp: ByAnotherName(dp, range(1, 10**9))),
+        (lambda dp: ByAnotherName(dp, np.arange(3)), lambda dp: ByAnotherName(dp, np.arange(4))),
+        (lambda dp: ByAnotherName(dp, Fraction(1, 3)), lambda dp: ByAnotherName(dp, Fraction(2, 3))),
+        (lambda dp: ByAnotherName(dp, [Decimal("0.1")]), lambda dp: ByAnotherName(dp, [Decimal("0.2")])),
+        (lambda dp: ByAnotherName(dp, torch.float16), lambda dp: ByAnotherName(dp, torch.float32)),
+        (lambda dp: ByAnotherName(dp, [[1], [b"a secret"]]), lambda dp: ByAnotherName(dp, [[1], [b"b"]])),
+        (lambda dp: ByAnotherName(dp, MappingProxyType({1: 2})), lambda dp: ByAnotherName(dp, {1: 3})),
+        (lambda dp: ByAnotherName(dp, {None: 2}), lambda dp: ByAnotherName(dp, {None: 3})),
+        (lambda dp: ByAnotherName(dp, {frozenset("ab"): 2}), lambda dp: ByAnotherName(dp, {frozenset("ac"): 2})),
+        (lambda dp: ByAnotherName(dp, {abs: 2, len: 3}), lambda dp: ByAnotherName(dp, {abs: 3, len: 2})),
     ],
 )
 def test_what_stands_beside_an_argument_does_not_hide_it(
@@ -1159,6 +1190,13 @@ def test_what_stands_beside_an_argument_does_not_hide_it(
         (lambda dp: ByAnotherName(dp), lambda dp: ByAnotherName(dp, n=2)),
         (lambda dp: ByAnotherName(dp, 2**64), lambda dp: ByAnotherName(dp, n=2**64)),
         (lambda dp: ByAnotherName(dp, np.int64(2)), lambda dp: ByAnotherName(dp, 2)),
+        (lambda dp: ByAnotherName(dp, range(3, 7, 3)), lambda dp: ByAnotherName(dp, [3, 6])),
+        (lambda dp: ByAnotherName(dp, np.array([[1.0, 2.0]])), lambda dp: ByAnotherName(dp, torch.tensor([[1, 2]]))),
+        (
+            lambda dp: ByAnotherName(dp, MappingProxyType({"a": 1, "b": 2})),
+            lambda dp: ByAnotherName(dp, {"b": 2, "a": 1}),
+        ),
+        (lambda dp: ByAnotherName(dp, {"b", "a"}), lambda dp: ByAnotherName(dp, frozenset(["a", "b"]))),
     ],
 )
 def test_the_same_argument_told_in_another_way_is_the_same(
