@@ -81,13 +81,21 @@ class Watch:
     def _look(self) -> None:
         while True:
             time.sleep(_EVERY)
-            now, frames = time.monotonic(), sys._current_frames()
-            slow = {thread: since for thread, since in [*self._since.items()] if now - since >= _EVERY}
-            # The other threads wait for the one deepest in the chain.
-            for thread in sorted(slow, key=lambda each: _depth(frames.get(each)), reverse=True)[:1]:
-                at = running_step(thread)
-                if at is not None and self._since.get(thread) == slow[thread]:
-                    self._write(at)
+            self._look_once()
+
+    def _look_once(self) -> None:
+        """Record what a slow item is at. Let go of the frames at once: they keep items, and iterators that end."""
+        now = time.monotonic()
+        slow = {thread: since for thread, since in [*self._since.items()] if now - since >= _EVERY}
+        if not slow:
+            return
+        frames = sys._current_frames()
+        # The other threads wait for the one deepest in the chain.
+        thread = max(slow, key=lambda each: _depth(frames.get(each)))
+        frames.clear()  # this frame is among them: a cycle
+        at = running_step(thread)
+        if at is not None and self._since.get(thread) == slow[thread]:
+            self._write(at)
 
 
 def _depth(frame: FrameType | None) -> int:

@@ -872,3 +872,28 @@ def test_a_file_that_a_server_refuses_is_no_fault_of_the_folder(tmp_path: Path) 
     with pytest.raises(PermissionError, match="the server refused"):
         list(dp)
     assert opened == ["s3://bucket/a"]
+
+
+class Slow(io.BytesIO):
+    """Content that is read once `go_on` is set."""
+
+    go_on = threading.Event()
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert self.go_on.wait(10)
+        return super().read(size)
+
+
+def test_an_earlier_pass_that_another_thread_closes_late_does_not_give_up_the_next(tmp_path: Path) -> None:
+    cacher: Any = IterableWrapper(["a", "b"]).cache_files(tmp_path, 10**6, open=lambda url: Slow(url.encode()))
+    Slow.go_on.set()
+    earlier: Any = iter(cacher)
+    next(earlier)
+    its_own = earlier.gi_frame.f_locals["own"]
+    cacher._pass.iterator = None  # as where a thread has begun to close it
+    shutil.rmtree(tmp_path)
+    Slow.go_on.clear()
+    later = iter(cacher)
+    threading.Timer(0.3, Slow.go_on.set).start()
+    threading.Timer(0.1, its_own.close).start()
+    assert [stream.read() for _, stream in later] == [b"a", b"b"]

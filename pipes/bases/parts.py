@@ -52,6 +52,7 @@ class ReadsParts(IterDataPipe[R]):
 
     def __iter__(self) -> Iterator[R]:
         failures: list[Exception] = []
+        given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         items = self.read(self.source)
         to_read = until_error(items, failures)
         first_part = self.part
@@ -64,7 +65,7 @@ class ReadsParts(IterDataPipe[R]):
                 yield from self._of_file(item, parts)
                 self.part = self.given = 0
         finally:
-            self.guard.give_up()
+            given_up.set()
             flows.stop()
         if failures:
             raise failures.pop()

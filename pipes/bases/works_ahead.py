@@ -67,6 +67,7 @@ class WorksAhead(IterDataPipe[R]):
         outcomes, failures = self._outcomes(), list[Exception]()
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         workers = workers_for(self._arrivals)
+        given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
                 if number < self.done or number in self.done_beyond:
@@ -78,7 +79,7 @@ class WorksAhead(IterDataPipe[R]):
             while under_way:
                 yield from self._next(items, outcomes, under_way)
         finally:
-            self.guard.give_up()
+            given_up.set()
             workers.stop()
         if failures:
             raise failures.pop()

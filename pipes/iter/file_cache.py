@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from threading import Event
 from typing import IO, Any, ClassVar
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
@@ -44,11 +43,6 @@ class _CountingGuard(Guard):
     @property
     def stats(self) -> dict[str, Any]:
         return {**super().stats, **self._counts}
-
-    @property
-    def given_up(self) -> Event:
-        """The event set when this pass is given up."""
-        return self._given_up
 
     def count(self, *names: str) -> None:
         with self._counting:

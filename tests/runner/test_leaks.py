@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 import warnings
+import weakref
 from itertools import islice
 from pathlib import Path
 
@@ -40,6 +41,27 @@ def held():
     gc.collect()
     processes = [psutil.Process(), *map(psutil.Process, sorted(each.pid for each in multiprocessing.active_children()))]
     return [(each.memory_full_info().uss, each.num_fds(), each.num_threads()) for each in processes]
+
+
+made = []
+
+
+def made_slowly(number):
+    item = np.zeros(number)
+    made.append(weakref.ref(item))
+    time.sleep(0.7)  # the worker's watch looks every 0.25 s
+    return number
+
+
+def is_gone(number):
+    time.sleep(0.02)  # it may be looking at this moment
+    return made[-1]() is None
+
+
+def test_what_a_worker_makes_is_gone_when_it_is_done_whoever_watches():
+    dp = ps.iter.IterableWrapper([1, 2]).map(made_slowly).map(is_gone)
+    with DataLoader2(dp, reading_service=MultiProcessingReadingService(1)) as loader:
+        assert list(loader) == [True, True]
 
 
 @pytest.mark.parametrize("divide", DIVIDED.values(), ids=DIVIDED)
