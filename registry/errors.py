@@ -167,6 +167,11 @@ class Guard:
         """The counts of this pass, and the last skipped errors, each with its item."""
         return {"skipped": self.skipped, "retried": self.retried, "last_errors": [*self.last_errors]}
 
+    @property
+    def given_up(self) -> threading.Event:
+        """The event set when this pass is given up."""
+        return self._given_up
+
     def give_up(self) -> None:
         """End waits before retries."""
         self._given_up.set()

@@ -32,6 +32,7 @@ __all__ = [
     "client_of",
     "is_chain",
     "is_local_path",
+    "links_of",
 ]
 
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
@@ -88,9 +89,18 @@ def is_chain(url: str) -> bool:
     return protocol in available_protocols()
 
 
+def links_of(url: str) -> list[str]:
+    """Return the links of a chain, or one address; the key of the last may contain `::`."""
+    links = []
+    while is_chain(url):
+        link, _, url = url.partition("::")
+        links.append(link)
+    return [*links, url]
+
+
 def check_user(url: str) -> None:
     """Raise ValueError for an object's address that contains keys: clients would show them as the bucket's name."""
-    for link in url.split("::") if "@" in url and is_chain(url) else [url]:
+    for link in links_of(url) if "@" in url else [url]:
         if "@" in link and (found := _USER.match(link)):
             raise ValueError(
                 f"{found[1]}://…@{without_secrets(link[found.end() :])} contains keys, which stores do not accept "
@@ -100,14 +110,16 @@ def check_user(url: str) -> None:
 
 def check_written(url: str) -> None:
     """Raise ValueError for an address for which s3fs would write another object."""
-    if url.startswith(("s3://", "s3a://")) and "?versionId=" in url:
-        raise ValueError(f"{without_secrets(url)} names a version of an object, which cannot be written")
+    for link in links_of(url):
+        check_key(link)
+        if link.startswith(("s3://", "s3a://")) and "?versionId=" in link:
+            raise ValueError(f"{without_secrets(link)} names a version of an object, which cannot be written")
 
 
 def check_key(url: str) -> None:
-    """Raise ValueError for an address for which s3fs would read another object."""
+    """Raise ValueError for an address for which s3fs would read or write another object."""
     if url.startswith(("s3://", "s3a://")) and url.endswith("/"):
-        raise ValueError("objects whose keys end in a slash cannot be read: s3fs would read another")
+        raise ValueError(f"{without_secrets(url)} ends in a slash: s3fs would take another object")
 
 
 def _is_plain_key(key: str) -> bool:

@@ -13,9 +13,16 @@ from typing import Any
 from aiobotocore.httpsession import AIOHTTPSession  # type: ignore[import-untyped]
 
 from .answers import REPLACED, expect_range
-from .errors import REDIRECTED, goes_elsewhere
+from .errors import PERHAPS_WRITTEN, REDIRECTED, goes_elsewhere
 
 __all__ = ["Session"]
+
+
+_SAYS = {
+    "PUT": re.compile(rb"^(ETag|Location): |<ETag>", re.IGNORECASE | re.MULTILINE),
+    "POST": re.compile(rb"<(UploadId|ETag|DeleteResult|Error)\b"),
+}
+"""Method → what the answer has if it is S3's: a gateway's page has status 200, too."""
 
 
 class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
@@ -29,6 +36,10 @@ class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types
         answer = await super().send(request)
         try:
             _check_answer(request, answer)
+            if answer.status_code == 200 and (known_by := _SAYS.get(request.method)):
+                headers = "".join(f"{name}: {value}\n" for name, value in answer.headers.items()).encode()
+                if not known_by.search(headers + await answer.content):
+                    raise OSError(errno.EIO, PERHAPS_WRITTEN)
         except OSError:
             answer.raw.close()
             raise

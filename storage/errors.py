@@ -17,6 +17,7 @@ R = TypeVar("R")
 __all__ = [
     "NO_CREDENTIALS",
     "NO_PROXY",
+    "PERHAPS_WRITTEN",
     "REDIRECTED",
     "ExpiredCredentials",
     "Untold",
@@ -44,6 +45,7 @@ REDIRECTED = (
     "the server redirects to another host, which would get the keys; where the bucket is in another region: pass "
     "region, or set AWS_REGION"
 )
+PERHAPS_WRITTEN = "the server did not say that it has the whole object, which may be there or not"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _PASSING = (408, 429, 500, 502, 503, 504)

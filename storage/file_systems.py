@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import io
-import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import IO, Any
 
 from ..registry import Guard
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
-from .addresses import AMAZON, WEB, check_key, check_user, is_chain, is_local_path
+from .addresses import AMAZON, AZURE, GOOGLE, WEB, check_key, check_user, is_local_path, links_of
 from .answers import OneVersion
+from .chains import Link, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
 from .errors import in_plain_words
 from .streams import stream_over
@@ -65,97 +63,101 @@ def opened(
     if is_local_path(url) and not options and not arguments:
         # Same as fsspec, at half the cost.
         return stream_over(open(url, "rb", buffering=0), url, text)
-    file, file_system = file_behind(url, options, arguments)
-    return stream_over(file, url, text, file_system, attempts)
+    if compression := arguments.get("compression"):
+        from fsspec.core import compr, get_compression  # type: ignore[import-untyped]  # slow to import
+
+        name = get_compression(file_named_by(url), compression)
+        others = {argument: value for argument, value in arguments.items() if argument != "compression"}
+        packed = opened(url, options, None, others)
+        unpacked = compr[name](packed, mode="r") if name else packed
+        return stream_over(unpacked, url, text, packed, attempts, packed)
+    file, owner, below = file_behind(url, options, arguments)
+    return stream_over(file, url, text, owner, attempts, below)
 
 
-def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return an fsspec file and its file system, which the file needs as long as it is open."""
+def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return an fsspec file, its file system, which the file needs as long as it is open, and what is below both.
+
+    That is the stream of the archive, where the file is in one.
+    """
+    check_user(url)
     check_key(url)
-    file_system, path = locate_for_one_attempt(url, options)
-    file = in_plain_words(url, _open, file_system, path, arguments)
+    link = first_link(url, options)
+    if link is not None and link.keeps_files():
+        kept = kept_file(link, arguments, lambda: _to_be_kept(link, arguments))
+        return (kept, None, None) if kept is not None else file_behind(link.rest, link.rest_options, arguments)
+    file_system, path, below = _located(url, options, one_attempt=True)
+    file = in_plain_words(url, file_system.open, path, "rb", **arguments)
     if isinstance(file, io.BytesIO):  # memory:// returns its stored object, with one position for all readers
         file = io.BytesIO(file.getvalue())
     if type(file).__module__ == "fsspec.implementations.http" and (size := stream_size(file)) is not None:
         file.session = OneVersion(file.session, size)
-    return file, file_system
-
-
-def _open(file_system: Any, path: str, arguments: Mapping[str, Any]) -> Any:
-    """Open a file. If that fails in a caching file system, remove its part of the file: it would serve that later."""
-    from fsspec.implementations.cached import WholeFileCacheFileSystem  # type: ignore[import-untyped]
-
-    try:
-        return file_system.open(path, "rb", **arguments)
-    except BaseException as error:  # Ctrl-C ends a download, too
-        if isinstance(file_system, WholeFileCacheFileSystem):
-            if isinstance(error, FileNotFoundError):
-                file_system.fs.info(path)  # raises the error that the caching file system takes for a missing file
-            elif kept := file_system._check_file(path):
-                with suppress(FileNotFoundError):
-                    os.remove(kept[1] if isinstance(kept, tuple) else kept)
-        raise
+    return file, file_system, below
 
 
 def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it; `one_attempt` turns off the five retries of S3 requests."""
+    """Return the file system of a URL, and the path in it; `one_attempt` turns off the five retries of S3 requests.
+
+    What a link keeps, as `simplecache::`, is located behind it.
+    """
+    file_system, path, _ = _located(url, options, one_attempt)
+    return file_system, path
+
+
+def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[Any, str, Any]:
     import fsspec  # type: ignore[import-untyped]  # slow to import
 
     check_user(url)
-    protocols = [link.partition("://")[0] for link in (url.split("::") if is_chain(url) else [url])]
-    if is_chain(url):
-        options = _options_by_link(protocols, options)
-        for protocol in {*protocols} & {*AMAZON, *WEB}:
-            options = {**options, protocol: _kept_close(protocol, options.get(protocol) or {}, one_attempt)}
-    else:
-        options = _kept_close(protocols[0], options, one_attempt)
+    link = first_link(url, options)
+    if link is not None and link.keeps_files():
+        return _located(link.rest, link.rest_options, one_attempt)
+    if link is not None and (kind := link.archive()):
+        below: Any = opened(link.rest, link.rest_options, None, {})
+        below.original = file_named_by(link.rest)  # by which fsspec tells how a tar is compressed
+        return in_plain_words(url, _archive_in, kind, below, link.options), kind._strip_protocol(link.name), below
+    protocols = [*link.by_protocol] if link is not None else [protocol_of(url)]
+    given = link.by_protocol if link is not None else {protocols[0]: options}
+    kept_close = {protocol: _kept_close(protocol, each, one_attempt) for protocol, each in given.items()}
     try:
-        if "::" in url and not is_chain(url):  # fsspec would parse it as a chain
-            file_system = fsspec.filesystem(url.partition("://")[0] if "://" in url else "file", **options)
+        unknown = given[protocols[-1]].keys() - _OF_ALL
+        if unknown and class_of(protocols[-1]).__module__ in _TAKE_NONE:
+            raise TypeError(no_option(without_secrets(url), unknown))
+        if "::" in url and link is None:  # fsspec would parse it as a chain
+            file_system = fsspec.filesystem(protocols[0], **kept_close[protocols[0]])
             path = file_system._strip_protocol(url)
         else:
-            file_system, path = in_plain_words(url, fsspec.url_to_fs, url, **options)
+            of_all = kept_close if link is not None else kept_close[protocols[0]]
+            file_system, path = in_plain_words(url, fsspec.url_to_fs, url, **of_all)
     except ImportError:
         for protocol in protocols:
             if protocol in _NEEDED:
                 require(*_NEEDED[protocol])
         raise
-    if type(file_system).__module__ in _TAKE_NONE and (unknown := options.keys() - _OF_ALL):
-        raise TypeError(_no_option(without_secrets(url), unknown))
     each: Any
-    for each in (file_system, getattr(file_system, "fs", None)):  # a caching file system wraps another
+    for each in (file_system, getattr(file_system, "fs", None)):  # a file system may wrap another
         if getattr(each, "protocol", None) == AMAZON:
             each.retries = 1  # by default, s3fs makes five for each of botocore's
-    return file_system, path
+    return file_system, path, None
 
 
-def _options_by_link(protocols: list[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return options for the links of a chain. What names no link, and the first does not take, is for the last.
-
-    fsspec would drop it. The last link is the store.
-    """
-    from fsspec import available_protocols, get_filesystem_class
-
-    first = get_filesystem_class(protocols[0])
-    store = protocols[-1] if protocols[-1] in available_protocols() else "file"  # a path
-    if not first.__module__.startswith("fsspec."):
-        return options  # it may take more than its signature shows
-    of_first = {name for each in first.__mro__ for name in inspect.signature(each.__init__).parameters}
-    of_store = {name: options[name] for name in options.keys() - of_first - _OF_ALL - {*protocols}}
-    if not of_store:
-        return options
-    if get_filesystem_class(store).__module__ in _TAKE_NONE:
-        raise TypeError(_no_option(f"{protocols[0]}::{store}://", of_store))
-    others = {name: value for name, value in options.items() if name not in of_store}
-    return {**others, store: {**of_store, **(options.get(store) or {})}}
+def _to_be_kept(link: Link, arguments: Mapping[str, Any]) -> IO[bytes]:
+    of_web = link.rest.startswith(OF_WEB)  # one answer: some servers send whole files only
+    return opened(link.rest, link.rest_options, None, {**arguments, **({"block_size": 0} if of_web else {})})
 
 
-def _no_option(what: str, unknown: Iterable[str]) -> str:
-    return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
+def _archive_in(kind: Any, stream: IO[bytes], options: Mapping[str, Any]) -> Any:
+    """Return the file system of the archive in a stream."""
+    try:
+        return kind(fo=stream, **{**options, "skip_instance_cache": True})  # else a closed stream may be served
+    except Exception as error:
+        failure = error.__context__ if isinstance(error.__context__, OSError) else error
+    raise failure  # zipfile reports a failed connection as a file that is not a zip
 
 
 def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) -> Mapping[str, Any]:
-    """Return options for a file system that sends keys to no other host."""
+    """Return options for a file system that sends keys to no other host, and describes objects as they are now."""
+    if protocol in (*AMAZON, *GOOGLE, *AZURE):  # else what was listed is taken for what is there
+        options = {"use_listings_cache": False, **options}
     if protocol in AMAZON:
         return for_s3fs(options, one_attempt)
     return for_the_web(options) if protocol in WEB else options
@@ -186,7 +188,7 @@ def is_folder(file_system: Any, entry: Mapping[str, Any]) -> bool:
 
 def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
     """Return the URLs of files, from the URL of their folder, its path in the file system, and their paths."""
-    links = root.split("::") if is_chain(root) else [root]
+    links = links_of(root)
     place = 0
     # In a chain, a caching file system has no path: `path` belongs to the next link.
     while path.strip("/") and place + 1 < len(links) and not links[place].partition("://")[2]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +32,18 @@ def files_below(url: str, options: Mapping[str, Any], counted_by: Guard | None =
     """
     wrap: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap
     if not url.startswith(OF_S3):
-        file_system, path = locate(url, options)
-        file_system.invalidate_cache(path)  # the cache would repeat an earlier listing
-        yield from urls_below(url, path, wrap(partial(in_plain_words, url, file_system.find))(path))
+        yield from wrap(lambda url: in_plain_words(url, _found, url, options))(url)
         return
     pages = Pages(f"{url.rstrip('/')}/", options, name=url)
     ask = wrap(lambda _: pages())
     while (keys := ask(url)) is not None:
         yield from (pages.start + key for key in keys if not key.endswith("/"))
+
+
+def _found(url: str, options: Mapping[str, Any]) -> list[str]:
+    file_system, path = locate(url, options)
+    file_system.invalidate_cache(path)  # the cache would repeat an earlier listing
+    return urls_below(url, path, file_system.find(path))
 
 
 class Pages:

@@ -141,7 +141,7 @@ class _Ranges:
         return content
 
     @cached_property
-    def _file(self) -> tuple[Any, Any]:
+    def _file(self) -> tuple[Any, ...]:
         options = self._options
         if self._url.startswith(OF_S3):  # S3 may send the object's checksum with a range
             config = {**(options.get("config_kwargs") or {}), "response_checksum_validation": "when_required"}
@@ -184,12 +184,12 @@ def open_by_fsspec(
 
     `expect` receives the number of bytes before they are loaded into memory.
     """
+    attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
     if not url.startswith((*OF_S3, *OF_WEB)):
-        return opened(url, options, None, {}), None
-    file, file_system = file_behind(url, options, {})
+        return opened(url, options, None, {}, attempts), None
+    file, file_system, _ = file_behind(url, options, {})
     size = stream_size(file)
     if size is None or size > LARGE:
-        attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)
         return stream_over(file, url, None, file_system, attempts), None
     if expect is not None:
         expect(size)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import IO, Any
 
 from ..registry import Guard
+from ..registry.notes import add_note
 from ..registry.secrets import stream_name
 from .errors import in_plain_words
 
@@ -36,16 +37,30 @@ __all__ = [
 class ClosedWhenDropped(io.RawIOBase):
     """The bytes of a file, which is closed without a ResourceWarning when this object is dropped."""
 
-    def __init__(self, file: IO[bytes] | io.RawIOBase, name: str, owner: object, attempts: Guard | None = None) -> None:
+    def __init__(
+        self, file: IO[bytes] | io.RawIOBase, name: str, owner: object, below: IO[bytes] | None = None
+    ) -> None:
         self.name = stream_name(name)
         self._file = file
         self._owner = owner
+        self._below = below
         self._process = os.getpid() if getattr(getattr(file, "fs", None), "async_impl", False) else None
         read: Any = file.read if owner is None else partial(in_plain_words, name, file.read)
-        again: Any = read if attempts is None else attempts.wrap(read)  # nothing is skipped
-        self._read: Callable[[int], bytes | None] = again
+        if below is not None:
+            read = partial(_naming, self.name, read)
+        self._read: Callable[[int], bytes | None] = read
         # Not __del__: in a reference cycle (an error's traceback), the file may be collected first, and warn.
         self._close_file = weakref.finalize(self, file.close)
+
+    def retry(self, attempts: Guard) -> None:
+        """Retry failed reads from now on: those of the file in a store, since a decompressor's lose bytes."""
+        from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]  # slow to import
+
+        if self._below is not None:
+            self._below.raw.retry(attempts)  # type: ignore[attr-defined]
+        elif isinstance(self._file, AbstractBufferedFile):
+            again: Any = attempts.wrap(self._read)  # nothing is skipped
+            self._read = again
 
     def readable(self) -> bool:
         return True
@@ -106,6 +121,16 @@ class ClosedWhenDropped(io.RawIOBase):
         self._close_file()
 
 
+def _naming(name: str, read: Callable[[int], bytes], size: int) -> bytes:
+    """Return what a read of packed bytes returns; add a note to an error of damage, which names no file, or another."""
+    try:
+        return read(size)
+    except Exception as error:
+        if not isinstance(error, OSError) or error.errno is None:
+            add_note(error, f"while reading {name}")
+        raise
+
+
 class Loaded(io.BytesIO):
     """The bytes of a file, in memory; closing is optional."""
 
@@ -123,12 +148,17 @@ def stream_over(
     text: Mapping[str, Any] | None,
     owner: object = None,
     attempts: Guard | None = None,
+    below: IO[bytes] | None = None,
 ) -> IO[Any]:
     """Return a stream that closes its file when dropped: bytes, or text if `text` has arguments for TextIOWrapper.
 
-    The stream keeps `owner` alive: some files close with the object that opened them. `attempts` retries failed reads.
+    The stream keeps `owner` alive: some files close with the object that opened them. `attempts` retries failed reads;
+    those of `below`, for a file in an archive, or a compressed one, which is in that stream.
     """
-    stream = io.BufferedReader(ClosedWhenDropped(file, name, owner, attempts))
+    raw = ClosedWhenDropped(file, name, owner, below)
+    if attempts is not None:
+        raw.retry(attempts)
+    stream = io.BufferedReader(raw)
     return stream if text is None else io.TextIOWrapper(stream, **text)
 
 

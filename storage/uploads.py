@@ -7,7 +7,9 @@ import io
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import IO, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from ..registry.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
 from .addresses import AMAZON, Client, client_of
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
-from .errors import in_plain_words
+from .errors import PERHAPS_WRITTEN, in_plain_words
 from .retrying import trying_again
 
 __all__ = ["is_sent_in_parts", "sending"]
@@ -117,6 +119,7 @@ class _Upload(io.RawIOBase):
         self._arrivals: Arrivals[Outcome] = Arrivals()
         self._threads = Threads(lambda: self._send, self._arrivals, AT_ONCE, "penstock-upload")
         self._id: str | None = None
+        self._began = datetime.now(UTC)
 
     def writable(self) -> bool:
         return True
@@ -136,16 +139,32 @@ class _Upload(io.RawIOBase):
     def complete(self) -> None:
         """Complete the upload: the object appears."""
         if self._id is None:
-            self._call("put_object", Body=self._part)
+            self._expect(self._call("put_object", Body=self._part), "ETag")
             return
         self._submit()
         while len(self._parts) < self._sent:
             self._arrive()
         self._threads.stop()
         parts = [self._parts[number] for number in sorted(self._parts)]
-        answer = self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
-        if answer.keys().isdisjoint(("ETag", "Key", "Location")):  # a gateway's page has status 200, too
-            raise OSError(errno.EIO, "the server did not say that it has the whole object", without_secrets(self._url))
+        try:
+            answer = self._call("complete_multipart_upload", UploadId=self._id, MultipartUpload={"Parts": parts})
+        except FileNotFoundError:  # an earlier attempt may have completed it, and its answer was lost
+            answer = self._object_if_it_is_this()
+        self._expect(answer, "ETag", "Key", "Location")
+
+    def _object_if_it_is_this(self) -> Mapping[str, Any]:
+        """Return the description of the object if this upload made it, as far as size and time tell; else none."""
+        try:
+            found: Mapping[str, Any] = self._call("head_object")
+        except (FileNotFoundError, PermissionError):
+            return {}
+        is_this = found["ContentLength"] == self._written and found["LastModified"] >= self._began
+        return found if is_this else {}
+
+    def _expect(self, answer: Mapping[str, Any], *names: str) -> None:
+        """Raise OSError if an answer has none of these: a gateway's page has status 200, too."""
+        if answer.keys().isdisjoint(names):
+            raise OSError(errno.EIO, PERHAPS_WRITTEN, without_secrets(self._url))
 
     def take_back(self, error: BaseException) -> None:
         """Abort the upload, so that the store drops its parts; add a note to `error` if that fails."""
@@ -154,7 +173,8 @@ class _Upload(io.RawIOBase):
             self._threads.stop()  # a part sent after the abort would stay
             self._attempts.take_up()
             if self._id is not None:
-                self._call("abort_multipart_upload", UploadId=self._id)
+                with suppress(FileNotFoundError):  # there are no parts: it was completed, and the answer was lost
+                    self._call("abort_multipart_upload", UploadId=self._id)
         except Exception as failure:
             add_note(
                 error,
@@ -168,7 +188,10 @@ class _Upload(io.RawIOBase):
     def _submit(self) -> None:
         """Submit the current part, after waiting for a free slot."""
         if self._id is None:
-            self._id = self._call("create_multipart_upload")["UploadId"]
+            answer = self._call("create_multipart_upload")
+            self._expect(answer, "UploadId")
+            self._began = _time_of(answer)
+            self._id = answer["UploadId"]
         while self._sent - len(self._parts) == AT_ONCE:
             self._arrive()
         self._sent += 1
@@ -201,6 +224,12 @@ class _Upload(io.RawIOBase):
 
         body = arguments.get("Body")
         return self._ask(request)
+
+
+def _time_of(answer: Mapping[str, Any]) -> datetime:
+    """Return the time of an answer by the server's clock."""
+    told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+    return parsedate_to_datetime(told) if told else datetime.now(UTC)
 
 
 def _client_of(options: Mapping[str, Any]) -> Any:

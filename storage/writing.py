@@ -18,6 +18,7 @@ from ..registry.extras import zstandard
 from ..registry.notes import add_note
 from ..registry.secrets import stream_name, without_secrets
 from .addresses import check_written
+from .chains import first_link
 from .digest import check_digest
 from .errors import plain_error
 from .file_systems import locate
@@ -52,6 +53,13 @@ def whole_file(
         return file
 
     check_written(url)
+    link = first_link(url, options)
+    if link is not None and link.keeps_files():
+        what = f"{link.name}:: only reads, since it would go on to serve what it kept: write to what is behind it"
+        raise OSError(errno.EROFS, what, without_secrets(url))
+    if link is not None and link.archive():
+        what = "archives are only read, since each file would replace its archive: see write_tar"
+        raise OSError(errno.EROFS, what, without_secrets(url))
     compression = arguments.pop("compression", None)
     if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(url, options):
         place = url

@@ -122,6 +122,7 @@ def test_a_region_and_a_timeout_reach_the_lister(monkeypatch: pytest.MonkeyPatch
     del arguments["config_kwargs"]["http_session_cls"]
     assert retries["total_max_attempts"] == 1
     assert arguments == {
+        "use_listings_cache": False,
         "config_kwargs": {"connect_timeout": 1.5, "read_timeout": 1.5},
         "client_kwargs": {"region_name": "eu-west-1"},
     }

@@ -223,6 +223,17 @@ def test_a_file_of_the_web_that_is_replaced_while_it_is_read_is_an_error(
         make(f"{server.url}/b", tmp_path)
 
 
+def test_a_kept_object_is_of_one_version(server: Server, tmp_path: Path) -> None:
+    server.content = OLD
+    server.plays = {"GET": ["cut", "replace"]}
+    options = {**keys_for(server), "cache_storage": tmp_path}
+    dp = IterableWrapper(["simplecache::s3://b/a"]).load_files_by_s3(storage_options=options)
+    with pytest.raises(OSError, match="the object was replaced while it was read"):
+        list(dp)
+    assert dp.stats()["load_files_by_s3"]["retried"] == 1
+    assert read(dp) == NEW
+
+
 def test_columns_of_two_versions_are_not_mixed(server: Server) -> None:
     content = io.BytesIO()
     table = pa.table({"n": np.random.default_rng(0).integers(0, 2**62, 1_500_000)})

@@ -557,6 +557,6 @@ def test_any_key_is_asked_for_as_it_is(key: str) -> None:
 @pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("method", ["load_files_by_s3", "open_files_by_fsspec"])
 def test_where_another_key_would_be_read_there_is_an_error(server: Recorder, method: str) -> None:
-    with pytest.raises(ValueError, match="s3fs would read another"):
+    with pytest.raises(ValueError, match="s3fs would take another"):
         list(getattr(IterableWrapper(["s3://bucket/a/"]), method)())
     assert server.asked == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from fault_proxy import Fault, FaultProxy
+from penstock import checkpoint
 from penstock.pipes.iter import IterableWrapper
 from penstock.storage.writing import sent_whole, whole_file
 from s3 import S3Server, uploads_under_way
@@ -83,11 +85,33 @@ def test_what_may_pass_is_tried_again_and_counted(bucket: Path, fault_proxy: Fau
     assert uploads_under_way("uploads") == []
 
 
-def test_a_page_of_a_gateway_in_place_of_the_answer_is_an_error(bucket: Path, fault_proxy: FaultProxy) -> None:
-    fault_proxy.play(Fault("status", "POST /uploads/a?uploadId=", status=200))
-    with pytest.raises(OSError, match="did not say that it has the whole object: 's3://uploads/a'"):
+@pytest.mark.parametrize("options", [{}, {"default_block_size": 2**23}], ids=["ours", "by s3fs"])
+def test_a_page_of_a_gateway_in_place_of_the_answer_is_an_error(
+    options: dict[str, Any], bucket: Path, fault_proxy: FaultProxy
+) -> None:
+    requests = {"POST /uploads/a?uploadId=": CONTENT, "POST /uploads/a?uploads": CONTENT, "PUT /uploads/a": b"small"}
+    for request, content in requests.items():
+        fault_proxy.play(Fault("status", request, status=200))
+        with pytest.raises(OSError, match="did not say that it has the whole object, .* or not: 's3://uploads/a'"):
+            write([content], **options)
+        assert not (bucket / "a").exists()
+    with pytest.raises(OSError, match="did not say that it has the whole object"):
+        checkpoint.save("s3://uploads/a", step=1, storage_options=options)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_where_the_answer_to_the_last_request_is_lost_the_object_tells(
+    is_replaced: bool, bucket: Path, fault_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault_proxy.play(Fault("reset", "POST /uploads/a?uploadId=", times=1))
+    if not is_replaced:
         write([CONTENT])
-    assert not (bucket / "a").exists()
+        assert (bucket / "a").read_bytes() == CONTENT
+        return
+    monkeypatch.setattr("penstock.storage.uploads._time_of", lambda _: datetime.now(UTC) + timedelta(days=1))
+    with pytest.raises(OSError, match="did not say that it has the whole object, which may be there or not") as caught:
+        write([CONTENT])
+    assert not hasattr(caught.value, "__notes__")  # no parts take space
 
 
 def test_an_abort_that_fails_for_once_is_tried_again(bucket: Path, fault_proxy: FaultProxy) -> None:

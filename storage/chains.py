@@ -1,0 +1,164 @@
+"""Chains of addresses, as `zip://a.txt::s3://…`: their links and options, and the files that `simplecache::` keeps."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.util import get_temp_dir
+from threading import Event
+from typing import IO, Any
+
+from ..registry.secrets import without_secrets
+from .addresses import WEB, links_of
+from .clients import environment
+from .kept_files import KeptFiles, NotKept
+
+__all__ = ["Link", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
+
+_CACHES = ("simplecache", "filecache")
+"""Links whose files are kept by us, in place of fsspec."""
+
+_TAKEN = {"zip": set[str](), "libarchive": set[str](), "tar": {"compression"}}
+"""Options that archives are read with. fsspec's others are for writing: `mode="w"` empties the archive at once."""
+
+_OF_TARGETS = {"fo", "fs", "target_options", "target_protocol"}
+"""What fsspec tells a link of the next one."""
+
+_PATIENCE = 300.0
+"""Seconds to wait for another process that fetches the same file."""
+
+_ANY_SIZE = 10**18
+
+_logger = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True)
+class Link:
+    """The first link of a chain, its options, and the address of what is behind it, with its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(repr=False)
+    rest: str = field(repr=False)
+    rest_options: Mapping[str, Any] = field(repr=False)
+    by_protocol: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    """The options of all links."""
+
+    def keeps_files(self) -> bool:
+        """Say whether this is `simplecache::` or `filecache::`; raise TypeError for an option that they do not take."""
+        protocol = protocol_of(self.name)
+        if protocol in ("blockcache", "cached"):
+            raise TypeError(f"{protocol}:: checks neither versions nor sizes: take simplecache::, or cache_files")
+        if protocol in _CACHES and (unknown := self.options.keys() - {"cache_storage"}):
+            raise TypeError(
+                f"{no_option(f'{protocol}::', unknown)}, only with cache_storage; a kept file never expires: empty "
+                "the folder, or give another"
+            )
+        return protocol in _CACHES
+
+    def archive(self) -> Any:
+        """Return the class of fsspec that reads this archive, or None where the link is of another kind."""
+        protocol = protocol_of(self.name)
+        if protocol not in _TAKEN:
+            return None
+        if unknown := self.options.keys() - _TAKEN[protocol]:
+            raise TypeError(no_option(f"{protocol}://", unknown))
+        return class_of(protocol)
+
+
+def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
+    """Return the first link of a chain, or None for an address that is no chain.
+
+    A link gets the options under its protocol, as in `{"s3": {…}}`, and those that it knows. The last one, the store,
+    gets all others.
+    """
+    links = links_of(url)
+    if len(links) == 1:
+        return None
+    protocols = [protocol_of(link) for link in links]
+    others = {**options}
+    by_protocol = {protocol: {**(others.pop(protocol, None) or {})} for protocol in dict.fromkeys(protocols)}
+    for protocol in protocols[:-1]:
+        known = _known_to(protocol)
+        for name in others.keys() & known if known is not None else [*others]:
+            by_protocol[protocol].setdefault(name, others.pop(name))
+    by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]]}
+    behind = by_protocol[protocols[1]] if len(links) == 2 else {each: by_protocol[each] for each in protocols[1:]}
+    return Link(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
+
+
+def file_named_by(url: str) -> str:
+    """Return the link of a chain that names the file, as `zip://a.txt.gz`; of a URL of the web, without its query."""
+    links = links_of(url)
+    link = next((link for link in links if "://" in link), links[-1])
+    return link.partition("?")[0] if link.partition("://")[0] in WEB else link
+
+
+def protocol_of(link: str) -> str:
+    """Return the protocol of a link."""
+    from fsspec import available_protocols  # type: ignore[import-untyped]  # slow to import
+
+    protocol, separator, _ = link.partition("://")
+    return protocol if separator or protocol in available_protocols() else "file"
+
+
+def class_of(protocol: str) -> Any:
+    """Return fsspec's class for a protocol."""
+    from fsspec import get_filesystem_class
+
+    return get_filesystem_class(protocol)
+
+
+def _known_to(protocol: str) -> set[str] | None:
+    """Return the options that a link takes, or None where its signature may not show all of them."""
+    if protocol in _TAKEN:
+        return _TAKEN[protocol]
+    kind = class_of(protocol)
+    if not kind.__module__.startswith("fsspec."):
+        return None
+    return {name for each in kind.__mro__ for name in inspect.signature(each.__init__).parameters} - _OF_TARGETS
+
+
+def no_option(what: str, unknown: Iterable[str]) -> str:
+    """Return the text of an error for options that an address is not read with."""
+    return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
+
+
+def kept_file(link: Link, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:
+    """Return the file behind a link that keeps files, open, or None where it cannot be kept.
+
+    `fetch` opens it where it is read from, with these arguments. It appears in `cache_storage` whole or not at all, for
+    all processes. Without that option it is kept until this process ends, and only for the same options.
+    """
+    folder, name = link.options.get("cache_storage"), link.rest
+    if arguments:  # they may name a version
+        name = f"{name} {sorted(arguments.items())}"
+    if folder in (None, "TMP"):  # as fsspec has it
+        folder = os.path.join(get_temp_dir(), "penstock")
+        name = f"{name} {sorted(link.rest_options.items())} {environment()}"
+    elif not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"cache_storage must be the path of a folder, and is of type {type(folder).__name__}")
+    cache = _cache_in(os.path.abspath(os.path.expanduser(folder)), os.getpid())
+    try:
+        if (kept := cache.find(name)) is not None:
+            return kept
+        with cache.claimed(name):
+            kept = cache.find(name, claimed=True)  # another may have fetched it meanwhile
+            if kept is None:
+                with fetch() as stream:
+                    kept = cache.keep(name, stream, None)
+            return kept
+    except NotKept as error:
+        _logger.warning("%r is read without the cache in %r: %s", without_secrets(link.rest), folder, error)
+        return None
+
+
+@functools.lru_cache
+def _cache_in(folder: str, process: int) -> KeptFiles:
+    """Return the cache in a folder; each process has its own, since a fork may have copied a lock that is held."""
+    cache = KeptFiles(folder, _ANY_SIZE, _PATIENCE, lambda _: None, Event())
+    cache.begin()
+    return cache
