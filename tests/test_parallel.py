@@ -684,7 +684,9 @@ def test_many_passes_leave_no_more_than_one(method):
     for taken in range(30):
         list(islice(dp, taken))
     gc.collect()
-    assert (psutil.Process().num_fds(), threading.active_count(), len(our_processes())) == before
+    after = psutil.Process().num_fds(), threading.active_count(), len(our_processes())
+    # fewer are right: a client of another test may close an idle connection meanwhile
+    assert all(now <= then for now, then in zip(after, before, strict=True)), (after, before)
 
 
 PROGRAMS = {
