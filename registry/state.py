@@ -24,6 +24,7 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sized
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -501,8 +502,9 @@ def _written(value: Any, room: int = _MOST_PARTS) -> str:
         return repr(int(value) if value.is_integer() else value)
     if isinstance(value, range) and len(value) > room:
         return repr((value[0], value[-1], value.step))
-    if isinstance(value, (np.ndarray, torch.Tensor)) and math.prod(value.shape) <= room:
-        value = value.tolist()
+    if isinstance(value, (np.ndarray, torch.Tensor)):
+        with suppress(RuntimeError):  # meta, sparse, quantized and nested tensors have no list
+            value = value.tolist() if math.prod(value.shape) <= room else value
     if not isinstance(value, _COLLECTIONS) or len(value) > room:
         return "…"
     room //= len(value) + 1

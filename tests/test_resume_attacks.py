@@ -1184,6 +1184,14 @@ def test_what_stands_beside_an_argument_does_not_hide_it(
         other(numbers(range(4))).load_state_dict(state)
 
 
+def on_meta() -> torch.Tensor:
+    return torch.empty(3, device="meta")
+
+
+def sparse() -> torch.Tensor:
+    return torch.eye(3).to_sparse()
+
+
 @pytest.mark.parametrize(
     ("make", "same"),
     [
@@ -1197,6 +1205,8 @@ def test_what_stands_beside_an_argument_does_not_hide_it(
             lambda dp: ByAnotherName(dp, {"b": 2, "a": 1}),
         ),
         (lambda dp: ByAnotherName(dp, {"b", "a"}), lambda dp: ByAnotherName(dp, frozenset(["a", "b"]))),
+        # tensors of which no list can be made
+        *[[lambda dp, make=make: ByAnotherName(dp, make())] * 2 for make in (on_meta, sparse)],
     ],
 )
 def test_the_same_argument_told_in_another_way_is_the_same(
