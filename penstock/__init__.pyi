@@ -1,4 +1,5 @@
 from . import checkpoint as checkpoint
+from . import datasets as datasets
 from .pipes import iter as iter
 from .pipes import map as map
 from .pipes.columns.schema import schema as schema

@@ -75,6 +75,8 @@ def _joined(steps: list[str]) -> str:
 
 def _steps(pipe: DataPipe, shown: dict[int, str]) -> Generator[DataPipe, list[str], list[str]]:
     """Return the steps of a chain, with shared sources only once: `shown` has their last steps, by their ids."""
+    if shown_as := getattr(type(pipe), "in_a_chain", None):  # a data set: what it is made of is left out
+        return [shown_as(pipe)]
     sources = sources_of(pipe)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     if not sources:

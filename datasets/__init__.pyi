@@ -1,0 +1,10 @@
+from .definition import Dataset as Dataset
+from .definition import Info as Info
+from .definition import IterDataset as IterDataset
+from .definition import MapDataset as MapDataset
+from .definition import dataset as dataset
+from .files import Files as Files
+from .laws import check_dataset as check_dataset
+from .resource import Resource as Resource
+from .roll import load as load
+from .roll import list as list

@@ -1,0 +1,241 @@
+"""The files of a resource, as chains or by their paths."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import functools
+import os
+import posixpath
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Protocol
+
+from ..pipes.iter import IterableWrapper
+from ..registry import IterDataPipe, close, own
+from ..storage.addresses import is_local_path
+from ..storage.listing import files_below
+from ..storage.reading import open_file, open_to_seek, read_whole
+from ..storage.zips import opened_part, opened_zip
+from .fetching import archive_kind, fetch, members_of, place_of, unpacked
+from .resource import Resource
+
+__all__ = ["Files"]
+
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lzma")
+
+
+class Files:
+    """The files of one resource: those in an archive, or the one file that it is.
+
+    `open` and `list` give chains, for the definition of a data set; `read` is a function for `map`. A path is that in
+    the archive, or the file's name. Archives are read in place, or from their folder where the resource is unpacked.
+    The resource is downloaded when the first of these is read.
+    """
+
+    def __init__(self, resource: Resource, folder: str) -> None:
+        self.resource = resource
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"<files of {place_of(self.resource, self.folder)}>"
+
+    def path(self) -> str:
+        """Return the path or URL of the resource; download it first if it is missing."""
+        return fetch(self.resource, self.folder)
+
+    def open(self, *patterns: str) -> IterDataPipe[tuple[str, IO[bytes]]]:
+        """Return a chain of the path and the stream of each file that one of the patterns matches, or of all files.
+
+        Patterns are those of `fnmatch`, whose `*` also matches slashes. A file that is compressed for itself, such as
+        `labels.gz`, is decompressed. Reading the chain raises FileNotFoundError for a pattern that matches no file.
+        """
+        name = self.resource.name
+        if self.resource.unpack:
+            return self.list(*patterns).map(self.stream)
+        whole = IterableWrapper([self]).map(Files.path)
+        if archive_kind(name):
+            return Chosen(members_of(whole, name), self, patterns)
+        opened = whole.open_files_by_fsspec(mode="rb")
+        return Chosen(opened.decompress() if name.endswith(_COMPRESSED) else opened, self, patterns)
+
+    def list(self, *patterns: str) -> IterDataPipe[str]:
+        """Return a chain of the paths of the files that one of the patterns matches, or of all files, for `read`.
+
+        They come in the order of the archive, or of their names where it is unpacked.
+        """
+        return Listed(self, patterns)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file.
+
+        Raises FileNotFoundError if the archive has no such file, and ValueError for a compressed tar, which can be read
+        in order only: such a resource needs `unpack=True`.
+        """
+        access = self.access()
+        try:
+            return access.read(path)
+        except KeyError:
+            raise self.missing([path], access.paths()) from None
+
+    def stream(self, path: str) -> tuple[str, IO[bytes]]:
+        """Return the path and a stream of a file in an unpacked archive."""
+        return path, open_file(posixpath.join(unpacked(self.resource, self.folder), path), {})[0]
+
+    def missing(self, patterns: Sequence[str], seen: Sequence[str]) -> FileNotFoundError:
+        """Return the error for files that the resource should have."""
+        what = ", ".join(map(repr, patterns))
+        has = ", ".join(map(repr, seen[:10])) + (", …" if len(seen) > 10 else "")
+        reason = f"{self.resource.name} has no {what}: its layout has changed, or the file is another. It has {has}"
+        return FileNotFoundError(errno.ENOENT, reason, place_of(self.resource, self.folder))
+
+    def access(self) -> _Access:
+        """Return what reads the files by their paths."""
+        if self.resource.unpack:
+            return _Folder(unpacked(self.resource, self.folder))
+        name, kind = self.resource.name, archive_kind(self.resource.name)
+        if kind == "compressed tar":
+            raise ValueError(f"{name} can be read in order only: give its Resource unpack=True")
+        place = self.path()
+        if kind is None:
+            return _Single(place, name)
+        status = os.stat(place) if is_local_path(place) else None
+        return _opened_once(place, kind, (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
+
+
+class Listed(IterDataPipe[str]):
+    """Yield the paths of files of a resource."""
+
+    payload = ("files",)
+
+    def __init__(self, files: Files, patterns: tuple[str, ...]) -> None:
+        self.files = files
+        self.patterns = patterns
+
+    def __iter__(self) -> Iterator[str]:
+        paths = self.files.access().paths()
+        found = [path for path in paths if _matching(path, self.patterns)] if self.patterns else paths
+        if absent := [pattern for pattern in self.patterns if not fnmatch.filter(found, pattern)]:
+            raise self.files.missing(absent, paths)
+        return iter(found)
+
+
+class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
+    """Yield the files of a resource that a pattern matches, each by its path in the resource."""
+
+    holds_items = False
+    payload = ("files",)
+    found: list[str] = own(list)
+    """The patterns that have matched a file."""
+
+    def __init__(
+        self, source: IterDataPipe[tuple[str, IO[bytes]]], files: Files, patterns: tuple[str, ...] = ()
+    ) -> None:
+        self.source = source
+        self.files = files
+        self.patterns = patterns
+
+    def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
+        place = place_of(self.files.resource, self.files.folder)
+        archived = archive_kind(self.files.resource.name) is not None
+        are_paths = all(pattern == pattern.translate(_NO_PATTERN) for pattern in self.patterns)
+        seen: list[str] = []
+        for path, stream in self.source:
+            inner = path[len(place) + 1 :] if archived else posixpath.basename(path)
+            seen.append(inner)
+            matched = _matching(inner, self.patterns)
+            if self.patterns and not matched:
+                close(stream)
+                continue
+            self.found = [*{*self.found, *matched}]
+            yield inner, stream
+            if are_paths and self.patterns and len(self.found) == len({*self.patterns}):
+                return  # the rest of the archive has none of them
+        if absent := [pattern for pattern in self.patterns if pattern not in self.found]:
+            raise self.files.missing(absent, seen)
+
+
+_NO_PATTERN = str.maketrans("", "", "*?[")
+
+
+def _matching(path: str, patterns: Sequence[str]) -> list[str]:
+    return [pattern for pattern in patterns if fnmatch.fnmatchcase(path, pattern)]
+
+
+class _Access(Protocol):
+    """Files by their paths; `read` raises KeyError for one that is not there."""
+
+    def paths(self) -> list[str]: ...
+
+    def read(self, path: str) -> bytes: ...
+
+
+class _Single:
+    def __init__(self, place: str, name: str) -> None:
+        self._place = place
+        self._name = name
+
+    def paths(self) -> list[str]:
+        return [self._name]
+
+    def read(self, path: str) -> bytes:
+        if path != self._name:
+            raise KeyError(path)
+        return read_whole(self._place, {})
+
+
+class _Folder:
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def paths(self) -> list[str]:
+        if not is_local_path(self._place):
+            return sorted(url[len(self._place) + 1 :] for url in files_below(f"{self._place}/", {}))
+        found = [os.path.join(folder, name) for folder, _, names in os.walk(self._place) for name in names]
+        return sorted(os.path.relpath(path, self._place).replace(os.sep, "/") for path in found)
+
+    def read(self, path: str) -> bytes:
+        try:
+            return read_whole(posixpath.join(self._place, path), {})
+        except FileNotFoundError:
+            raise KeyError(path) from None
+
+
+class _Zip:
+    def __init__(self, place: str) -> None:
+        self._archive = opened_zip(open(place, "rb") if is_local_path(place) else open_to_seek(place, {}))
+
+    def paths(self) -> list[str]:
+        return [part.filename for part in self._archive.infolist() if not part.is_dir()]
+
+    def read(self, path: str) -> bytes:
+        with opened_part(self._archive, self._archive.getinfo(path)) as stream:
+            return stream.read()
+
+
+class _Tar:
+    def __init__(self, place: str) -> None:
+        self._stream: Any = open(place, "rb") if is_local_path(place) else open_to_seek(place, {})
+        self._place = place
+        self._turn = threading.Lock()
+        with tarfile.open(fileobj=self._stream, mode="r:") as tar:
+            self._parts = {each.name: (each.offset_data, each.size) for each in tar if each.isreg() and not each.sparse}
+
+    def paths(self) -> list[str]:
+        return [*self._parts]
+
+    def read(self, path: str) -> bytes:
+        offset, size = self._parts[path]
+        with self._turn:
+            self._stream.seek(offset)
+            content: bytes = self._stream.read(size)
+        if len(content) < size:
+            raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
+        return content
+
+
+@functools.lru_cache(maxsize=8)
+def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> _Access:
+    """Return an archive that stays open in this process: its table of files is read once."""
+    return _Zip(place) if kind == "zip" else _Tar(place)

@@ -1,0 +1,63 @@
+"""What a data set is downloaded from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["Resource"]
+
+_DIGITS = {"sha256": 64, "md5": 32}
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A file of a data set: where it is, and how to know that it is whole.
+
+    `url` may be several: each is tried after those before it. Without one, users put the file into the root themselves,
+    and `note` tells them where to get it. `name` is that of the file in the root, by default that of the URL. `unpack`
+    unpacks an archive into the root; otherwise it is read in place, which `Files.read` can do for zips and plain tars.
+
+    Raises ValueError for a digest that is none, and for a URL without a file name where no `name` is given.
+
+    >>> Resource("https://example.org/data/words.zip", size=1234).name
+    'words.zip'
+    """
+
+    url: str | Sequence[str] = ()
+    sha256: str | None = None
+    md5: str | None = None
+    size: int | None = None
+    """Its bytes, if known."""
+    name: str = ""
+    unpack: bool = False
+    note: str = ""
+    """Where its facts stand, or that they could not be confirmed."""
+
+    def __post_init__(self) -> None:
+        for kind, digits in _DIGITS.items():
+            digest = getattr(self, kind)
+            if digest is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", digest):
+                raise ValueError(f"{kind} must have {digits} hexadecimal digits, and is {digest!r:.100}")
+        name = self.name or (unquote(urlsplit(self.urls[0]).path).rpartition("/")[2] if self.urls else "")
+        if not name or name != re.split(r"[/\\]", name)[-1] or name.startswith("."):
+            raise ValueError(f"give name=, the file's name in the root: {name!r} is none")
+        object.__setattr__(self, "name", name)
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where to get it, in the order of trying."""
+        return (self.url,) if isinstance(self.url, str) else tuple(self.url)
+
+    @property
+    def digest(self) -> tuple[str, str] | None:
+        """The kind of its digest and the digest, the stronger one of two; None where none is known."""
+        return next(((kind, value.lower()) for kind in _DIGITS if (value := getattr(self, kind))), None)
+
+    def __str__(self) -> str:
+        facts: list[Any] = [f"{self.size:,} bytes"] if self.size is not None else []
+        facts.append(f"{self.digest[0]} {self.digest[1][:8]}…" if self.digest else "no digest known")
+        return f"{self.name} ({', '.join(facts)})"

@@ -1,0 +1,74 @@
+"""The data sets that there are, by their names."""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from ..registry.functional import did_you_mean
+
+__all__ = ["enter", "list", "load"]
+
+_GROUP = "penstock.datasets"
+_BUILT_IN = ("text", "vision", "others")
+"""The packages that define those of Penstock."""
+
+_entered: dict[str, Any] = {}
+_imported = False
+
+
+def enter(name: str, data: Any) -> None:
+    """Enter a data set; raise ValueError if another one has its name."""
+    earlier = _entered.get(name)
+    if earlier is not None and (earlier.__module__, earlier.title) != (data.__module__, data.title):
+        raise ValueError(
+            f"two data sets claim the name {name!r}: {earlier.title} of {earlier.__module__} has it, and {data.title} "
+            f"of {data.__module__} asks for it"
+        )
+    _entered[name] = data
+
+
+def list() -> "builtins.list[str]":  # noqa: A001
+    """Return the names of all data sets: Penstock's, those of plug-ins and those defined in this program.
+
+    >>> import penstock as ps
+    >>> "sst2" in ps.datasets.list()
+    True
+    """
+    _import_all()
+    return sorted(_entered)
+
+
+def load(name: str, root: Any = None, split: Any = None, **options: Any) -> Any:
+    """Return the data set of a name; the other arguments are those of `Dataset`.
+
+    Plug-ins add theirs by an entry point of the group `penstock.datasets`, which names the module that defines them.
+    Raises ValueError for a name that there is not.
+
+    >>> import penstock as ps
+    >>> len(ps.datasets.load("digits"))
+    1797
+    """
+    if name not in _entered:
+        _import_all()
+    if name not in _entered:
+        raise ValueError(f"there is no data set {name!r}{did_you_mean(name, sorted(_entered))}")
+    return _entered[name](root, split, **options)
+
+
+def _import_all() -> None:
+    global _imported
+    if _imported:
+        return
+    _imported = True
+    for package in _BUILT_IN:
+        import_module(f"penstock.datasets.{package}")
+    for plug_in in entry_points(group=_GROUP):
+        try:
+            plug_in.load()
+        except Exception as error:  # a plug-in may raise anything; load the others
+            message = f"the plug-in {plug_in.name!r} ({plug_in.value}) could not be loaded: {error!r}"
+            warnings.warn(message, stacklevel=3)
