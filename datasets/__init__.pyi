@@ -6,5 +6,5 @@ from .definition import dataset as dataset
 from .files import Files as Files
 from .laws import check_dataset as check_dataset
 from .resource import Resource as Resource
-from .roll import load as load
 from .roll import list as list
+from .roll import load as load

@@ -65,7 +65,9 @@ class Info:
             "home page": self.home_page,
             "citation": self.citation,
         }
-        lines = [f"  {name:<10}  {textwrap.shorten(text, 120, placeholder=' …')}" for name, text in facts.items() if text]
+        lines = [
+            f"  {name:<10}  {textwrap.shorten(text, 120, placeholder=' …')}" for name, text in facts.items() if text
+        ]
         return "\n".join([f"{self.title}: {self.summary}", *lines])
 
     def _is_on_disk(self, resource: Resource) -> bool:
@@ -126,7 +128,7 @@ class MapDataset(MapDataPipe[T]):
 
 
 class Dataset(Generic[T]):
-    """A data set: what it is downloaded from, and the function that returns the chain of a split.
+    r"""A data set: what it is downloaded from, and the function that returns the chain of a split.
 
     `pipe(resources, split)` gets the resources by their names, as `Files`. Its chain shuffles and divides the samples
     where they are cheap, by `.shuffle().sharding_filter()`, and makes them afterwards, by `map` alone. A chain without
@@ -154,7 +156,7 @@ class Dataset(Generic[T]):
     >>> Words = ps.datasets.Dataset("words", lines, resources={"words": words}, splits={"all": 3}, register=False)
     >>> root = tempfile.mkdtemp()
     >>> _ = Path(root, "words").mkdir()
-    >>> _ = Path(root, "words", "words.txt").write_text("one\\ntwo\\nsix\\n")
+    >>> _ = Path(root, "words", "words.txt").write_text("one\ntwo\nsix\n")
     >>> list(Words(root)), len(Words(root)), Words(root, map_style=True)[2]
     ([b'one', b'two', b'six'], 3, b'six')
     """
@@ -239,7 +241,9 @@ class Dataset(Generic[T]):
         options = self._checked_options(options)
         splits = self._checked_splits(split, train)
         if shuffle and map_style:
-            raise ValueError("a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it")
+            raise ValueError(
+                "a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it"
+            )
         folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.name}"
         made = tuple(self._made(folder, each, options, shuffle, map_style) for each in splits)
         return made if isinstance(split, (tuple, list)) else made[0]
@@ -280,10 +284,14 @@ class Dataset(Generic[T]):
             if split is not None:
                 raise TypeError("split and train say the same: give only one")
             split = "train" if train else "test"
-        wanted = tuple(split) if isinstance(split, (tuple, list)) else (next(iter(self.splits)) if split is None else split,)
+        wanted = (
+            tuple(split) if isinstance(split, (tuple, list)) else (next(iter(self.splits)) if split is None else split,)
+        )
         for each in wanted:
             if each not in self.splits:
-                raise ValueError(f"{self.title} has the splits {known}, not {each!r}{did_you_mean(str(each), [*self.splits])}")
+                raise ValueError(
+                    f"{self.title} has the splits {known}, not {each!r}{did_you_mean(str(each), [*self.splits])}"
+                )
         return wanted
 
     def _checked_options(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -323,7 +331,7 @@ def dataset(
 
 
 def _steps_from_shuffle(chain: Any) -> list[Any]:
-    """Return the shuffle of a chain, its sharding point, and the steps behind; none where others than `map` are there."""
+    """Return the shuffle of a chain, its sharding point, and the steps behind; none unless those are all `map`."""
     steps = [chain]
     while isinstance(steps[0], Mapper):
         steps.insert(0, steps[0].source)

@@ -136,13 +136,15 @@ def _writing(part: str, mode: str, url: str, total: int | None) -> Iterator[Any]
             for left in (part, _note_of(part)):
                 with suppress(FileNotFoundError):
                     os.unlink(left)
-            raise OSError(error.errno, f"the disk is full: {error.strerror} (while getting {_shown(url)})", part) from None
+            raise OSError(
+                error.errno, f"the disk is full: {error.strerror} (while getting {_shown(url)})", part
+            ) from None
         raise
 
 
 @contextmanager
 def progress(what: str, total: int | None, done: int = 0) -> Iterator[Any]:
-    """Show a bar on a terminal, and give a function that advances it by so many bytes. Needs tqdm, and is quiet without."""
+    """Show a bar on a terminal, if tqdm is installed, and give a function that advances it by so many bytes."""
     try:
         from tqdm.auto import tqdm
     except ImportError:

@@ -174,7 +174,9 @@ def _size_in_store(resource: Resource, url: str) -> bool:
         return False
     stream.close()
     if None not in (size, resource.size) and size != resource.size:
-        raise RuntimeError(f"{without_secrets(url)} has {size} bytes, and {resource.size} were expected of it: remove it")
+        raise RuntimeError(
+            f"{without_secrets(url)} has {size} bytes, and {resource.size} were expected of it: remove it"
+        )
     return True
 
 
@@ -253,12 +255,11 @@ def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
     where = " or ".join(map(without_secrets, resource.urls)) or "its home page"
     digest = f" ({resource.digest[0]} {resource.digest[1]})" if resource.digest else ""
     note = f". {resource.note}" if resource.note and not resource.urls else ""
-    error = FileNotFoundError(
+    return FileNotFoundError(
         errno.ENOENT,
         f"{resource.name} is missing, and {reason}. Get {where}{digest}, and put it there{note}",
         place_of(resource, folder),
     )
-    return error
 
 
 def _exists(place: str) -> bool:

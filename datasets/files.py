@@ -204,7 +204,7 @@ class _Folder:
 
 class _Zip:
     def __init__(self, place: str) -> None:
-        self._archive = opened_zip(open(place, "rb") if is_local_path(place) else open_to_seek(place, {}))
+        self._archive = opened_zip(_opened(place))
 
     def paths(self) -> list[str]:
         return [part.filename for part in self._archive.infolist() if not part.is_dir()]
@@ -216,7 +216,7 @@ class _Zip:
 
 class _Tar:
     def __init__(self, place: str) -> None:
-        self._stream: Any = open(place, "rb") if is_local_path(place) else open_to_seek(place, {})
+        self._stream = _opened(place)
         self._place = place
         self._turn = threading.Lock()
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
@@ -233,6 +233,10 @@ class _Tar:
         if len(content) < size:
             raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
         return content
+
+
+def _opened(place: str) -> Any:
+    return open(place, "rb") if is_local_path(place) else open_to_seek(place, {})
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,0 +1,1 @@
+"""Other data sets: those that are shipped, ratings, clicks and speech."""

@@ -31,7 +31,7 @@ def enter(name: str, data: Any) -> None:
     _entered[name] = data
 
 
-def list() -> "builtins.list[str]":  # noqa: A001
+def list() -> builtins.list[str]:
     """Return the names of all data sets: Penstock's, those of plug-ins and those defined in this program.
 
     >>> import penstock as ps

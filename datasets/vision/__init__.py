@@ -1,0 +1,1 @@
+"""The classic data sets of images."""
