@@ -269,7 +269,7 @@ class Dataset(Generic[T]):
             chain = chain.shuffle().sharding_filter()
         for step in walk(chain):
             if hasattr(type(step), "set_shuffle"):
-                step.set_shuffle(shuffle)  # type: ignore[union-attr]
+                step.set_shuffle(shuffle)
         steps = _steps_from_shuffle(chain)
         if map_style:
             return MapDataset(_by_index(self.title, steps), info)

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import cloudpickle  # type: ignore[import-untyped]
-import psutil
+import psutil  # type: ignore[import-untyped]
 from torch.utils.data import DataLoader
 
 from ..registry import close
