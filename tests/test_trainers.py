@@ -49,9 +49,9 @@ def test_ranks_that_are_killed_go_on_as_one_and_as_three() -> None:
     done = subprocess.run([sys.executable, str(tutorial)], capture_output=True, text=True, timeout=140)
     assert done.returncode == 0, done.stderr
     killed, one, three = done.stdout.splitlines()
-    assert killed.startswith("2 ranks were killed; their last checkpoint is behind")
-    assert one == "1 went on, to the end of the epoch: 1797 images, once each"
-    assert three == "3 went on, to the end of the epoch: 1797 images, once each"
+    assert killed.startswith("2 ranks were killed; their last checkpoint came after")
+    assert one == "resumed on 1, to the end of the epoch: 1797 images, once each"
+    assert three == "resumed on 3, to the end of the epoch: 1797 images, once each"
 
 
 @pytest.mark.timeout(150)
