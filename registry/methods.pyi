@@ -1387,7 +1387,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         model once and calls it on one item after another, in all passes. `engine` decides what the workers are:
 
         - `"processes"` of this machine.
-        - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
+        - `"threads"` of this process: nothing is pickled or copied, which is faster if computing takes less time
           than the items' way to another process, as small models do; torch's operations run in threads at once.
         - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
           "CPU", "GPU", and what the cluster's nodes have by other names.

@@ -101,7 +101,7 @@ def test_what_is_divided_already_is_not_divided_once_more() -> None:
     assert len([*IterableDatasetShard(dp, num_processes=1)]) == 80
     apply_sharding(dp, 2, 0)
     assert len([*dp]) == 40
-    with pytest.raises(RuntimeError, match="accelerate divides it among 2 processes once more"):
+    with pytest.raises(RuntimeError, match="accelerate divides it again among 2 processes"):
         list(IterableDatasetShard(dp, num_processes=2, process_index=0))
 
 
@@ -126,7 +126,7 @@ os._exit(0)  # the other rank waits for what this would send
 def test_a_chain_that_is_divided_is_not_read_by_one_rank_for_all(tmp_path: Path) -> None:
     program = tmp_path / "read.py"
     program.write_text(READ_BY_ONE)
-    assert any("accelerate divides it among 2 processes once more" in line for line in torchrun(2, program))
+    assert any("accelerate divides it again among 2 processes" in line for line in torchrun(2, program))
 
 
 def test_what_skips_batches_is_told_to_load_the_state() -> None:
