@@ -264,8 +264,8 @@ def costs() -> list[str]:
                 ),
             ]
     print(
-        f"\nOne rank of {RANKS:,}, {SHARDS} shards; one of its {WORKERS} workers, {SHARDS // WORKERS} shards. Lists are "
-        f"measured with {LISTED:,} paths. The seconds of an epoch are scaled to {PATHS:,} paths; the other costs of "
+        f"\nOne rank of {RANKS:,}, {SHARDS} shards; one of its {WORKERS} workers, {SHARDS // WORKERS} shards. "
+        f"Lists are measured with {LISTED:,} paths. The seconds of an epoch are scaled to {PATHS:,} paths; the other costs of "
         "lists grow in the same way\n"
     )
     header = ["", "measured", "chain, B", "worker begins, ms", "2nd epoch, ms", "holds, MB", "ns an index"]
@@ -342,10 +342,10 @@ def one_rank(rank: int = 517) -> list[str]:
         found += items
         _, second = timed(lambda: next(iter(loader)))
     print(
-        f"\nRank {rank} of {RANKS:,}, run with all {WORKERS} workers: the first item came after {first:.2f} s, with the "
-        f"start of the workers, and after {second * 1e3:.0f} ms in the second epoch. The {len(processes)} processes had "
-        f"{memory:,.0f} MB of private memory. A state of {len(json.dumps(state)):,} bytes, taken in the middle, resumed "
-        f"with 3 workers, which read {len(rest):,} items in {going_on:.2f} s"
+        f"\nRank {rank} of {RANKS:,}, run with all {WORKERS} workers: the first item came after {first:.2f} s, with "
+        f"the start of the workers, and after {second * 1e3:.0f} ms in the second epoch. The {len(processes)} "
+        f"processes had {memory:,.0f} MB of private memory. A state of {len(json.dumps(state)):,} bytes, taken in the "
+        f"middle, resumed with 3 workers, which read {len(rest):,} items in {going_on:.2f} s"
     )
     halves = expected[: len(expected) - len(rest)] + rest
     same = f"with {WORKERS} workers and with none, a rank yields the same {len(expected):,} items"
