@@ -265,8 +265,8 @@ def costs() -> list[str]:
             ]
     print(
         f"\nOne rank of {RANKS:,}, {SHARDS} shards; one of its {WORKERS} workers, {SHARDS // WORKERS} shards. "
-        f"Lists are measured with {LISTED:,} paths. The seconds of an epoch are scaled to {PATHS:,} paths; the other costs of "
-        "lists grow in the same way\n"
+        f"Lists are measured with {LISTED:,} paths. The seconds of an epoch are scaled to {PATHS:,} paths; "
+        "the other costs of lists grow in the same way\n"
     )
     header = ["", "measured", "chain, B", "worker begins, ms", "2nd epoch, ms", "holds, MB", "ns an index"]
     header += ["s an epoch, at 100 M", "rank's state, B", "asked for, ms", "loaded, ms", "first after, ms"]
