@@ -168,7 +168,7 @@ def _plain_copy(value: Any, name: str, depth: int = 0) -> Any:
         return [_plain_copy(part, name, depth + 1) for part in value]
     raise NotPlain(
         f"{name} has {_short(value)}, of type {type(value).__name__}, and states hold plain data: "
-        "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) makes such of it"
+        "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) converts it"
     )
 
 

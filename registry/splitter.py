@@ -191,12 +191,12 @@ class Splitter(IterDataPipe[Any]):
     """
 
     holds_items = False
-    _not_compared = ("buffer_size",)  # a larger one is what the error of a full one advises
+    _not_compared = ("buffer_size",)  # the error for a full buffer advises a larger one
     transient = ("_known", "_generation", "_lock", "_places")
     source: IterDataPipe[Any]
     buffer_size: int
     gone: set[int] = own(set, save=sorted)
-    """The branches whose passes ended or were given up; no items wait for them."""
+    """The branches whose passes ended or were given up. No items wait for them."""
     _is_asked_after_its_end = True
 
     def branches(self, number: int) -> list[Branch[Any]]:

@@ -86,7 +86,7 @@ class DataLoader2Iterator(Iterator[T]):
     def __next__(self) -> T:
         if self._left is not None:
             if self._left == 0:
-                raise PauseIteration("this iterator is paused: resume() lets it go on")
+                raise PauseIteration("this iterator is paused: resume() continues it")
             self._left -= 1
         return next(self._items)
 

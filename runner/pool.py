@@ -163,7 +163,7 @@ class _Line:
             before, stopped = stopped, [each for each in everyone if each.child.is_stopped()]
             for each in stopped:
                 if each in before:
-                    raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and does not go on{each.seen()}")
+                    raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and has not continued{each.seen()}")
         if interruption in ready:
             raise Interrupted
 

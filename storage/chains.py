@@ -20,13 +20,13 @@ from .kept_files import KeptFiles, NotKept
 __all__ = ["Link", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
 
 _CACHES = ("simplecache", "filecache")
-"""Links whose files are kept by us, in place of fsspec."""
+"""Caching links that we implement in place of fsspec."""
 
 _TAKEN = {"zip": set[str](), "libarchive": set[str](), "tar": {"compression"}}
-"""Options that archives are read with. fsspec's others are for writing: `mode="w"` empties the archive at once."""
+"""Options for reading archives. fsspec's other options are for writing: `mode="w"` empties the archive at once."""
 
 _OF_TARGETS = {"fo", "fs", "target_options", "target_protocol"}
-"""What fsspec tells a link of the next one."""
+"""Arguments by which fsspec passes the next link to a link."""
 
 _PATIENCE = 300.0
 """Seconds to wait for another process that fetches the same file."""
@@ -38,7 +38,7 @@ _logger = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class Link:
-    """The first link of a chain, its options, and the address of what is behind it, with its options."""
+    """The first link of a chain and its options, and the address of the rest with its options."""
 
     name: str
     options: Mapping[str, Any] = field(repr=False)
@@ -60,7 +60,7 @@ class Link:
         return protocol in _CACHES
 
     def archive(self) -> Any:
-        """Return the class of fsspec that reads this archive, or None where the link is of another kind."""
+        """Return fsspec's class for this archive, or None for a link of another kind."""
         protocol = protocol_of(self.name)
         if protocol not in _TAKEN:
             return None
@@ -70,7 +70,7 @@ class Link:
 
 
 def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
-    """Return the first link of a chain, or None for an address that is no chain.
+    """Return the first link of a chain, or None for a single address.
 
     A link gets the options under its protocol, as in `{"s3": {…}}`, and those that it knows. The last one, the store,
     gets all others.
@@ -91,7 +91,7 @@ def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
 
 
 def file_named_by(url: str) -> str:
-    """Return the link of a chain that names the file, as `zip://a.txt.gz`; of a URL of the web, without its query."""
+    """Return the link of a chain that names the file, as `zip://a.txt.gz`; web URLs lose their query."""
     links = links_of(url)
     link = next((link for link in links if "://" in link), links[-1])
     return link.partition("?")[0] if link.partition("://")[0] in WEB else link
@@ -123,15 +123,15 @@ def _known_to(protocol: str) -> set[str] | None:
 
 
 def no_option(what: str, unknown: Iterable[str]) -> str:
-    """Return the text of an error for options that an address is not read with."""
+    """Return the error message for options that the client of an address does not take."""
     return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
 
 
 def kept_file(link: Link, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:
-    """Return the file behind a link that keeps files, open, or None where it cannot be kept.
+    """Return the open file behind a caching link, or None if it cannot be kept.
 
-    `fetch` opens it where it is read from, with these arguments. It appears in `cache_storage` whole or not at all, for
-    all processes. Without that option it is kept until this process ends, and only for the same options.
+    `fetch` opens the original with these arguments. The file appears in `cache_storage` whole or not at all, and all
+    processes share it. Without that option it is kept until this process ends, and only for the same options.
     """
     folder, name = link.options.get("cache_storage"), link.rest
     if arguments:  # they may name a version

@@ -159,7 +159,7 @@ class KeptFiles:
         with self._counting, self._lock(self._total), open(self._total, "r+", opener=_opened_or_made) as file:
             total = file.read(_DIGITS + 1)
             if len(total) > _DIGITS:
-                raise NotKept(f"{self._total} is no file of a cache: use a folder of its own")
+                raise NotKept(f"{self._total} is no file of a cache: give the cache its own folder")
             try:
                 there = int(total) + more
             except ValueError:  # just created, still empty

@@ -153,7 +153,7 @@ class _Upload(io.RawIOBase):
         self._expect(answer, "ETag", "Key", "Location")
 
     def _object_if_it_is_this(self) -> Mapping[str, Any]:
-        """Return the description of the object if this upload made it, as far as size and time tell; else none."""
+        """Return the description of the object if its size and time show that this upload made it; else none."""
         try:
             found: Mapping[str, Any] = self._call("head_object")
         except (FileNotFoundError, PermissionError):

@@ -55,7 +55,7 @@ def whole_file(
     check_written(url)
     link = first_link(url, options)
     if link is not None and link.keeps_files():
-        what = f"{link.name}:: only reads, since it would go on to serve what it kept: write to what is behind it"
+        what = f"{link.name}:: only reads, since it would go on to serve its kept copy: write to the address after it"
         raise OSError(errno.EROFS, what, without_secrets(url))
     if link is not None and link.archive():
         what = "archives are only read, since each file would replace its archive: see write_tar"

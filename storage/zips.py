@@ -60,9 +60,9 @@ def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
     end = stream.read(_END)
     told, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
     if end.startswith(b"PK\5\6") and told not in (found % 2**16, _IN_ZIP64):
-        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of {told} files, and there are {found}")
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end counts {told} files, and there are {found}")
     if not found and archive.start_dir:
-        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of no files, after {archive.start_dir} bytes")
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end counts no files, after {archive.start_dir} bytes")
 
 
 def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:

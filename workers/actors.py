@@ -193,7 +193,7 @@ class ActorCaller:
 
     def call(self, *args: Any) -> Any:
         """Call the model there. Raises what it raises, and RuntimeError if its actor dies."""
-        packed = _packed_arrays(args, "what the model is to be called with")
+        packed = _packed_arrays(args, "the model's argument")
         self.busy = True
         try:
             with self._actors.calling():

@@ -1,4 +1,4 @@
-"""Functions called in processes of their own.
+"""Functions called in other processes.
 
 `transport` carries their arguments and results from one process to the other.
 """
@@ -29,7 +29,7 @@ __all__ = ["Caller", "Processes", "is_made_once"]
 _PATIENCE = 2.0
 """Seconds for the system to report how a process ended."""
 
-_CANNOT_TRAVEL = "{} cannot be pickled, and so not go from one process to another"
+_CANNOT_TRAVEL = "{} cannot be pickled, so it cannot be sent to another process"
 
 _Packed = tuple[Parcel, int | None]
 """A value in transit, and the descriptor of its block if that is new."""

@@ -169,7 +169,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     def _opened(self, item: Any) -> ColumnFile:
         url = origin_of(item).url
         if isinstance(item, RowGroup) and self.kind != "parquet":
-            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is to be read as {self.kind}")
+            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is read as {self.kind}")
         footers = self._footers
         file = self._column_file(item, self._open_files, self._expression, self._target, footer=footers.get(url))
         if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):

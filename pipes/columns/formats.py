@@ -122,9 +122,7 @@ def expect_all_rows(footer: pq.FileMetaData) -> None:
 
     found = sum(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
     if found != footer.num_rows:
-        raise pa.ArrowInvalid(
-            f"the footer is corrupt: it tells of {footer.num_rows} rows, and of {found} in the row groups"
-        )
+        raise pa.ArrowInvalid(f"the footer is corrupt: it counts {footer.num_rows} rows, but {found} in the row groups")
 
 
 class OrcFormat(ColumnFormat):

@@ -248,7 +248,7 @@ class _Loop:
 
 @functional_datapipe("vmap")
 class Vectorizer(OneToOne[Any]):
-    """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
+    """Yield the results of `fn` for the samples of each collated batch, computed for the whole batch at once.
 
     Take it for a function of tensors that is written for one sample. The batch is a tensor, or tuples, lists and dicts
     of tensors, as `collate` makes them. The first dimension of each tensor is the batch. `fn` takes a sample, without

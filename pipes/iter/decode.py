@@ -165,7 +165,7 @@ def default_handlers(image_spec: str = "torch", max_bytes: int = MAX_BYTES) -> t
 
 @functional_datapipe("routed_decode")
 class RoutedDecoder(OneToOne[Any]):
-    """Yield each file with what its bytes stand for, chosen by its extension.
+    """Yield each file with its decoded content; its extension chooses the decoder.
 
     Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
     pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
@@ -178,7 +178,7 @@ class RoutedDecoder(OneToOne[Any]):
     no handler: reading one runs the code in it.
 
     Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
-    file where that is more.
+    file if that is more.
 
     `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
     key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.

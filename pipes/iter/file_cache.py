@@ -52,7 +52,7 @@ class _CountingGuard(Guard):
 
 @functional_datapipe("cache_files")
 class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
-    """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
+    """Yield the URL and a stream of the bytes of each file, given its URL: from a local disk after the first fetch.
 
     Take it where remote files are read more than once, and may be more than the disk has room for. This operator opens
     and fetches missing files itself, so it replaces the operator that opens:

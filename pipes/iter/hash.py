@@ -16,7 +16,7 @@ from ..files.streams import path_and
 
 @functional_datapipe("check_hash")
 class HashChecker(OneToOne[tuple[str, Any]]):
-    """Yield the path and the content of each file whose content has the digest that is expected of it.
+    """Yield the path and the content of each file whose content has the expected digest.
 
     Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
     paths to hexadecimal digests, and `hash_type` is the name of a hash in hashlib, such as `"sha256"` or `"md5"`. A

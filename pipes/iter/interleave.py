@@ -29,7 +29,7 @@ class _Open:
 
 @functional_datapipe("shuffled_flatmap")
 class ShuffledFlatMapper(Shuffling[Any]):
-    """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
+    """Yield all outputs of `fn(item)` for each item; each comes from a random one of `buffer_size` open items.
 
     Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
     order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns

@@ -81,7 +81,7 @@ class CSVWriter(TableWriter):
 
 @functional_datapipe("write_json")
 class JSONWriter(TableWriter):
-    """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
+    """Write JSON Lines files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
     Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
     null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,

@@ -1,4 +1,4 @@
-"""Chains over column files: listed, sharded and read by one call."""
+"""Functions that list, shard and read column files."""
 
 from __future__ import annotations
 

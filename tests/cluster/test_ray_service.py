@@ -317,7 +317,7 @@ def test_batches_of_tensors_come_from_actors(fleet: ps.RayFleet) -> None:
     with ps.iter_torch_batches(columns, 8, batched=True, reading_service=ps.RayReadingService(fleet=fleet)) as reader:
         batches = [batch["x"].tolist() for batch in reader]
     assert batches == [[*range(8)], [*range(8, 16)], [*range(16, 24)], [*range(24, 30)]]
-    with pytest.raises(ValueError, match="num_workers is that of the reading_service"):
+    with pytest.raises(ValueError, match="give num_workers or reading_service, not both"):
         ps.iter_torch_batches(columns, 8, num_workers=2, reading_service=ps.RayReadingService(fleet=fleet))
 
 
@@ -491,7 +491,7 @@ def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], match: str)
 
 
 def test_a_fleet_says_what_it_has(fleet: ps.RayFleet) -> None:
-    with pytest.raises(ValueError, match="those of the fleet"):
+    with pytest.raises(ValueError, match="a fleet has its own num_workers"):
         ps.RayReadingService(2, fleet=fleet)
     with pytest.raises(ValueError, match="num_workers must be at least 1, and is 0"):
         ps.RayFleet(0)
