@@ -67,7 +67,7 @@ _OF_AUTHORS = {
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
 
-class _Construction(type):
+class Construction(type):
     """Rejects an operator over a bare iterable, which could be neither resumed nor notified when a pass begins."""
 
     _old_names: ClassVar[Mapping[str, str]] = {}
@@ -117,7 +117,7 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise TypeError(message) from None
 
 
-class _IterPipeMeta(_Construction, TorchIterMeta):
+class _IterPipeMeta(Construction, TorchIterMeta):
     """Wraps the `__iter__` of a class, and hides it from torch's metaclass, which would add a hook per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
@@ -135,7 +135,7 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
         return cls
 
 
-class _MapPipeMeta(_Construction, TorchMapMeta):
+class _MapPipeMeta(Construction, TorchMapMeta):
     """Wraps the `__getitem__` of a class to add notes to errors, unless it calls `say_where`: saves a call per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
