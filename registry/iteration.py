@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
 
-_numbers = itertools.count(1)
+_pass_numbers = itertools.count(1)
 
 
 _STEPS_AT_A_TIME = 100
@@ -105,7 +105,7 @@ class Pass:
 
     def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
-        self.number = next(_numbers)
+        self.number = next(_pass_numbers)
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.reader = 0

@@ -41,7 +41,8 @@ from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
-from .secrets import Short, without_credentials, without_secrets
+from .secrets import short as _short
+from .secrets import without_credentials, without_secrets
 from .seeds import Path, fix_seeds_of_unseen, seed_of_chain, seed_of_user, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
@@ -65,11 +66,8 @@ VERSION = 4
 Steps = list[Node]
 """The nodes of a chain, sources first; each refers to its sources by number."""
 
-_DEEPEST = 200
+_DEEPEST_STATE = 200
 """Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
-
-_short = Short().repr
-"""Safe for values of any depth."""
 
 _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
 """The keys that a node may have."""
@@ -290,8 +288,8 @@ def expect_plain(state: Any) -> None:
         value, depth = waiting.pop()
         parts: Iterable[Any] = ()
         if isinstance(value, (dict, list, tuple)):
-            if depth > _DEEPEST:
-                raise ValueError(f"a state has at most {_DEEPEST} levels of lists and dicts")
+            if depth > _DEEPEST_STATE:
+                raise ValueError(f"a state has at most {_DEEPEST_STATE} levels of lists and dicts")
             if id(value) in seen and value:
                 raise ValueError(f"a state cannot hold the same list or dict twice: {_short(value)}")
             seen.add(id(value))
