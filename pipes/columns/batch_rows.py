@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 
-__all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken"]
+__all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken", "values_of_arrow"]
 
 _ROWS_IN_A_RUN = 1024
 """Rows or pieces of a batch made before the first is yielded."""
@@ -227,7 +227,7 @@ def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
     if isinstance(batch, dict):
         names, columns = [*batch], [*map(_column_values, batch.values())]
     else:
-        names, columns = batch.schema.names, [*map(_values_of_arrow, batch.schema.names, batch.columns)]
+        names, columns = batch.schema.names, [*map(values_of_arrow, batch.schema.names, batch.columns)]
     if not columns:
         return ({} for _ in range(rows_in(batch)))
     return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
@@ -239,7 +239,8 @@ def _column_values(column: Any) -> Sequence[Any]:
     return column  # type: ignore[no-any-return]
 
 
-def _values_of_arrow(name: str, column: Any) -> Sequence[Any]:
+def values_of_arrow(name: str, column: Any) -> Sequence[Any]:
+    """Return the value of each row of a column, as `row_dicts` has them."""
     import pyarrow as pa
 
     kind = column.type

@@ -173,7 +173,7 @@ def _of_values(values: Any, name: str) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         where = f"column {name!r}"
         if isinstance(values, list):
-            where += f", row {first_failing(values, pa.array)}"
+            where += f", row {first_failing(values, pa.array, error)[0]}"
         kind = ValueError if isinstance(error, (ValueError, OverflowError)) else TypeError
         raise kind(f"{where}: {error}") from error
 
