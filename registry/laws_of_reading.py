@@ -28,7 +28,7 @@ __all__ = [
     "two_passes_agree",
 ]
 
-_PATIENCE = 10.0
+_CLOSES_WITHIN = 10.0
 """Seconds for an operator with threads to close its source."""
 
 
@@ -110,7 +110,7 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
             iterator = None
         else:
             _newer = iter(pipe)
-        if not all(probe.closed.wait(_PATIENCE) for probe in probes):
+        if not all(probe.closed.wait(_CLOSES_WITHIN) for probe in probes):
             raise AssertionError(f"the iterator {end}, but its source is still open")
 
 
@@ -124,24 +124,24 @@ def empty_source_ends(make: Maker) -> None:
 
 def source_errors_pass_through(make: Maker) -> None:
     """An error of the source is raised unchanged, ends the pass, and leaves the source closed."""
-    for probes, iterator, error in _failures(make):
+    for probes, iterator, error in _failing_passes(make):
         raised = next(probe.raised for probe in probes if probe.raised is not None)
         if type(error) is not type(raised) or error.args != raised.args:
             raise AssertionError(f"the source raised {raised!r}, but the pipe raised {error!r}")
         if (item := next(iterator, None)) is not None:
             raise AssertionError(f"after the error, the iterator yielded {item!r:.200}")
-        if not all(probe.closed.wait(_PATIENCE) for probe in probes):
+        if not all(probe.closed.wait(_CLOSES_WITHIN) for probe in probes):
             raise AssertionError("after the error, the source is still open")
 
 
 def errors_are_noted_once(make: Maker) -> None:
     """An error has exactly one note of Penstock's, which says where it was raised."""
-    for _, _, error in _failures(make):
+    for _, _, error in _failing_passes(make):
         if error is not None and len(notes := notes_of(error)) != 1:
             raise AssertionError(f"{error!r} has {len(notes)} notes: {notes}")
 
 
-def _failures(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Exception | None]]:
+def _failing_passes(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Exception | None]]:
     """Read sources that raise, at once or after some items; yield the probes, the iterator, and its error."""
     for fail_after in (0, 1, 2):
         pipe = make()

@@ -1517,7 +1517,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def on_disk_cache(
         self,
-        filepath_fn: collections.abc.Callable[[typing.Any], penstock.pipes.iter.disk_cache.Paths] | None = None,
+        filepath_fn: collections.abc.Callable[[typing.Any], penstock.pipes.iter.disk_cache.OnePathOrMore] | None = None,
         hash_dict: collections.abc.Mapping[str, str] | None = None,
         hash_type: str = 'sha256',
         extra_check_fn: collections.abc.Callable[[str], bool] | None = None,

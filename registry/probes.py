@@ -26,10 +26,10 @@ Maker = Callable[[], Any]
 _MOST_ITEMS = 1000
 """A tested chain must yield fewer items than this, since most laws read it many times."""
 
-_short = reprlib.Repr()
-_short.maxlist = _short.maxtuple = _short.maxdict = 12
-_short.maxstring = _short.maxother = 200
-_short.maxlevel = 4
+_short_list = reprlib.Repr()
+_short_list.maxlist = _short_list.maxtuple = _short_list.maxdict = 12
+_short_list.maxstring = _short_list.maxother = 200
+_short_list.maxlevel = 4
 
 
 def as_plain(item: Any, read_streams: bool = True) -> Any:
@@ -81,8 +81,8 @@ def agree(seen: list[Any], expected: list[Any], what: str) -> None:
     )
     raise AssertionError(
         f"{what}: not the same from item {number} on\n"
-        f"expected {len(expected)}: {_short.repr(expected)}\n"
-        f"    seen {len(seen)}: {_short.repr(seen)}"
+        f"expected {len(expected)}: {_short_list.repr(expected)}\n"
+        f"    seen {len(seen)}: {_short_list.repr(seen)}"
     )
 
 

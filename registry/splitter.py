@@ -39,7 +39,7 @@ T = TypeVar("T")
 Entry = tuple[int, Any]
 """A number and its item."""
 
-_numbers = count()
+_generation_numbers = count()
 
 
 class Queue:
@@ -99,7 +99,7 @@ class _Generation:
     """One pass over the source, and the branch passes that read it. Only the branches hold it."""
 
     def __init__(self, path: Path) -> None:
-        self.number = next(_numbers)
+        self.number = next(_generation_numbers)
         self.path = path
         self.joined: set[int] = set()
         """The branches that had an iterator in this generation."""

@@ -44,7 +44,7 @@ from .services import InProcessReadingService, ReadingServiceInterface
 __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
 T = TypeVar("T")
-Adapter = Callable[[Any], Any]
+AdapterFunction = Callable[[Any], Any]
 
 _ARGUMENTS_OF_TORCH = {
     "num_workers": "reading_service=MultiProcessingReadingService(num_workers=…)",
@@ -143,7 +143,7 @@ class DataLoader2(Generic[T]):
     def __init__(
         self,
         datapipe: IterDataPipe[T] | MapDataPipe[T],
-        datapipe_adapter_fn: Iterable[Adapter] | Adapter | None = None,
+        datapipe_adapter_fn: Iterable[AdapterFunction] | AdapterFunction | None = None,
         reading_service: ReadingServiceInterface | None = None,
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):

@@ -17,7 +17,7 @@ from .addresses import WEB, links_of
 from .clients import environment
 from .kept_files import KeptFiles, NotKept
 
-__all__ = ["Link", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
+__all__ = ["ChainLink", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
 
 _CACHES = ("simplecache", "filecache")
 """Caching links that we implement in place of fsspec."""
@@ -28,16 +28,14 @@ _TAKEN = {"zip": set[str](), "libarchive": set[str](), "tar": {"compression"}}
 _OF_TARGETS = {"fo", "fs", "target_options", "target_protocol"}
 """Arguments by which fsspec passes the next link to a link."""
 
-_PATIENCE = 300.0
+_PATIENCE_WITH_OTHERS = 300.0
 """Seconds to wait for another process that fetches the same file."""
 
 _ANY_SIZE = 10**18
 
-_logger = logging.getLogger("penstock")
-
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """The first link of a chain and its options, and the address of the rest with its options."""
 
     name: str
@@ -69,7 +67,7 @@ class Link:
         return class_of(protocol)
 
 
-def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
+def first_link(url: str, options: Mapping[str, Any]) -> ChainLink | None:
     """Return the first link of a chain, or None for a single address.
 
     A link gets the options under its protocol, as in `{"s3": {…}}`, and those that it knows. The last one, the store,
@@ -87,7 +85,7 @@ def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
             by_protocol[protocol].setdefault(name, others.pop(name))
     by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]]}
     behind = by_protocol[protocols[1]] if len(links) == 2 else {each: by_protocol[each] for each in protocols[1:]}
-    return Link(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
+    return ChainLink(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
 
 
 def file_named_by(url: str) -> str:
@@ -127,7 +125,7 @@ def no_option(what: str, unknown: Iterable[str]) -> str:
     return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
 
 
-def kept_file(link: Link, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:
+def kept_file(link: ChainLink, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:
     """Return the open file behind a caching link, or None if it cannot be kept.
 
     `fetch` opens the original with these arguments. The file appears in `cache_storage` whole or not at all, and all
@@ -152,13 +150,15 @@ def kept_file(link: Link, arguments: Mapping[str, Any], fetch: Callable[[], IO[b
                     kept = cache.keep(name, stream, None)
             return kept
     except NotKept as error:
-        _logger.warning("%r is read without the cache in %r: %s", without_secrets(link.rest), folder, error)
+        logging.getLogger("penstock").warning(
+            "%r is read without the cache in %r: %s", without_secrets(link.rest), folder, error
+        )
         return None
 
 
 @functools.lru_cache
 def _cache_in(folder: str, process: int) -> KeptFiles:
     """Return the cache in a folder; each process has its own, since a fork may have copied a lock that is held."""
-    cache = KeptFiles(folder, _ANY_SIZE, _PATIENCE, lambda _: None, Event())
+    cache = KeptFiles(folder, _ANY_SIZE, _PATIENCE_WITH_OTHERS, lambda _: None, Event())
     cache.begin()
     return cache

@@ -11,7 +11,7 @@ from ..registry.extras import require
 from ..registry.secrets import without_secrets
 from .addresses import AMAZON, AZURE, GOOGLE, WEB, check_key, check_user, is_local_path, links_of
 from .answers import OneVersion
-from .chains import Link, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
+from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
 from .errors import in_plain_words
 from .streams import stream_over
@@ -137,7 +137,7 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
     return file_system, path, None
 
 
-def _to_be_kept(link: Link, arguments: Mapping[str, Any]) -> IO[bytes]:
+def _to_be_kept(link: ChainLink, arguments: Mapping[str, Any]) -> IO[bytes]:
     of_web = link.rest.startswith(OF_WEB)  # one answer: some servers send whole files only
     return opened(link.rest, link.rest_options, None, {**arguments, **({"block_size": 0} if of_web else {})})
 

@@ -387,7 +387,7 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
 def test_a_broken_operator_is_caught_by_its_laws_and_no_other(
     make: Callable[[], Any], laws: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(laws_of_reading, "_PATIENCE", 0.01)  # nothing here has a thread to wait for
+    monkeypatch.setattr(laws_of_reading, "_CLOSES_WITHIN", 0.01)  # nothing here has a thread to wait for
     kind = "iter" if isinstance(make(), ps.IterDataPipe) else "map"
     caught = set()
     for law in LAWS[kind]:

@@ -26,7 +26,7 @@ from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_de
 
 __all__ = ["Caller", "Processes", "is_made_once"]
 
-_PATIENCE = 2.0
+_PATIENCE_WITH_PROCESS = 2.0
 """Seconds for the system to report how a process ended."""
 
 _CANNOT_TRAVEL = "{} cannot be pickled, so it cannot be sent to another process"
@@ -192,7 +192,7 @@ class Caller:
                 self._connection.close()
             if process is not None:
                 process.kill()
-                process.join(_PATIENCE)
+                process.join(_PATIENCE_WITH_PROCESS)
                 if process.exitcode is not None:
                     process.close()
 
@@ -224,7 +224,7 @@ class Caller:
 
     def _death(self) -> RuntimeError:
         with lock:
-            self._process.join(_PATIENCE)
+            self._process.join(_PATIENCE_WITH_PROCESS)
             how = f"the process that fn was called in ({self._process.pid}) {describe_exit(self._process.exitcode)}"
             self.end()
         return RuntimeError(f"{how}; what it printed, or the system's log, may say why")

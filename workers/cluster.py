@@ -12,7 +12,10 @@ from typing import Any
 from ..registry.extras import require
 from ..registry.notes import add_note
 
-__all__ = ["Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
+__all__ = ["GLANCE", "Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
+
+GLANCE = 0.2
+"""Seconds between checks whether a starting actor is still wanted."""
 
 _connecting = threading.Lock()
 _forked_from: int | None = None

@@ -130,7 +130,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
 
         guarded: Callable[[Any], Any] = self.guard.wrap(read)
         with closing(file):
-            for number in _numbers(item, file, first):
+            for number in _part_numbers(item, file, first):
                 table = guarded((file.origin.url, number))
                 if table is None:
                     return
@@ -240,7 +240,7 @@ def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
     return iter(copy)
 
 
-def _numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
+def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
     """Return the numbers of the parts to read, from `first` on; a `RowGroup` matched already and is one part."""
     if not isinstance(item, RowGroup):
         return file.parts(first)

@@ -310,14 +310,14 @@ def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[
 
     Raises TypeError for an option that none of them has.
     """
-    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _OURS for kind in kinds}
+    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _NOT_OPTIONS for kind in kinds}
     if unknown := [name for name in options if not any(name in names for names in known.values())]:
         possible = ", ".join(sorted(set().union(*known.values())))
         raise TypeError(f"there is no option {', '.join(map(repr, unknown))}: the options are {possible}")
     return {kind: {name: options[name] for name in options if name in names} for kind, names in known.items()}
 
 
-_OURS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
+_NOT_OPTIONS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
 """Attributes of the option classes that users may not set."""
 
 

@@ -22,7 +22,7 @@ from ..bases.one_to_one import OneToOne
 from ..bases.striding import in_runs
 from ..bases.works_ahead import WorksAhead
 
-_ADVICE = (
+_ON_VMAP = (
     "vmap runs fn once for a whole batch: that takes tensors whose first dimension is the batch, or the one that "
     "in_dims says, and torch's operations only, without branches on values and .item(). Name the columns that are "
     "tensors with input_col; for functions of another kind there are .map before .batch, and .map_batches"
@@ -302,7 +302,7 @@ class Vectorizer(OneToOne[Any]):
             try:
                 return vectorized(*columns)
             except Exception as error:
-                add_note(error, _ADVICE)
+                add_note(error, _ON_VMAP)
                 raise
 
         return replacing_columns(of_batch, self.input_col, self.output_col)

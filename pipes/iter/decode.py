@@ -245,7 +245,7 @@ class RoutedDecoder(OneToOne[Any]):
         return decoded
 
     def _decode_file(self, path: str, data: Any) -> Any:
-        content = _bytes_of(data)
+        content = _as_bytes(data)
         if content is None:
             return data
         extension = self.key_fn(path)
@@ -256,7 +256,7 @@ class RoutedDecoder(OneToOne[Any]):
         return content
 
 
-def _bytes_of(data: Any) -> bytes | None:
+def _as_bytes(data: Any) -> bytes | None:
     """Return the bytes of a buffer or of a stream, which is closed; None for anything else."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)

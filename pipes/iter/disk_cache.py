@@ -18,7 +18,7 @@ from ...storage.streams import checked_path
 from ...storage.writing import save_whole
 
 T_co = TypeVar("T_co", covariant=True)
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+OnePathOrMore = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _LIST = ".torchdata_list"
 """The suffix for the list of files made in place of a path. It is the one of torchdata, whose caches stay usable."""
@@ -69,7 +69,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     def __init__(
         self,
         source: IterDataPipe[T_co],
-        filepath_fn: Callable[[Any], Paths] | None = None,
+        filepath_fn: Callable[[Any], OnePathOrMore] | None = None,
         hash_dict: Mapping[str, str] | None = None,
         hash_type: str = "sha256",
         extra_check_fn: Callable[[str], bool] | None = None,

@@ -23,8 +23,6 @@ __all__ = ["FileCacher"]
 
 _COUNTS = ("hits", "misses", "evictions", "corrupt", "uncached")
 
-_logger = logging.getLogger("penstock")
-
 
 class _CountingGuard(Guard):
     """A guard that retries lost connections and also counts cache hits, misses and the like."""
@@ -163,7 +161,9 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         stream, _ = self._opened(url)
         self.guard.count("misses", "uncached")
         level = logging.INFO if self.guard.stats["uncached"] > 1 else logging.WARNING
-        _logger.log(level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason)
+        logging.getLogger("penstock").log(
+            level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason
+        )
         return url, stream
 
     def _fetched(self, folder: KeptFiles, url: str) -> io.FileIO:

@@ -8,9 +8,9 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ...storage.digest import check_digest, check_hash_type
+from ...storage.objects import LARGE
 from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
 from ..bases.one_to_one import OneToOne
-from ..files.members import LARGE
 from ..files.streams import path_and
 
 

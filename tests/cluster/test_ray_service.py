@@ -450,7 +450,7 @@ def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyP
 
 def test_an_actor_that_is_late_is_told_of_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actors, "_TO_START", 0.01)
-    monkeypatch.setattr(actors, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(actors, "GLANCE", 0.01)
     with loader(numbers(6), ps.RayReadingService(1)) as reader, pytest.warns(RuntimeWarning, match="has not started"):
         assert sorted(reader) == list(range(6))
 
