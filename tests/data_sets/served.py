@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.datasets import Dataset
 
-__all__ = ["FileServer", "serving", "served", "tar_of", "zip_of"]
+__all__ = ["FileServer", "served", "serving", "tar_of", "zip_of"]
 
 
 class FileServer:

@@ -259,7 +259,7 @@ def YahooAnswers(resources: Mapping[str, Files], split: str) -> IterDataPipe[Lab
 def SogouNews(resources: Mapping[str, Files], split: str) -> IterDataPipe[LabelledText]:
     r"""Chinese news in Pinyin, each with its section.
 
-    Items: `(label, text)`, with label 1 to 5. The text is the title and the content, joined by a space; line ends within
-    it are the two characters `\n`.
+    Items: `(label, text)`, with label 1 to 5. The text is the title and the content, joined by a space; line ends
+    within it are the two characters `\n`.
     """
     return _in_archive(resources, "SogouNews", split, 5)
