@@ -81,7 +81,7 @@ def AG_NEWS(resources: Mapping[str, Files], split: str) -> IterDataPipe[Labelled
     Items: `(label, text)`, with label 1 to 4, which is World, Sports, Business and Sci/Tech. The text is the title and
     the description, joined by a space.
     """
-    return rows_of(resources[split], f"{split}.csv", "AG_NEWS", functools.partial(_labelled, 4))
+    return rows_of(resources[split], resources[split].name, "AG_NEWS", functools.partial(_labelled, 4))
 
 
 @dataset(

@@ -93,9 +93,7 @@ def MRPC(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
     Items: `(label, first sentence, second sentence)`, with label 0 or 1.
     """
     files = resources[split]
-    return rows_of(
-        files, files.resource.name, "MRPC", functools.partial(_pair, _binary, 0, 3, 4), skip_lines=1, **_TABS
-    )
+    return rows_of(files, files.name, "MRPC", functools.partial(_pair, _binary, 0, 3, 4), skip_lines=1, **_TABS)
 
 
 @dataset(
@@ -120,9 +118,7 @@ def QQP(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
     Items: `(label, first question, second question)`, with label 0 or 1. This is Quora's one file, not GLUE's splits.
     """
     files = resources["table"]
-    return rows_of(
-        files, files.resource.name, "QQP", functools.partial(_pair, _binary, -1, 3, 4), delimiter="\t", skip_lines=1
-    )
+    return rows_of(files, files.name, "QQP", functools.partial(_pair, _binary, -1, 3, 4), delimiter="\t", skip_lines=1)
 
 
 @dataset(

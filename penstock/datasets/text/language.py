@@ -102,7 +102,7 @@ def PennTreebank(resources: Mapping[str, Files], split: str) -> IterDataPipe[str
 
     Items: `sentence`, without white space around it. Words are parted by spaces.
     """
-    return lines_of(resources[split], f"ptb.{split}.txt").map(str.strip)
+    return lines_of(resources[split], resources[split].name).map(str.strip)
 
 
 @dataset(

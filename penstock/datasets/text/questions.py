@@ -25,7 +25,7 @@ def _file(name: str, **facts: Any) -> Resource:
 
 
 def _questions_in(files: Files, title: str) -> IterDataPipe[Question]:
-    return text_of(files, files.resource.name).parse_json_files().flatmap(functools.partial(_questions, title))
+    return text_of(files, files.name).parse_json_files().flatmap(functools.partial(_questions, title))
 
 
 def _questions(title: str, document: tuple[str, Any]) -> Iterator[Question]:

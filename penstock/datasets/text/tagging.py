@@ -54,7 +54,7 @@ def CoNLL2000Chunking(resources: Mapping[str, Files], split: str) -> IterDataPip
     on with `I-NP`, and words outside are `O`.
     """
     files = resources[split]
-    return _sentences(files, files.resource.name, "CoNLL2000Chunking", " ")
+    return _sentences(files, files.name, "CoNLL2000Chunking", " ")
 
 
 @dataset(
