@@ -28,11 +28,6 @@ def _archive(name: str, **facts: Any) -> dict[str, Resource]:
     return {"archive": Resource(f"https://dl.fbaipublicfiles.com/glue/data/{name}.zip", note=note, **facts)}
 
 
-def _sentences(files: Files, split: str) -> IterDataPipe[Sentence]:
-    make: Callable[[Row], Sentence] = _sentence_alone if split == "test" else _sentence
-    return rows_of(files, f"SST-2/{split}.tsv", "SST2", make, delimiter="\t", skip_lines=1)
-
-
 def _sentence(row: Row) -> Sentence:
     return row[0].strip(), numbered(0, 1, row[1])
 
@@ -75,7 +70,8 @@ def SST2(resources: Mapping[str, Files], split: str) -> IterDataPipe[Sentence]:
 
     Items: `(text, label)`, with label 0 or 1. The test split has no labels, and gives `(text,)`.
     """
-    return _sentences(resources["archive"], split)
+    make: Callable[[Row], Sentence] = _sentence_alone if split == "test" else _sentence
+    return rows_of(resources["archive"], f"SST-2/{split}.tsv", "SST2", make, delimiter="\t", skip_lines=1)
 
 
 @dataset(
