@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.metadata import version
 
-from ..workers.processes import PREPARATIONS
+from ..registry import PREPARATIONS
 from .faces import ROOTS
 from .finder import Finder
 from .keywords import accept_any_name_of_the_source
