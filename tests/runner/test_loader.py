@@ -196,7 +196,7 @@ def test_the_chain_of_a_loader_is_what_was_given_as_the_adapters_changed_it():
 
 def test_what_is_changed_in_the_chain_of_a_loader_is_read():
     loader = DataLoader2(TorchWrapper(range(6)).shuffle().sharding_filter(), None, MultiProcessingReadingService(1))
-    loader.datapipe.datapipe.set_shuffle(False)
+    loader.datapipe.source_datapipe.set_shuffle(False)
     with loader:
         assert [*loader] == [0, 1, 2, 3, 4, 5]
 
