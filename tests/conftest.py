@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import zlib
 from collections.abc import Iterator
 from importlib import import_module
-from types import ModuleType
+from pathlib import Path
 
 import pytest
 import torch
 
-from declare_torchvision import declare
 from fault_proxy import FaultProxy, passing_on
-from penstock.registry import PREPARATIONS
 from s3 import S3Server, serving_s3
 from slow import FILE as SLOW
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-declare()  # not only for tests that ask for torchvision: other libraries import it where it is installed
+# Other libraries import torchvision where it is installed, so that all processes must be able to.
+IN_EACH_PROCESS = str(Path(__file__).with_name("in_each_process"))
+sys.path.append(IN_EACH_PROCESS)
+import_module("declare_torchvision")
+os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")
@@ -74,14 +77,6 @@ def no_process_group_outlives_a_test() -> Iterator[None]:
     yield
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-@pytest.fixture
-def torchvision() -> Iterator[ModuleType]:
-    """torchvision, which can be imported in processes that load a chain, too."""
-    PREPARATIONS.append(declare)
-    yield import_module("torchvision")
-    PREPARATIONS.remove(declare)
 
 
 @pytest.fixture(scope="session")

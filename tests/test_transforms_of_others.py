@@ -23,7 +23,7 @@ rows = ps.iter.IterableWrapper([{"text": text, "label": number} for number, text
 
 
 @pytest.fixture
-def v2(torchvision: ModuleType) -> ModuleType:
+def v2() -> ModuleType:
     return import_module("torchvision.transforms.v2")
 
 
