@@ -1,0 +1,53 @@
+"""Criteo's display advertising challenge: clicks on advertisements."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ...registry import IterDataPipe
+from ..definition import dataset
+from ..files import Files
+from ..resource import Resource
+from .records import Columns, records
+
+__all__ = ["Criteo"]
+
+_NOTE = (
+    "It is in the archive of the challenge, which is given to those who accept its terms: "
+    "https://www.kaggle.com/c/criteo-display-ad-challenge; its digest could not be confirmed"
+)
+
+
+@dataset(
+    "criteo",
+    splits={"train": 45_840_617, "test": 6_042_135},
+    resources={split: Resource(name=f"{split}.txt", note=_NOTE) for split in ("train", "test")},
+    home_page="https://www.kaggle.com/c/criteo-display-ad-challenge",
+    citation="Criteo Labs, Display Advertising Challenge, Kaggle, 2014",
+)
+def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> IterDataPipe[dict[str, Any]]:
+    """Advertisements that were shown, and whether they were clicked on.
+
+    Nothing is downloaded: put `train.txt` and `test.txt` of the challenge into the folder `criteo` of the root.
+
+    Items are dicts with the names of torchrec: `label`, 0 or 1, which the test split lacks; `int_0` to `int_12`, whole
+    numbers, or `missing` where the field is empty; and `cat_0` to `cat_25`, hashes as text, which may be empty.
+    """
+    label: Columns = {"label": _label} if split == "train" else {}
+    numbers: Columns = {f"int_{n}": functools.partial(_number, missing) for n in range(13)}
+    hashes: Columns = {f"cat_{n}": str for n in range(26)}
+    rows = resources[split].open().parse_csv(delimiter="\t", quoting=csv.QUOTE_NONE, return_path=True)
+    return records("Criteo", rows, {**label, **numbers, **hashes})
+
+
+def _label(text: str) -> int:
+    if text not in ("0", "1"):
+        raise ValueError(f"the label is {text!r}, and must be 0 or 1")
+    return int(text)
+
+
+def _number(missing: int, text: str) -> int:
+    return int(text) if text else missing
