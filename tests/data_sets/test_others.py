@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import tarfile
@@ -144,7 +145,7 @@ def test_movielens(name: str, split: str, items: list[Any], server: FileServer, 
     assert len(dp) == len(items)
     by_index = data(tmp_path, split, map_style=True)
     assert [by_index[number] for number in range(len(items))] == items
-    assert isinstance(next(iter(data(tmp_path, split)))[[*items[0]][0]], int)
+    assert isinstance(next(iter(data(tmp_path, split)))[next(iter(items[0]))], int)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +337,30 @@ def test_installed_data_need_no_network_and_write_nothing(
     assert data.take(1)
     assert not [*tmp_path.iterdir()]
     assert sorted(each.name for each in place.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["digits", "breast_cancer", "movie_reviews"])
+def test_installed_data_hold_the_laws(name: str, tmp_path: Path) -> None:
+    split = {"digits": "test", "movie_reviews": "dev"}.get(name)
+    D.check_dataset(lambda **arguments: ps.datasets.load(name, tmp_path, split, **arguments))
+
+
+@pytest.mark.parametrize("name", [*ARCHIVES])
+def test_movielens_holds_the_laws(name: str, server: FileServer, tmp_path: Path) -> None:
+    data = served(getattr(D, name), {"archive": zip_of(ARCHIVES[name])}, server)
+    D.check_dataset(lambda **arguments: data(tmp_path, "movies", **arguments))
+
+
+def test_criteo_holds_the_laws(tmp_path: Path) -> None:
+    clicks(tmp_path, *(f"{n % 2}\t{NUMBERS}\t{HASHES}".replace("\t4\t", f"\t{n}\t") for n in range(12)))
+    data = copy.copy(D.Criteo)
+    data.splits = {"train": 12}
+    D.check_dataset(lambda **arguments: data(tmp_path, **arguments))
+
+
+def test_librispeech_holds_the_laws(server: FileServer, tmp_path: Path) -> None:
+    data = served(D.LibriSpeech, {"dev-clean": tar_of(speech("dev-clean"))}, server, **{"dev-clean": 3})
+    D.check_dataset(lambda **arguments: data(tmp_path, "dev-clean", **arguments))
 
 
 def test_a_file_of_a_package_is_not_unpacked() -> None:
