@@ -71,9 +71,8 @@ class Vocab:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        first = ", ".join(map(repr, self._tokens[:4])) + (", …" if len(self) > 4 else "")
-        default = "" if self._default is None else f", default={self._tokens[self._default]!r}"
-        return f"<vocabulary of {len(self):,} tokens: {first}{default}>"
+        default = "" if self._default is None else f", {self._tokens[self._default]!r} by default"
+        return f"<vocabulary of {len(self):,} tokens{default}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Vocab, (self._tokens, None if self._default is None else self._tokens[self._default])

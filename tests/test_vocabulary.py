@@ -61,7 +61,7 @@ def test_ids_and_tokens() -> None:
     assert vocab.lookup_token(3) == "the"
     assert vocab.lookup_tokens([3, 2]) == ["the", "film"]
     assert vocab.get_default_index() == 1
-    assert repr(vocab) == "<vocabulary of 4 tokens: '<pad>', '<unk>', 'film', 'the', default='<unk>'>"
+    assert repr(vocab) == "<vocabulary of 4 tokens, '<unk>' by default>"
 
 
 def test_an_unknown_token_is_an_error_where_there_is_no_default() -> None:
