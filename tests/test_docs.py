@@ -18,6 +18,7 @@ import pytest
 
 from penstock import IterDataPipe
 from penstock.cli.demo import BUILT_IN
+from penstock.datasets import roll
 from penstock.registry import operators, walk
 from penstock.registry.examples import example_names, maker_of_example
 
@@ -81,6 +82,14 @@ def test_the_page_of_operators_has_all_of_them_each_once() -> None:
     listed = [name for _, names in made["GROUPS"].values() for name in names.split()]
     assert sorted(listed) == sorted(ours)
     assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_operators.py`"
+
+
+def test_the_page_of_data_sets_has_all_of_them() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_datasets.py"))
+    assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_datasets.py`"
+    named = {each.name for each in made["data_sets"]()}
+    ours = {name for name in roll.list() if roll._entered[name].__module__.startswith("penstock.datasets.")}
+    assert named == ours
 
 
 MANY_OF_A_KIND = ("List files", "Open files, and load objects", "Call a function", "Join streams", "Write")
