@@ -18,7 +18,7 @@ import pytest
 
 from penstock import IterDataPipe
 from penstock.cli.demo import BUILT_IN
-from penstock.datasets import roll
+from penstock.datasets import Dataset, roll
 from penstock.registry import operators, walk
 from penstock.registry.examples import example_names, maker_of_example
 
@@ -42,7 +42,11 @@ def modules() -> Iterator[str]:
 def test_the_examples_of_a_module_are_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_entries", {**operators})  # what they register is gone afterwards
     module = import_module(name)
-    tests = doctest.DocTestFinder(exclude_empty=True).find(module, name, extraglobs=example_names(name))
+    finder, names = doctest.DocTestFinder(exclude_empty=True), example_names(name)
+    tests = finder.find(module, name, extraglobs=names)
+    for data in vars(module).values():  # data sets are neither functions nor classes
+        if isinstance(data, Dataset) and data.__module__ == name:
+            tests += finder.find(data, data.title, module=module, globs={}, extraglobs=names)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in tests:
