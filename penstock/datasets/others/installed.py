@@ -33,10 +33,10 @@ _SHARDS = [f"digits-00{number}" for number in range(4)]
     "1998, doi:10.24432/C50P49",
 )
 def Digits(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
-    """Handwritten digits, 8×8 pixels each. They need Pillow.
+    """Handwritten digits, 8×8 pixels each.
 
     Items: `(image, label)`, the image a uint8 tensor of shape (1, 8, 8), the label from 0 to 9. The split "train" is
-    the first three of four shards and "test" the last, as in `penstock demo`.
+    the first three of four shards and "test" the last, as in `penstock demo`. Pillow decodes them.
 
     >>> import penstock as ps
     >>> image, label = ps.datasets.Digits(map_style=True)[3]
