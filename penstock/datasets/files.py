@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import IO, Protocol
 
+from ..pipes.files.members import inner_path
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe, close, own
 from ..storage.addresses import is_local_path
@@ -226,7 +227,8 @@ class _Tar:
         self._place = place
         self._turn = threading.Lock()
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
-            self._parts = {each.name: (each.offset_data, each.size) for each in tar if each.isreg() and not each.sparse}
+            parts = [each for each in tar if each.isreg() and not each.sparse]
+        self._parts = {inner_path(each.name): (each.offset_data, each.size) for each in parts}
 
     def paths(self) -> list[str]:
         return [*self._parts]
