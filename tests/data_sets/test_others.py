@@ -7,25 +7,18 @@ import hashlib
 import io
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from served import FileServer, served, serving, tar_of, zip_of
+from served import FileServer, served, tar_of, zip_of
 
 import penstock as ps
 from penstock.datasets import Resource
 
 D = ps.datasets
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FileServer]:
-    with serving() as running:
-        yield running
 
 
 RATINGS = [(1, 7, 5.0, 881250949), (2, 3, 3.0, 891717742), (1, 3, 1.0, 878887116)]
@@ -155,10 +148,20 @@ def test_movielens(name: str, split: str, items: list[Any], server: FileServer, 
             "MovieLens100K",
             "ml-100k/u.data",
             b"1\t2\t3\t4\n1\t2\t3\n",
-            r"MovieLens100K: row 2 of .*u\.data has 3 fields",
+            r"MovieLens100K, record 2 of .*u\.data': it has 3 columns, and 4",
         ),
-        ("MovieLens1M", "ml-1m/ratings.dat", b"1::2::3::4\n1::2::x::4\n", r"MovieLens1M: row 2 of .*ratings\.dat.*'x'"),
-        ("MovieLens25M", "ml-25m/ratings.csv", b"a,b,c,d\n1,2,3,4,5\n", r"MovieLens25M: row 2 of .*ratings\.csv has 5"),
+        (
+            "MovieLens1M",
+            "ml-1m/ratings.dat",
+            b"1::2::3::4\n1::2::x::4\n",
+            r"MovieLens1M, record 2 of .*dat': .*'x'",
+        ),
+        (
+            "MovieLens25M",
+            "ml-25m/ratings.csv",
+            b"a,b,c,d\n1,2,3,4,5\n",
+            r"MovieLens25M, record 1 of .*csv': it has 5",
+        ),
     ],
 )
 def test_a_bad_row_of_movielens_is_named(
@@ -209,9 +212,9 @@ def test_criteo_is_read_from_files_of_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{NUMBERS}\t{HASHES}", r"Criteo: row 2 of .*train\.txt has 39 fields, and 40 are needed"),
-        (f"2\t{NUMBERS}\t{HASHES}", r"Criteo: row 2 of .*train\.txt: the label is '2', and must be 0 or 1"),
-        (f"1\t{NUMBERS.replace('-3', 'x')}\t{HASHES}", r"Criteo: row 2 of .*train\.txt: .*'x'"),
+        (f"{NUMBERS}\t{HASHES}", r"Criteo, record 2 of .*train\.txt': it has 39 columns, and 40 are needed"),
+        (f"2\t{NUMBERS}\t{HASHES}", r"Criteo, record 2 of .*train\.txt': the label '2' is no number from 0 to 1"),
+        (f"1\t{NUMBERS.replace('-3', 'x')}\t{HASHES}", r"Criteo, record 2 of .*train\.txt': .*'x'"),
     ],
 )
 def test_a_bad_row_of_criteo_is_named(line: str, message: str, tmp_path: Path) -> None:

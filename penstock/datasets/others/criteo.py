@@ -10,8 +10,8 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import Columns, numbered, record_of, rows_of
 from ..resource import Resource
-from .records import Columns, records
 
 __all__ = ["Criteo"]
 
@@ -36,17 +36,11 @@ def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> I
     Items are dicts with the names of torchrec: `label`, 0 or 1, which the test split lacks; `int_0` to `int_12`, whole
     numbers, or `missing` where the field is empty; and `cat_0` to `cat_25`, hashes as text, which may be empty.
     """
-    label: Columns = {"label": _label} if split == "train" else {}
+    label: Columns = {"label": functools.partial(numbered, 0, 1)} if split == "train" else {}
     numbers: Columns = {f"int_{n}": functools.partial(_number, missing) for n in range(13)}
     hashes: Columns = {f"cat_{n}": str for n in range(26)}
-    rows = resources[split].open().parse_csv(delimiter="\t", quoting=csv.QUOTE_NONE, return_path=True)
-    return records("Criteo", rows, {**label, **numbers, **hashes})
-
-
-def _label(text: str) -> int:
-    if text not in ("0", "1"):
-        raise ValueError(f"the label is {text!r}, and must be 0 or 1")
-    return int(text)
+    make = functools.partial(record_of, {**label, **numbers, **hashes})
+    return rows_of(resources[split], f"{split}.txt", "Criteo", make, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
 def _number(missing: int, text: str) -> int:

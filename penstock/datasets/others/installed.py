@@ -13,8 +13,8 @@ from ...pipes.iter.decode import ImageDecoder
 from ...registry import IterDataPipe, close
 from ..definition import dataset
 from ..files import Files
+from ..records import numbered, rows_of
 from ..resource import Resource
-from .records import records
 
 __all__ = ["BreastCancer", "Digits", "MovieReviews"]
 
@@ -81,12 +81,11 @@ def BreastCancer(resources: Mapping[str, Files], split: str) -> IterDataPipe[tup
     >>> measures[:3], label
     (tensor([ 17.9900,  10.3800, 122.8000]), 0)
     """
-    rows = resources["table"].open().parse_csv(skip_lines=1)
-    return rows.map(_measures_and_label)
+    return rows_of(resources["table"], "breast_cancer.csv", "BreastCancer", _measures_and_label, skip_lines=1)
 
 
 def _measures_and_label(row: list[str]) -> tuple[torch.Tensor, int]:
-    return torch.tensor([float(field) for field in row[:-1]]), int(row[-1])
+    return torch.tensor([float(field) for field in row[:-1]]), numbered(0, 1, row[-1])
 
 
 @dataset(
@@ -109,10 +108,16 @@ def MovieReviews(resources: Mapping[str, Files], split: str) -> IterDataPipe[tup
     >>> next(iter(ps.datasets.MovieReviews()))
     ('Offers a breath of the fresh air of true sophistication.', 1)
     """
-    file = resources["archive"].open(f"movie_reviews/{split}.tsv")
-    rows = file.parse_csv(delimiter="\t", skip_lines=1, quoting=csv.QUOTE_NONE, return_path=True)
-    return records("MovieReviews", rows, {"text": str, "label": int}, first=2).map(_text_and_label)
+    return rows_of(
+        resources["archive"],
+        f"movie_reviews/{split}.tsv",
+        "MovieReviews",
+        _text_and_label,
+        delimiter="\t",
+        skip_lines=1,
+        quoting=csv.QUOTE_NONE,
+    )
 
 
-def _text_and_label(record: dict[str, Any]) -> tuple[str, int]:
-    return record["text"], record["label"]
+def _text_and_label(row: list[str]) -> tuple[str, int]:
+    return row[0], numbered(0, 1, row[1])

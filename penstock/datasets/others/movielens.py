@@ -10,8 +10,8 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import Columns, record_of, rows_of, samples_of
 from ..resource import Resource
-from .records import Columns, records
 
 __all__ = ["MovieLens1M", "MovieLens25M", "MovieLens100K"]
 
@@ -93,14 +93,15 @@ def MovieLens100K(resources: Mapping[str, Files], split: str) -> IterDataPipe[Re
             return_path=True,
         )
     )
-    made = records("MovieLens100K", rows, columns)
-    return made.map(_with_genres) if split == "movies" else made
+    make = _movie_of_100k if split == "movies" else functools.partial(record_of, columns)
+    return samples_of(rows, "MovieLens100K", make)
 
 
-def _with_genres(movie: Record) -> Record:
+def _movie_of_100k(row: list[str]) -> Record:
     """Return a film with a list of genres in place of a field for each."""
-    genres = [genre for genre in _GENRES if movie[genre]]
-    return {**{name: value for name, value in movie.items() if name not in _GENRES}, "genres": genres}
+    movie = record_of(_FILES_OF_100K["movies"][1], row)
+    genres = [genre for genre in _GENRES if movie.pop(genre)]
+    return {**movie, "genres": genres}
 
 
 @dataset(
@@ -129,7 +130,8 @@ def MovieLens1M(resources: Mapping[str, Files], split: str) -> IterDataPipe[Reco
     """
     columns = {"ratings": _RATINGS, "movies": _MOVIES, "users": _USERS}[split]
     lines = resources["archive"].open(f"ml-1m/{split}.dat").readlines(decode=True, encoding="iso-8859-1")
-    return records("MovieLens1M", lines.map(functools.partial(str.split, sep="::"), input_col=1), columns)
+    rows = lines.map(functools.partial(str.split, sep="::"), input_col=1)
+    return samples_of(rows, "MovieLens1M", functools.partial(record_of, columns))
 
 
 _COLUMNS_OF_25M: Mapping[str, Columns] = {
@@ -172,5 +174,5 @@ def MovieLens25M(resources: Mapping[str, Files], split: str) -> IterDataPipe[Rec
     `movieId`, and `imdbId` and `tmdbId`, which are text and may be empty. Genome: `movieId`, `tagId` and `relevance`;
     `tagId` and `tag`.
     """
-    rows = resources["archive"].open(f"ml-25m/{split}.csv").parse_csv(skip_lines=1, return_path=True)
-    return records("MovieLens25M", rows, _COLUMNS_OF_25M[split], first=2)
+    make = functools.partial(record_of, _COLUMNS_OF_25M[split])
+    return rows_of(resources["archive"], f"ml-25m/{split}.csv", "MovieLens25M", make, skip_lines=1)
