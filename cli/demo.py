@@ -16,7 +16,7 @@ from penstock.registry.secrets import without_secrets
 
 __all__ = ["accuracy", "batches", "default_device", "digits", "run", "shifted", "small_cnn", "train"]
 
-BUILT_IN = Path(__file__).parent / "data"
+BUILT_IN = Path(ps.datasets.__file__).parent / "data"
 GOAL = 0.95
 """Required accuracy on the held-out images."""
 

@@ -26,5 +26,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-for _kind in (IterDataPipe, MapDataPipe):  # not an operator: what it gives is no pipe
+for _kind in (IterDataPipe, MapDataPipe):  # not operators: what they give is no pipe
+    _kind.build_vocab = later("penstock.pipes.vocabulary", "build_vocab")  # type: ignore[attr-defined]
     _kind.to_ray_dataset = later("penstock.runner.ray_data", "to_ray_dataset")  # type: ignore[attr-defined]

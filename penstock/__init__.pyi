@@ -17,6 +17,8 @@ from .pipes.sources.tables import from_items as from_items
 from .pipes.sources.tables import from_numpy as from_numpy
 from .pipes.sources.tables import from_pandas as from_pandas
 from .pipes.sources.tables import from_torch as from_torch
+from .pipes.vocabulary import Vocab as Vocab
+from .pipes.vocabulary import build_vocab as build_vocab
 from .registry import IterDataPipe as IterDataPipe
 from .registry import MapDataPipe as MapDataPipe
 from .registry import Retry as Retry

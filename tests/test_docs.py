@@ -18,6 +18,7 @@ import pytest
 
 from penstock import IterDataPipe
 from penstock.cli.demo import BUILT_IN
+from penstock.datasets import Dataset, roll
 from penstock.registry import operators, walk
 from penstock.registry.examples import example_names, maker_of_example
 
@@ -41,7 +42,11 @@ def modules() -> Iterator[str]:
 def test_the_examples_of_a_module_are_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "_entries", {**operators})  # what they register is gone afterwards
     module = import_module(name)
-    tests = doctest.DocTestFinder(exclude_empty=True).find(module, name, extraglobs=example_names(name))
+    finder, names = doctest.DocTestFinder(exclude_empty=True), example_names(name)
+    tests = finder.find(module, name, extraglobs=names)
+    for data in vars(module).values():  # data sets are neither functions nor classes
+        if isinstance(data, Dataset) and data.__module__ == name:
+            tests += finder.find(data, data.title, module=module, globs={}, extraglobs=names)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in tests:
@@ -81,6 +86,14 @@ def test_the_page_of_operators_has_all_of_them_each_once() -> None:
     listed = [name for _, names in made["GROUPS"].values() for name in names.split()]
     assert sorted(listed) == sorted(ours)
     assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_operators.py`"
+
+
+def test_the_page_of_data_sets_has_all_of_them() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_datasets.py"))
+    assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_datasets.py`"
+    named = {each.name for each in made["data_sets"]()}
+    ours = {name for name in roll.list() if roll._entered[name].__module__.startswith("penstock.datasets.")}
+    assert named == ours
 
 
 MANY_OF_A_KIND = ("List files", "Open files, and load objects", "Call a function", "Join streams", "Write")

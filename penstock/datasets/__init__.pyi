@@ -5,6 +5,14 @@ from .definition import MapDataset as MapDataset
 from .definition import dataset as dataset
 from .files import Files as Files
 from .laws import check_dataset as check_dataset
+from .others.criteo import Criteo as Criteo
+from .others.installed import BreastCancer as BreastCancer
+from .others.installed import Digits as Digits
+from .others.installed import MovieReviews as MovieReviews
+from .others.librispeech import LibriSpeech as LibriSpeech
+from .others.movielens import MovieLens1M as MovieLens1M
+from .others.movielens import MovieLens25M as MovieLens25M
+from .others.movielens import MovieLens100K as MovieLens100K
 from .resource import Resource as Resource
 from .roll import list as list
 from .roll import load as load

@@ -58,10 +58,11 @@ class Info:
         more = f", … ({len(self.categories)})" if len(self.categories) > 8 else ""
         files = list(self.resources.values())
         there = "in" if all(map(self._is_on_disk, files)) else "downloaded when first read, to"
+        where = "" if all(each.is_installed for each in files) else f"{there} {self.folder}: "
         facts = {
             "split": f"{chosen}, of {named}",
             "categories": ", ".join(self.categories[:8]) + more,
-            "files": f"{there} {self.folder}: {', '.join(map(str, files))}" if files else "",
+            "files": where + ", ".join(map(str, files)),
             "licence": self.licence,
             "home page": self.home_page,
             "citation": self.citation,

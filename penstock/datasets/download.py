@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import IO, Any
@@ -146,7 +147,11 @@ def _writing(part: str, mode: str, url: str, total: int | None) -> Iterator[Any]
 def progress(what: str, total: int | None, done: int = 0) -> Iterator[Any]:
     """Show a bar on a terminal, if tqdm is installed, and give a function that advances it by so many bytes."""
     try:
-        from tqdm.auto import tqdm
+        from tqdm import TqdmWarning
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TqdmWarning)  # in a notebook without widgets the bar is one of text
+            from tqdm.auto import tqdm
     except ImportError:
         yield lambda n: None
         return

@@ -54,8 +54,8 @@ def members_of(archives: IterDataPipe[str], name: str) -> IterDataPipe[tuple[str
 
 
 def place_of(resource: Resource, folder: str) -> str:
-    """Return the path or URL of a resource in its data set's folder."""
-    return _joined(folder, resource.name)
+    """Return the path or URL of a resource in its data set's folder, or in the package that it is part of."""
+    return resource.installed or _joined(folder, resource.name)
 
 
 def fetch(resource: Resource, folder: str) -> str:
@@ -68,7 +68,7 @@ def fetch(resource: Resource, folder: str) -> str:
     folder cannot be written to.
     """
     place = place_of(resource, folder)
-    if _is_there(resource, place):
+    if resource.is_installed or _is_there(resource, place):
         return place
     if os.environ.get("PENSTOCK_OFFLINE", "0") not in ("", "0"):
         raise _missing(resource, folder, "PENSTOCK_OFFLINE is set")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 __all__ = ["Resource"]
 
+_PACKAGE = "package://"
 _DIGITS = {"sha256": 64, "md5": 32}
 
 
@@ -17,9 +19,11 @@ _DIGITS = {"sha256": 64, "md5": 32}
 class Resource:
     """A file of a data set: where it is, and how to know that it is whole.
 
-    `url` may be several: each is tried after those before it. Without one, users put the file into the root themselves,
-    and `note` tells them where to get it. `name` is that of the file in the root, by default that of the URL. `unpack`
-    unpacks an archive into the root; otherwise it is read in place, which `Files.read` can do for zips and plain tars.
+    `url` may be several: each is tried after those before it. `package://my_package/data/words.zip` is a file of an
+    installed package, which is read in place: nothing is written into the root. Without a URL, users put the file into
+    the root themselves, and `note` tells them where to get it. `name` is that of the file in the root, by default that
+    of the URL. `unpack` unpacks an archive into the root; otherwise it is read in place, which `Files.read` can do for
+    zips and plain tars.
 
     Raises ValueError for a digest that is none, and for a URL without a file name where no `name` is given.
 
@@ -45,6 +49,8 @@ class Resource:
         name = self.name or (unquote(urlsplit(self.urls[0]).path).rpartition("/")[2] if self.urls else "")
         if not name or name != re.split(r"[/\\]", name)[-1] or name.startswith("."):
             raise ValueError(f"give name=, the file's name in the root: {name!r} is none")
+        if self.unpack and self.is_installed:
+            raise ValueError(f"{name} is part of a package, and is read in place: leave out unpack")
         object.__setattr__(self, "name", name)
 
     @property
@@ -53,11 +59,26 @@ class Resource:
         return (self.url,) if isinstance(self.url, str) else tuple(self.url)
 
     @property
+    def is_installed(self) -> bool:
+        """Whether it is part of an installed package."""
+        return bool(self.urls) and self.urls[0].startswith(_PACKAGE)
+
+    @property
+    def installed(self) -> str | None:
+        """The path of a file that is part of an installed package; None for another."""
+        if not self.is_installed:
+            return None
+        package, _, path = self.urls[0].removeprefix(_PACKAGE).partition("/")
+        return str(files(package).joinpath(path))
+
+    @property
     def digest(self) -> tuple[str, str] | None:
         """The kind of its digest and the digest, the stronger one of two; None where none is known."""
         return next(((kind, value.lower()) for kind in _DIGITS if (value := getattr(self, kind))), None)
 
     def __str__(self) -> str:
         facts: list[Any] = [f"{self.size:,} bytes"] if self.size is not None else []
+        if self.is_installed:
+            return f"{self.name} (installed with {self.urls[0].removeprefix(_PACKAGE).partition('/')[0]})"
         facts.append(f"{self.digest[0]} {self.digest[1][:8]}…" if self.digest else "no digest known")
         return f"{self.name} ({', '.join(facts)})"

@@ -43,6 +43,7 @@ def test_all_that_is_listed_is_there() -> None:
         assert {*module.__all__} <= {*dir(module)}
         assert all(getattr(module, name) is not None for name in module.__all__)
     assert ps.IterDataPipe.to_ray_dataset is ps.to_ray_dataset
+    assert ps.IterDataPipe.build_vocab is ps.MapDataPipe.build_vocab is ps.build_vocab
 
 
 def test_a_program_that_ends_in_the_middle_of_passes_of_all_operators_ends_quietly() -> None:

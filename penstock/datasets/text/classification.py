@@ -10,8 +10,8 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import numbered, rows_of
 from ..resource import Resource
-from .records import numbered, rows_of
 
 __all__ = [
     "AG_NEWS",

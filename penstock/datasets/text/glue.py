@@ -10,8 +10,8 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import named, numbered, rows_of
 from ..resource import Resource
-from .records import named, numbered, rows_of
 
 __all__ = ["QNLI", "RTE", "SST2", "WNLI"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import lines_of
 from ..resource import Resource
-from .records import lines_of
 
 __all__ = ["EnWik9", "PennTreebank", "WikiText2", "WikiText103"]
 

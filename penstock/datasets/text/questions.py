@@ -9,8 +9,8 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import text_of
 from ..resource import Resource
-from .records import text_of
 
 __all__ = ["SQuAD1", "SQuAD2"]
 

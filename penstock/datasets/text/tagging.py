@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import samples_of, text_of
 from ..resource import Resource
-from .records import samples_of, text_of
 
 __all__ = ["UDPOS", "CoNLL2000Chunking"]
 

@@ -12,8 +12,8 @@ from typing import IO
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
+from ..records import lines_of
 from ..resource import Resource
-from .records import lines_of
 
 __all__ = ["IWSLT2017", "Multi30k"]
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, TypeVar
 
-from ...registry import IterDataPipe
-from ..files import Files
+from ..registry import IterDataPipe
+from .files import Files
 
-__all__ = ["lines_of", "named", "numbered", "rows_of", "samples_of", "text_of"]
+__all__ = ["Columns", "lines_of", "named", "numbered", "record_of", "rows_of", "samples_of", "text_of"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Sequence[Any])
+Columns = Mapping[str, Callable[[str], Any]]
+"""The names of the columns of a table, each with the function that makes its value of a text."""
 
 
 def text_of(files: Files, path: str) -> IterDataPipe[tuple[str, IO[str]]]:
@@ -75,6 +77,13 @@ def _sample(title: str, make: Callable[[R], T], record: tuple[int, tuple[str, R]
     except ValueError as error:
         reason = str(error)
     raise ValueError(f"{title}, record {number} of {path!r}: {reason}")
+
+
+def record_of(columns: Columns, row: Sequence[str]) -> dict[str, Any]:
+    """Return a row as a dict; raise ValueError for one of another number of fields, or with one that is no value."""
+    if len(row) != len(columns):
+        raise ValueError(f"it has {len(row)} columns, and {len(columns)} are needed")
+    return {name: convert(text) for (name, convert), text in zip(columns.items(), row, strict=True)}
 
 
 def numbered(first: int, last: int, text: str) -> int:

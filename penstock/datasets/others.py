@@ -1,1 +1,0 @@
-"""Other data sets: those that are shipped, ratings, clicks and speech."""

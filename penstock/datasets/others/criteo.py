@@ -1,0 +1,47 @@
+"""Criteo's display advertising challenge: clicks on advertisements."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ...registry import IterDataPipe
+from ..definition import dataset
+from ..files import Files
+from ..records import Columns, numbered, record_of, rows_of
+from ..resource import Resource
+
+__all__ = ["Criteo"]
+
+_NOTE = (
+    "It is in the archive of the challenge, which is given to those who accept its terms: "
+    "https://www.kaggle.com/c/criteo-display-ad-challenge; its digest could not be confirmed"
+)
+
+
+@dataset(
+    "criteo",
+    splits={"train": 45_840_617, "test": 6_042_135},
+    resources={split: Resource(name=f"{split}.txt", note=_NOTE) for split in ("train", "test")},
+    home_page="https://www.kaggle.com/c/criteo-display-ad-challenge",
+    citation="Criteo Labs, Display Advertising Challenge, Kaggle, 2014",
+)
+def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> IterDataPipe[dict[str, Any]]:
+    """Advertisements that were shown, and whether they were clicked on.
+
+    Nothing is downloaded: put `train.txt` and `test.txt` of the challenge into the folder `criteo` of the root.
+
+    Items are dicts with the names of torchrec: `label`, 0 or 1, which the test split lacks; `int_0` to `int_12`, whole
+    numbers, or `missing` where the field is empty; and `cat_0` to `cat_25`, hashes as text, which may be empty.
+    """
+    label: Columns = {"label": functools.partial(numbered, 0, 1)} if split == "train" else {}
+    numbers: Columns = {f"int_{n}": functools.partial(_number, missing) for n in range(13)}
+    hashes: Columns = {f"cat_{n}": str for n in range(26)}
+    make = functools.partial(record_of, {**label, **numbers, **hashes})
+    return rows_of(resources[split], f"{split}.txt", "Criteo", make, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _number(missing: int, text: str) -> int:
+    return int(text) if text else missing
