@@ -142,6 +142,7 @@ class Dataset(Generic[T]):
     `map_style=True`, a pipe is returned that is read by index.
 
     `splits` has the number of items of each, or None; `count(split, **options)` returns it where it depends on options.
+    So may `categories` be a function. Data sets of the same files share a `folder` in the root.
 
     Calling it raises ValueError for a split that there is not, and TypeError for an unknown argument. Reading raises
     FileNotFoundError where a file cannot be had or its layout has changed, RuntimeError where its digest is another.
@@ -169,11 +170,12 @@ class Dataset(Generic[T]):
         splits: Mapping[str, int | None],
         resources: Mapping[str, Resource] | None = None,
         count: Callable[..., int | None] | None = None,
-        categories: Sequence[str] = (),
+        categories: Sequence[str] | Callable[..., Sequence[str]] = (),
         licence: str = "",
         home_page: str = "",
         citation: str = "",
         title: str = "",
+        folder: str = "",
         register: bool = True,
     ) -> None:
         if not splits:
@@ -188,6 +190,7 @@ class Dataset(Generic[T]):
         self.home_page = home_page
         self.citation = citation
         self.title = title or pipe.__name__
+        self.folder = folder or name
         self.options = {
             each.name: each.default
             for each in inspect.signature(pipe).parameters.values()
@@ -244,7 +247,7 @@ class Dataset(Generic[T]):
             raise ValueError(
                 "a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it"
             )
-        folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.name}"
+        folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.folder}"
         made = tuple(self._made(folder, each, options, shuffle, map_style) for each in splits)
         return made if isinstance(split, (tuple, list)) else made[0]
 
@@ -261,7 +264,8 @@ class Dataset(Generic[T]):
     ) -> IterDataset[T] | MapDataset[T]:
         count = self.count or (lambda split, **_: self.splits[split])
         counts = {each: count(each, **options) for each in self.splits}
-        facts = {name: getattr(self, name) for name in ("categories", "licence", "home_page", "citation", "resources")}
+        facts = {name: getattr(self, name) for name in ("licence", "home_page", "citation", "resources")}
+        facts["categories"] = self.categories(split, **options) if callable(self.categories) else self.categories
         info = Info(self.title, self.name, self.summary, split, options, counts, folder=folder, **facts)
         chain = self.pipe({name: Files(each, folder) for name, each in self.resources.items()}, split, **options)
         if not sharding_points(chain):

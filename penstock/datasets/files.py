@@ -18,12 +18,10 @@ from ..storage.addresses import is_local_path
 from ..storage.listing import files_below
 from ..storage.reading import open_file, open_to_seek, read_whole
 from ..storage.zips import opened_part, opened_zip
-from .fetching import archive_kind, fetch, members_of, place_of, unpacked
+from .fetching import COMPRESSED, archive_kind, fetch, members_of, place_of, unpacked
 from .resource import Resource
 
-__all__ = ["Files"]
-
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lzma")
+__all__ = ["Access", "Files", "Folder", "archive_at"]
 
 
 class Files:
@@ -58,7 +56,7 @@ class Files:
         if archive_kind(name):
             return Chosen(members_of(whole, name), self, patterns)
         opened = whole.open_files_by_fsspec(mode="rb")
-        return Chosen(opened.decompress() if name.endswith(_COMPRESSED) else opened, self, patterns)
+        return Chosen(opened.decompress() if name.endswith(COMPRESSED) else opened, self, patterns)
 
     def list(self, *patterns: str) -> IterDataPipe[str]:
         """Return a chain of the paths of the files that one of the patterns matches, or of all files, for `read`.
@@ -66,6 +64,14 @@ class Files:
         They come in the order of the archive, or of their names where it is unpacked.
         """
         return Listed(self, patterns)
+
+    def paths(self, *patterns: str) -> Sequence[str]:
+        """Return what `list` gives, at once."""
+        paths = self.access().paths()
+        found = [path for path in paths if _matching(path, patterns)] if patterns else paths
+        if absent := [pattern for pattern in patterns if not fnmatch.filter(found, pattern)]:
+            raise self.missing(absent, paths)
+        return found
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file.
@@ -81,7 +87,12 @@ class Files:
 
     def stream(self, path: str) -> tuple[str, IO[bytes]]:
         """Return the path and a stream of a file in an unpacked archive."""
-        return path, open_file(posixpath.join(unpacked(self.resource, self.folder), path), {})[0]
+        return path, open_file(self.place(path), {})[0]
+
+    def place(self, path: str) -> str:
+        """Return the path or URL of a file in an unpacked archive, or of a file that was compressed for itself."""
+        place = unpacked(self.resource, self.folder)
+        return posixpath.join(place, path) if archive_kind(self.resource.name) else place
 
     def missing(self, patterns: Sequence[str], seen: Sequence[str]) -> FileNotFoundError:
         """Return the error for files that the resource should have."""
@@ -90,18 +101,13 @@ class Files:
         reason = f"{self.resource.name} has no {what}: its layout has changed, or the file is another. It has {has}"
         return FileNotFoundError(errno.ENOENT, reason, place_of(self.resource, self.folder))
 
-    def access(self) -> _Access:
+    def access(self) -> Access:
         """Return what reads the files by their paths."""
+        is_archive = archive_kind(self.resource.name) is not None
         if self.resource.unpack:
-            return _Folder(unpacked(self.resource, self.folder))
-        name, kind = self.resource.name, archive_kind(self.resource.name)
-        if kind == "compressed tar":
-            raise ValueError(f"{name} can be read in order only: give its Resource unpack=True")
-        place = self.path()
-        if kind is None:
-            return _Single(place, name)
-        status = os.stat(place) if is_local_path(place) else None
-        return _opened_once(place, kind, (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
+            place = unpacked(self.resource, self.folder)
+            return Folder(place) if is_archive else _Single(place, posixpath.basename(place))
+        return archive_at(self.path()) if is_archive else _Single(self.path(), self.resource.name)
 
 
 class Listed(IterDataPipe[str]):
@@ -114,11 +120,7 @@ class Listed(IterDataPipe[str]):
         self.patterns = patterns
 
     def __iter__(self) -> Iterator[str]:
-        paths = self.files.access().paths()
-        found = [path for path in paths if _matching(path, self.patterns)] if self.patterns else paths
-        if absent := [pattern for pattern in self.patterns if not fnmatch.filter(found, pattern)]:
-            raise self.files.missing(absent, paths)
-        return iter(found)
+        return iter(self.files.paths(*self.patterns))
 
 
 class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
@@ -163,7 +165,7 @@ def _matching(path: str, patterns: Sequence[str]) -> list[str]:
     return [pattern for pattern in patterns if fnmatch.fnmatchcase(path, pattern)]
 
 
-class _Access(Protocol):
+class Access(Protocol):
     """Files by their paths; `read` raises KeyError for one that is not there."""
 
     def paths(self) -> list[str]: ...
@@ -185,7 +187,9 @@ class _Single:
         return read_whole(self._place, {})
 
 
-class _Folder:
+class Folder:
+    """The files in a folder and those below it."""
+
     def __init__(self, place: str) -> None:
         self._place = place
 
@@ -239,7 +243,17 @@ def _opened(place: str) -> Any:
     return open(place, "rb") if is_local_path(place) else open_to_seek(place, {})
 
 
+def archive_at(place: str) -> Access:
+    """Return the files in a zip or a plain tar; raise ValueError for a compressed tar."""
+    kind = archive_kind(place)
+    if kind == "compressed tar":
+        name = posixpath.basename(place)
+        raise ValueError(f"{name} can be read in order only: unpack it, by unpack=True of its Resource")
+    status = os.stat(place) if is_local_path(place) else None
+    return _opened_once(place, str(kind), (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
+
+
 @functools.lru_cache(maxsize=8)
-def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> _Access:
+def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> Access:
     """Return an archive that stays open in this process: its table of files is read once."""
     return _Zip(place) if kind == "zip" else _Tar(place)
