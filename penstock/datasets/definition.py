@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import textwrap
@@ -272,7 +273,7 @@ class Dataset(Generic[T]):
             chain = chain.shuffle().sharding_filter()
         for step in walk(chain):
             if hasattr(type(step), "set_shuffle"):
-                step.set_shuffle(shuffle)  # type: ignore[union-attr]
+                step.set_shuffle(shuffle)
         steps = _steps_from_shuffle(chain)
         if map_style:
             return MapDataset(_by_index(self.title, steps), info)
@@ -353,9 +354,13 @@ def _by_index(title: str, steps: list[Any]) -> MapDataPipe[Any]:
     samples: MapDataPipe[Any] = steps[0].source.enumerate().to_map_datapipe()
     for step in steps:
         if isinstance(step, Mapper):
-            function = replacing_columns(step.fn, step.input_col, step.output_col)
-            samples = samples.map(function, on_error=step.on_error)
+            columns = functools.partial(_with_columns_replaced, step.fn, step.input_col, step.output_col)
+            samples = samples.map(step.fn if step.input_col is None else columns, on_error=step.on_error)
     return samples
+
+
+def _with_columns_replaced(fn: Callable[..., Any], input_col: Any, output_col: Any, item: Any) -> Any:
+    return replacing_columns(fn, input_col, output_col)(item)  # which cannot be pickled itself
 
 
 def _default_root() -> str:

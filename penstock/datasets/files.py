@@ -10,7 +10,7 @@ import posixpath
 import tarfile
 import threading
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe, close, own
@@ -38,6 +38,12 @@ class Files:
 
     def __repr__(self) -> str:
         return f"<files of {place_of(self.resource, self.folder)}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the one file that the resource is, without the ending of its compression."""
+        stem, ending = posixpath.splitext(self.resource.name)
+        return stem if ending in COMPRESSED else self.resource.name
 
     def path(self) -> str:
         """Return the path or URL of the resource; download it first if it is missing."""
@@ -144,7 +150,7 @@ class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
         are_paths = all(pattern == pattern.translate(_NO_PATTERN) for pattern in self.patterns)
         seen: list[str] = []
         for path, stream in self.source:
-            inner = path[len(place) + 1 :] if archived else posixpath.basename(path)
+            inner = path[len(place) + 1 :] if archived else self.files.name
             seen.append(inner)
             matched = _matching(inner, self.patterns)
             if self.patterns and not matched:
@@ -208,7 +214,7 @@ class Folder:
 
 class _Zip:
     def __init__(self, place: str) -> None:
-        self._archive = opened_zip(_opened(place))
+        self._archive = opened_zip(open_to_seek(place, {}))
 
     def paths(self) -> list[str]:
         return [part.filename for part in self._archive.infolist() if not part.is_dir()]
@@ -220,7 +226,7 @@ class _Zip:
 
 class _Tar:
     def __init__(self, place: str) -> None:
-        self._stream = _opened(place)
+        self._stream = open_to_seek(place, {})
         self._place = place
         self._turn = threading.Lock()
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
@@ -237,10 +243,6 @@ class _Tar:
         if len(content) < size:
             raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
         return content
-
-
-def _opened(place: str) -> Any:
-    return open(place, "rb") if is_local_path(place) else open_to_seek(place, {})
 
 
 def archive_at(place: str) -> Access:

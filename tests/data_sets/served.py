@@ -10,14 +10,14 @@ import threading
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from penstock.datasets import Dataset
 
-__all__ = ["FileServer", "serving", "served", "tar_of", "zip_of"]
+__all__ = ["FileServer", "served", "serving", "tar_of", "zip_of"]
 
 
 class FileServer:
@@ -25,6 +25,10 @@ class FileServer:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.forget()
+
+    def forget(self) -> None:
+        """Serve nothing, without faults."""
         self.files: dict[str, bytes] = {}
         self.requests: Counter[str] = Counter()
         self.ranges: list[str] = []
@@ -69,7 +73,8 @@ def serving() -> Iterator[FileServer]:
             for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content[:cut])
+            with suppress(ConnectionError):  # a client may hang up at any time
+                self.wfile.write(content[:cut])
             self.close_connection = cut is not None
 
         def log_message(self, *arguments: object) -> None:

@@ -1,0 +1,281 @@
+"""The laws that every data set holds, and `check_dataset`, which checks them.
+
+A law is a function that takes a maker of fresh, equal chains of one split. It raises AssertionError where it is broken.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+from unittest.mock import patch
+
+import cloudpickle  # type: ignore[import-untyped]
+import psutil  # type: ignore[import-untyped]
+from torch.utils.data import DataLoader
+
+from ..registry import close
+from ..registry.functional import did_you_mean
+from ..registry.graph import walk
+from ..registry.probes import agree, as_plain
+from ..registry.seeds import seed_graph
+from ..registry.sharding import sharding_points
+from ..runner import DataLoader2, MultiProcessingReadingService
+from ..storage.addresses import is_local_path
+from . import files
+from .definition import IterDataset, MapDataset
+
+__all__ = ["LAWS", "check_dataset"]
+
+Make = Callable[..., Any]
+
+_TRANSFORMED = 4
+"""How many samples the transforms are tried on."""
+
+
+def check_dataset(make: Callable[..., IterDataset[Any] | MapDataset[Any]], laws: Iterable[str] | None = None) -> None:
+    """Check that a data set holds the laws; the first that it breaks raises AssertionError, which shows how.
+
+    `make(**arguments)` returns a split and hands the arguments, such as `shuffle` and `map_style`, on to the data set:
+    `lambda **arguments: SST2(root, "dev", **arguments)`. Most laws read all of it, some several times: use a
+    small split, or small files of the same layout. `laws` are the names of those to check; without it, all of `LAWS`.
+
+    >>> import penstock as ps
+    >>> ps.datasets.check_dataset(lambda **arguments: ps.datasets.BreastCancer(**arguments), laws=["counts_hold"])
+    """
+    made = make()
+    if not isinstance(made, IterDataset):
+        raise TypeError(f"make must return a split of a data set, and returned a {type(made).__name__}")
+    for name in LAWS if laws is None else laws:
+        if name not in LAWS:
+            raise ValueError(f"no law {name!r}{did_you_mean(name, [*LAWS])}")
+        try:
+            LAWS[name](make)
+        except Exception as error:
+            seen = error if isinstance(error, AssertionError) else f"it raised {error!r}"
+            meaning = (LAWS[name].__doc__ or "").partition("\n")[0]
+            title = made.info.title
+            raise AssertionError(f"{title} breaks the law {name!r}: {meaning}\n{made}\n{seen}") from error
+
+
+def construction_reads_nothing(make: Make) -> None:
+    """Making the data set neither downloads nor opens anything."""
+    refused = AssertionError("a file was asked for while the data set was made: read it in a step of the chain")
+    with patch.object(files, "fetch", side_effect=refused), patch.object(files, "unpacked", side_effect=refused):
+        folder = make().info.folder
+    opened = _open_below(folder)
+    make()
+    assert _open_below(folder) == opened, f"making it opened {_open_below(folder) - opened}"
+
+
+def samples_are_alike(make: Make) -> None:
+    """All samples have the types, the fields and the number of parts of the first."""
+    first = None
+    for number, sample in enumerate(make()):
+        kind = _kind_of(sample)
+        first = kind if first is None else first
+        assert kind == first, f"sample {number} is {kind}, and sample 0 is {first}"
+
+
+def counts_hold(make: Make) -> None:
+    """`len`, where it is known, is the number of samples."""
+    data = make()
+    count = data.info.splits[data.info.split]
+    found = data.count()
+    assert found, f"the split {data.info.split!r} has no samples"
+    if count is not None:
+        assert len(make()) == found, f"len is {len(make())}, and there are {found} samples"
+        assert count == found, f"its definition tells of {count} samples, and there are {found}"
+
+
+def two_passes_agree(make: Make) -> None:
+    """A second pass, and another data set of the same arguments, give the same samples in the same order."""
+    data = make()
+    first = _items_of(data)
+    agree(_items_of(data), first, "the second pass")
+    agree(_items_of(make()), first, "another data set of the same arguments")
+
+
+def streams_are_closed(make: Make) -> None:
+    """After a pass, and after one that is given up, no file of the root is open but archives that are read by path."""
+    folder = make().info.folder
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        list(map(close, make()))
+        kept = _open_below(folder)
+        for sample in islice(make(), 1):
+            close(sample)
+        gc.collect()
+    assert _open_below(folder) <= kept, f"a pass that was given up leaves {_open_below(folder) - kept} open"
+    assert not _read_through(kept), f"a whole pass leaves {_read_through(kept)} open"
+
+
+def pickles_and_copies_agree(make: Make) -> None:
+    """A pickle of it, before, within and after a pass, gives the same samples."""
+    expected = _items_of(make())
+    data = make()
+    agree(_items_of(pickle.loads(_pickled(data))), expected, "a pickle")
+    iterator = iter(data)
+    next(iterator)
+    agree(_items_of(pickle.loads(_pickled(data))), expected, "a pickle made within a pass")
+    agree(as_plain(list(iterator)), expected[1:], "the pass that went on")
+
+
+def shuffles_then_divides(make: Make) -> None:
+    """The chain has a shuffle, which is off unless asked for, and behind it a sharding point."""
+    points = sharding_points(make())
+    assert len(points) == 1, f"there are {len(points)} sharding points, and one is needed"
+    shuffles = [step for step in walk(points[0]) if hasattr(type(step), "set_shuffle")]
+    assert shuffles, "no shuffle stands in front of the sharding point"
+
+
+def shuffling_keeps_the_samples(make: Make) -> None:
+    """With `shuffle`, the same samples come in another order: the same one for the same seed."""
+    expected = _items_of(make())
+    first = _items_of(_seeded(make(shuffle=True)))
+    agree(_items_of(_seeded(make(shuffle=True))), first, "the same seed")
+    assert _sorted(first) == _sorted(expected), "shuffling lost or doubled samples"
+    if len(expected) > 7:  # of so many, one in 40,320 orders is the same
+        assert first != expected, "shuffling left the order as it was"
+
+
+def resumes(make: Make) -> None:
+    """A state taken after any sample goes on with the rest."""
+    expected = _items_of(_seeded(make(shuffle=True)))
+    for number in {0, 1, len(expected) // 2, len(expected)}:
+        data = _seeded(make(shuffle=True))
+        iterator = iter(data)
+        for sample in islice(iterator, number):
+            close(sample)
+        resumed = make(shuffle=True)
+        resumed.load_state_dict(data.state_dict())
+        agree(_items_of(resumed), expected[number:], f"resumed after {number} samples")
+
+
+def two_workers_read_it(make: Make) -> None:
+    """Two workers, of `DataLoader2` and of torch's `DataLoader`, give all samples once; `len` is theirs together."""
+    expected = _sorted(_items_of(make()))
+    with DataLoader2(make(), reading_service=MultiProcessingReadingService(2)) as loader:
+        assert _sorted(_items_of(loader)) == expected, "two workers of DataLoader2 give other samples"
+        if make().info.splits[make().info.split] is not None:
+            assert len(loader) == len(expected), f"len of the loader is {len(loader)}, and it gives {len(expected)}"
+    loaded = DataLoader(make(), batch_size=None, num_workers=2, multiprocessing_context="fork")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch compares its own count of batches
+        assert _sorted(map(_untyped, loaded)) == _sorted(map(_untyped, make())), "torch's DataLoader differs"
+
+
+def transforms_apply(make: Make) -> None:
+    """Transforms of `torchvision.transforms.v2`, where it is installed, take its samples."""
+    try:
+        from torchvision.transforms import v2  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except Exception:  # it may be built for another torch, and fail in many ways
+        return
+    transform = v2.Compose([v2.RandomHorizontalFlip(1.0), v2.Identity()])
+    for sample in islice(make(), _TRANSFORMED):
+        assert _kind_of(transform(sample)) == _kind_of(sample), "a transform changed the types of the sample"
+
+
+def root_is_clean(make: Make) -> None:
+    """Nothing is in the folder of the data set but its files, what was unpacked, and the notes that they are whole."""
+    info = make().info
+    list(map(close, make()))
+    names = {each.name for each in info.resources.values()}
+    known = names | {f".{name}.verified" for name in names} | {f".{name}.unpacked" for name in names}
+    archives = [each.name for each in info.resources.values() if each.unpack]
+    found = {os.path.relpath(path, info.folder).partition(os.sep)[0] for path in _files_below(info.folder)}
+    more = [name for name in sorted(found - known) if not any(each.startswith(f"{name}.") for each in archives)]
+    assert not more, f"{info.folder} has {more}, too"
+
+
+def by_index_it_is_the_same(make: Make) -> None:
+    """With `map_style`, where the chain allows it, the same samples come by index, from both ends."""
+    try:
+        by_index = make(map_style=True)
+    except TypeError:
+        return
+    expected = _items_of(make())
+    assert len(by_index) == len(expected), f"len by index is {len(by_index)}, and there are {len(expected)} samples"
+    agree([as_plain(by_index[number]) for number in range(len(expected))], expected, "by index")
+    agree([as_plain(by_index[-1])], expected[-1:], "by index from the end")
+    try:
+        by_index[len(expected)]
+    except IndexError:
+        return
+    raise AssertionError(f"an index of {len(expected)} raised no IndexError")
+
+
+LAWS: dict[str, Callable[[Make], None]] = {
+    law.__name__: law
+    for law in (
+        construction_reads_nothing,
+        samples_are_alike,
+        counts_hold,
+        two_passes_agree,
+        streams_are_closed,
+        pickles_and_copies_agree,
+        shuffles_then_divides,
+        shuffling_keeps_the_samples,
+        resumes,
+        two_workers_read_it,
+        transforms_apply,
+        root_is_clean,
+        by_index_it_is_the_same,
+    )
+}
+
+
+def _kind_of(sample: Any) -> Any:
+    """Return the types in a sample: those of its parts and fields."""
+    if isinstance(sample, tuple):
+        return (type(sample).__name__, *map(_kind_of, sample))
+    if isinstance(sample, dict):
+        return {key: _kind_of(value) for key, value in sample.items()}
+    return type(sample).__name__
+
+
+def _untyped(sample: Any) -> Any:
+    """Return a sample as plain data; torch's DataLoader makes lists of tuples and arrays of numbers."""
+    if isinstance(sample, (tuple, list)):
+        return [*map(_untyped, sample)]
+    if isinstance(sample, dict):
+        return {key: _untyped(value) for key, value in sample.items()}
+    return sample.tolist() if hasattr(sample, "tolist") else sample
+
+
+def _items_of(data: Iterable[Any]) -> list[Any]:
+    return [as_plain(sample) for sample in data]
+
+
+def _sorted(items: Iterable[Any]) -> list[str]:
+    return sorted(map(repr, items))
+
+
+def _seeded(data: Any) -> Any:
+    seed_graph(data, 1)
+    return data
+
+
+def _pickled(data: Any) -> bytes:
+    return cloudpickle.dumps(data)  # type: ignore[no-any-return]
+
+
+def _files_below(folder: str) -> set[str]:
+    if not is_local_path(folder):
+        return set()
+    return {os.path.join(where, name) for where, _, names in os.walk(folder) for name in names}
+
+
+def _open_below(folder: str) -> set[str]:
+    if not is_local_path(folder):
+        return set()
+    inside = os.path.realpath(folder) + os.sep
+    return {each.path for each in psutil.Process().open_files() if each.path.startswith(inside)}
+
+
+def _read_through(paths: set[str]) -> set[str]:
+    return {path for path in paths if not path.endswith((".zip", ".tar"))}

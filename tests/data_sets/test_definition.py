@@ -1,0 +1,292 @@
+"""Definitions of data sets: what is made of them, by name, in order and by index."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import FileServer, served, zip_of
+from torch.utils.data import DataLoader
+
+import penstock as ps
+from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, roll
+from penstock.registry.seeds import seed_graph
+
+ROWS = {
+    split: "".join(f"{split} {number}\t{number % 2}\n" for number in range(12)).encode() for split in ("train", "test")
+}
+ARCHIVE = zip_of({f"words/{split}.tsv": content for split, content in ROWS.items()})
+
+
+def _pair(row: list[str]) -> tuple[str, int]:
+    return row[0], int(row[1])
+
+
+def _by_hand(resources: Mapping[str, Files], split: str, *, upper: bool = False) -> Any:
+    """Words, with whether they are odd.
+
+    More of them.
+    """
+    rows = resources["archive"].open(f"words/{split}.tsv").parse_csv(delimiter="\t")
+    samples = rows.shuffle().sharding_filter().map(_pair)
+    return samples.map(str.upper, input_col=0) if upper else samples
+
+
+def _at_its_end(resources: Mapping[str, Files], split: str) -> Any:
+    """Words."""
+    return resources["archive"].open(f"words/{split}.tsv").parse_csv(delimiter="\t").map(_pair)
+
+
+def _dropping(resources: Mapping[str, Files], split: str) -> Any:
+    """Some words."""
+    rows = resources["archive"].open(f"words/{split}.tsv").parse_csv(delimiter="\t")
+    return rows.shuffle().sharding_filter().map(_pair).filter(lambda pair: pair[1])
+
+
+FACTS: dict[str, Any] = {
+    "splits": {"train": 12, "test": 12},
+    "resources": {"archive": Resource("https://example.org/words.zip")},
+    "categories": ("even", "odd"),
+    "licence": "none",
+    "home_page": "https://example.org",
+    "citation": "Somebody, Words, 2026",
+    "register": False,
+}
+
+
+@pytest.fixture
+def words(server: FileServer) -> Dataset[Any]:
+    return served(Dataset("words", _by_hand, title="Words", **FACTS), {"archive": ARCHIVE}, server, train=12, test=12)
+
+
+@pytest.mark.parametrize("pipe", [_by_hand, _at_its_end])
+def test_a_data_set_holds_its_laws(pipe: Any, server: FileServer, tmp_path: Path) -> None:
+    data = served(Dataset("words", pipe, title="Words", **FACTS), {"archive": ARCHIVE}, server, train=12, test=12)
+    check_dataset(lambda **arguments: data(tmp_path, "test", **arguments))
+
+
+def test_samples_come_in_order_or_at_random(words: Dataset[Any], tmp_path: Path) -> None:
+    data = words(tmp_path, "train")
+    assert list(data) == [(f"train {number}", number % 2) for number in range(12)]
+    assert next(iter(words(tmp_path, train=False))) == ("test 0", 0)
+    assert list(words(tmp_path, "train", upper=True))[3] == ("TRAIN 3", 1)
+    shuffled = words(tmp_path, "train", shuffle=True)
+    seed_graph(shuffled, 1)
+    assert list(shuffled) != list(data)
+    assert sorted(shuffled) == sorted(data)
+    first, second = words(tmp_path, ("train", "test"))
+    assert (first.info.split, second.info.split) == ("train", "test")
+
+
+def test_torchs_loader_switches_the_shuffle(words: Dataset[Any], tmp_path: Path) -> None:
+    expected = list(words(tmp_path))
+    plain = DataLoader(words(tmp_path), batch_size=None, shuffle=False)
+    assert [tuple(pair) for pair in plain] == expected
+    shuffled = [tuple(pair) for pair in DataLoader(words(tmp_path), batch_size=None, shuffle=True)]
+    assert shuffled != expected
+    assert sorted(shuffled) == sorted(expected)
+
+
+def test_by_index(words: Dataset[Any], tmp_path: Path) -> None:
+    data = words(tmp_path, map_style=True, upper=True)
+    assert isinstance(data, MapDataset)
+    assert len(data) == 12
+    assert not list(tmp_path.iterdir()), "len needs no file"
+    assert data[5] == data[-7] == ("TRAIN 5", 1)
+    with pytest.raises(IndexError, match="Words has 12 samples, and none at 12"):
+        data[12]
+    assert pickle.loads(pickle.dumps(data))[5] == data[5]
+    with pytest.raises(ValueError, match="give shuffle or map_style"):
+        words(tmp_path, map_style=True, shuffle=True)
+    assert sorted(data.shuffle()) == sorted(data)
+
+
+def test_where_more_than_map_follows_it_has_no_length(server: FileServer, tmp_path: Path) -> None:
+    data = served(Dataset("words", _dropping, title="Some", **FACTS), {"archive": ARCHIVE}, server, train=12)
+    assert [number for _, number in data(tmp_path)] == [1] * 6
+    with pytest.raises(TypeError, match="has no len"):
+        len(data(tmp_path))
+    with pytest.raises(TypeError, match="Some cannot be read by index: other steps than map stand behind"):
+        data(tmp_path, map_style=True)
+
+
+def test_shards_know_their_length(words: Dataset[Any], tmp_path: Path) -> None:
+    with ps.DataLoader2(words(tmp_path).batch(4), reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert len(loader) == len(list(loader)) == 4
+
+
+def test_the_card_tells_what_it_is(words: Dataset[Any], tmp_path: Path) -> None:
+    data = words(tmp_path)
+    lines = str(data).splitlines()
+    assert lines == repr(data).splitlines() == str(words(tmp_path, map_style=True)).splitlines()
+    assert len(lines) <= 10
+    assert lines[:3] == [
+        "Words: Words, with whether they are odd.",
+        "  split       'train', upper=False, of train (12), test (12)",
+        "  categories  even, odd",
+    ]
+    assert "downloaded when first read" in lines[3]
+    assert lines[4:] == [
+        "  licence     none",
+        "  home page   https://example.org",
+        "  citation    Somebody, Words, 2026",
+    ]
+    list(data)
+    assert f"in {tmp_path}/words: words.zip" in str(data)
+    assert str(data.batch(2)) == "Words('train').batch(2)"
+    assert data.info.categories == ("even", "odd")
+    assert str(words) == "<data set Words: Words, with whether they are odd.>"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"split": "tset"}, ValueError, r"Words has the splits 'train', 'test', not 'tset': did you mean 'test'\?"),
+        ({"split": "train", "train": True}, TypeError, "give only one"),
+        (
+            {"uper": True},
+            TypeError,
+            r"takes root, split, train, shuffle, map_style, upper, not uper: did you mean 'upper'",
+        ),
+    ],
+)
+def test_wrong_arguments(
+    words: Dataset[Any], tmp_path: Path, arguments: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        words(tmp_path, **arguments)
+
+
+def test_train_is_for_two_splits_only() -> None:
+    data = Dataset("abc", _at_its_end, splits={"a": 1, "b": None}, register=False)
+    with pytest.raises(TypeError, match="takes split=, one of 'a', 'b', not train="):
+        data(train=True)
+    with pytest.raises(ValueError, match="give splits"):
+        Dataset("abc", _at_its_end, splits={}, register=False)
+
+
+def test_the_root_comes_from_the_environment(
+    words: Dataset[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_DATASETS", str(tmp_path / "all"))
+    assert words().info.folder == str(tmp_path / "all" / "words")
+    assert len(list(words())) == 12
+
+
+def test_data_sets_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(roll, "_entered", {**roll._entered})
+
+    @ps.datasets.dataset("numbers-of-a-test", splits={"all": 3}, title="Numbers")
+    def numbers(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
+        """Numbers."""
+        return ps.iter.IterableWrapper(range(3))
+
+    assert "numbers-of-a-test" in ps.datasets.list()
+    assert list(ps.datasets.load("numbers-of-a-test", tmp_path)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="no data set 'numbers-of-a-tset': did you mean 'numbers-of-a-test'"):
+        ps.datasets.load("numbers-of-a-tset")
+    Dataset("numbers-of-a-test", _again, splits={"all": 3}, title="Numbers")  # as a cell that is run again
+    with pytest.raises(ValueError, match="two data sets claim the name 'numbers-of-a-test'"):
+        Dataset("numbers-of-a-test", _again, splits={"all": 3}, title="Others")
+
+
+def _again(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
+    """Numbers."""
+    return ps.iter.IterableWrapper(range(3))
+
+
+def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Found:
+        def __init__(self, name: str) -> None:
+            self.name, self.value = name, f"{name}.module"
+
+        def load(self) -> None:
+            if self.name == "broken":
+                raise ImportError("no such module")
+            Dataset("of-a-plug-in", _again, splits={"all": 3}, title="Plugged")
+
+    monkeypatch.setattr(roll, "_entered", {})
+    monkeypatch.setattr(roll, "_imported", False)
+    monkeypatch.setattr(roll, "entry_points", lambda group: [Found("broken"), Found("good")])
+    with pytest.warns(UserWarning, match="the plug-in 'broken' .* could not be loaded: ImportError"):
+        assert isinstance(ps.datasets.load("of-a-plug-in"), IterDataset)
+
+
+def test_a_changed_layout_is_told(words: Dataset[Any], server: FileServer, tmp_path: Path) -> None:
+    changed = served(words, {"archive": zip_of({"words/training.tsv": b"a\t1\n"})}, server)
+    with pytest.raises(
+        FileNotFoundError, match=r"words.zip has no 'words/train.tsv': its layout has changed.*training"
+    ):
+        list(changed(tmp_path))
+
+
+# The laws
+
+
+def _broken(law: str) -> Any:
+    passes = iter(range(1000))
+
+    def pipe(resources: Mapping[str, Files], split: str) -> Any:
+        """Broken."""
+        rows = [f"{number}" for number in range(6)]
+        if law == "construction_reads_nothing":
+            resources["archive"].path()
+        if law == "samples_are_alike":
+            rows = [*rows, 7]  # type: ignore[list-item]
+        if law == "counts_hold":
+            rows = rows[:-1]
+        dp: Any = ps.iter.IterableWrapper(rows)
+        if law == "two_passes_agree":
+            dp = dp.map(lambda row: (row, next(passes)))
+        if law == "shuffles_then_divides":
+            return dp.sharding_filter()
+        if law == "shuffling_keeps_the_samples":
+            return dp.shuffle().sharding_filter().pipe(lambda items: list(items)[:3])
+        if law == "root_is_clean":
+            dp = dp.map(lambda row: _left(resources["archive"], row))
+        if law == "by_index_it_is_the_same":
+            return dp.shuffle().sharding_filter().map(_Odd())
+        return dp
+
+    return pipe
+
+
+def _left(files: Files, row: str) -> str:
+    Path(files.folder).mkdir(parents=True, exist_ok=True)
+    Path(files.folder, "left.tmp").write_text(row)
+    return row
+
+
+class _Odd:
+    """A function that remembers how often it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, row: str) -> tuple[str, int]:
+        self.calls = self.calls % 6 + 1
+        return row, self.calls
+
+
+LAWS_BROKEN = [
+    *("construction_reads_nothing", "samples_are_alike", "counts_hold", "two_passes_agree", "shuffles_then_divides"),
+    *("shuffling_keeps_the_samples", "root_is_clean", "by_index_it_is_the_same"),
+]
+
+
+@pytest.mark.parametrize("law", LAWS_BROKEN)
+def test_a_law_that_is_broken_is_named(law: str, server: FileServer, tmp_path: Path) -> None:
+    facts = FACTS | {"splits": {"train": 6, "test": 6}}
+    data = served(Dataset("words", _broken(law), title="Broken", **facts), {"archive": ARCHIVE}, server, test=6)
+    with pytest.raises(AssertionError, match=f"Broken breaks the law '{law}': "):
+        check_dataset(lambda **arguments: data(tmp_path, "test", **arguments), laws=[law])
+
+
+def test_check_dataset_wants_a_maker_and_known_laws(words: Dataset[Any], tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="make must return a split of a data set"):
+        check_dataset(lambda **_: ps.iter.IterableWrapper([1]))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no law 'counts_hodl': did you mean 'counts_hold'"):
+        check_dataset(lambda **arguments: words(tmp_path, **arguments), laws=["counts_hodl"])

@@ -1,0 +1,269 @@
+"""Resources: downloaded once, completed where a download broke, verified, and named where they cannot be had."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import FileServer, tar_of, zip_of
+
+from penstock.datasets import Files, Resource
+from penstock.datasets.fetching import fetch, unpacked
+from s3 import S3Server
+
+CONTENT = bytes(range(256)) * 20_000
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+pytestmark = pytest.mark.timeout(40)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "set")
+
+
+@pytest.fixture
+def resource(server: FileServer) -> Resource:
+    server.files["set/a.bin"] = CONTENT
+    return Resource(f"{server.url}/set/a.bin", sha256=DIGEST, size=len(CONTENT))
+
+
+def test_a_resource_is_downloaded_once(server: FileServer, resource: Resource, folder: str) -> None:
+    path = fetch(resource, folder)
+    assert Path(path).read_bytes() == CONTENT
+    assert fetch(resource, folder) == path
+    assert server.requests["set/a.bin"] == 1
+    assert sorted(os.listdir(folder)) == [".a.bin.verified", "a.bin"]
+
+
+def test_several_processes_download_it_once(server: FileServer, resource: Resource, folder: str) -> None:
+    with multiprocessing.get_context("fork").Pool(3) as pool:  # each has a lock, and a memory, of its own
+        told = pool.starmap(fetch, [(resource, folder)] * 3, chunksize=1)
+    assert told == [os.path.join(folder, "a.bin")] * 3
+    assert server.requests["set/a.bin"] == 1
+
+
+def test_a_broken_download_goes_on_where_it_stopped(server: FileServer, resource: Resource, folder: str) -> None:
+    server.cuts["set/a.bin"] = [1_500_000, 2_000_000]
+    assert Path(fetch(resource, folder)).read_bytes() == CONTENT
+    firsts = [int(asked.removeprefix("bytes=").rstrip("-")) for asked in server.ranges]
+    assert len(firsts) == 2
+    assert 1_000_000 <= firsts[0] < firsts[1]
+
+
+def test_another_process_goes_on_too(server: FileServer, resource: Resource, folder: str) -> None:
+    server.cuts["set/a.bin"] = [2_000_000] + [0] * 10
+    with pytest.raises(FileNotFoundError, match=r"a\.bin is missing.*cut"):
+        fetch(resource, folder)
+    assert os.path.getsize(os.path.join(folder, "a.bin.part")) >= 1_000_000
+    server.forget()
+    server.files["set/a.bin"] = CONTENT
+    assert Path(fetch(resource, folder)).read_bytes() == CONTENT
+    assert len(server.ranges) == 1
+    assert sorted(os.listdir(folder)) == [".a.bin.verified", "a.bin"]
+
+
+@pytest.mark.parametrize("what_changed", ["the file", "no etags"])
+def test_a_download_begins_again_where_the_file_may_be_another(
+    server: FileServer, resource: Resource, folder: str, what_changed: str
+) -> None:
+    server.etags = what_changed == "the file"
+    server.cuts["set/a.bin"] = [2_000_000] + [0] * 10
+    with pytest.raises(FileNotFoundError, match="cut"):
+        fetch(resource, folder)
+    content = CONTENT[::-1]
+    server.forget()
+    server.files["set/a.bin"] = content
+    other = replace(resource, sha256=hashlib.sha256(content).hexdigest())
+    assert Path(fetch(other, folder)).read_bytes() == content
+
+
+def test_temporary_failures_are_retried_and_others_are_not(server: FileServer, resource: Resource, folder: str) -> None:
+    server.statuses["set/a.bin"] = [503, 500]
+    fetch(resource, folder)
+    assert server.requests["set/a.bin"] == 3
+    server.statuses["set/b.bin"] = [403] * 9
+    with pytest.raises(PermissionError, match="refused: 403"):
+        fetch(Resource(f"{server.url}/set/b.bin"), folder)
+    assert server.requests["set/b.bin"] == 1
+
+
+def test_mirrors_are_tried_in_order(
+    server: FileServer, resource: Resource, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["broken/a.bin"] = b"a page"
+    urls = (f"{server.url}/nowhere/a.bin", f"{server.url}/broken/a.bin", resource.urls[0])
+    assert Path(fetch(replace(resource, url=urls), folder)).read_bytes() == CONTENT
+    assert list(server.requests) == ["nowhere/a.bin", "broken/a.bin", "set/a.bin"]
+    server.files["mirror/set/a.bin"] = CONTENT
+    monkeypatch.setenv("PENSTOCK_MIRROR", f"{server.url}/mirror/")
+    os.unlink(os.path.join(folder, "a.bin"))
+    fetch(resource, folder)
+    assert list(server.requests)[3:] == ["mirror/set/a.bin"]
+
+
+def test_another_digest_is_told_with_both(server: FileServer, resource: Resource, folder: str) -> None:
+    server.files["set/a.bin"] = content = CONTENT[:-1] + b"!"
+    with pytest.raises(RuntimeError) as raised:
+        fetch(resource, folder)
+    assert DIGEST in str(raised.value)
+    assert hashlib.sha256(content).hexdigest() in str(raised.value)
+    assert "it came from http://" in raised.value.__notes__[0]
+    assert not [name for name in os.listdir(folder) if "a.bin" in name and not name.startswith(".penstock")]
+
+
+def test_what_somebody_put_there_is_verified_once(resource: Resource, folder: str, server: FileServer) -> None:
+    os.makedirs(folder)
+    place = Path(folder, "a.bin")
+    place.write_bytes(CONTENT)
+    fetch(resource, folder)
+    assert not server.requests
+    place.write_bytes(CONTENT[::-1])
+    with pytest.raises(RuntimeError, match="sha256 digest"):
+        fetch(resource, folder)
+
+
+@pytest.mark.parametrize("why", ["offline", "no network", "no url"])
+def test_a_missing_file_tells_what_to_put_where(
+    resource: Resource, folder: str, why: str, monkeypatch: pytest.MonkeyPatch, server: FileServer
+) -> None:
+    expected = {"offline": "PENSTOCK_OFFLINE is set", "no network": "no connection", "no url": "cannot be downloaded"}
+    if why == "offline":
+        monkeypatch.setenv("PENSTOCK_OFFLINE", "1")
+    elif why == "no network":
+        resource = replace(resource, url="http://127.0.0.1:9/a.bin")
+    else:
+        resource = replace(resource, url=(), note="Ask its authors for it.")
+    with pytest.raises(FileNotFoundError) as raised:
+        fetch(resource, folder)
+    assert expected[why] in str(raised.value)
+    assert f"sha256 {DIGEST}" in str(raised.value)
+    assert raised.value.filename == os.path.join(folder, "a.bin")
+    if why == "no url":
+        assert "Ask its authors" in str(raised.value)
+    assert not server.requests
+
+
+def test_a_full_disk_is_told_before_the_download(
+    resource: Resource, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.datasets.download.shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    with pytest.raises(OSError, match=r"it needs 5,120,000 bytes, and 1,000 are free") as raised:
+        fetch(resource, folder)
+    assert raised.value.errno == errno.ENOSPC
+    assert not [name for name in os.listdir(folder) if name.startswith("a.bin")]
+
+
+def test_a_read_only_root_is_read_and_not_written(
+    resource: Resource, folder: str, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.bin").write_bytes(CONTENT)
+
+    def read_only(*arguments: object, **others: object) -> Any:
+        raise OSError(errno.EROFS, "Read-only file system", folder)
+
+    for name in ("makedirs", "replace"):
+        monkeypatch.setattr(os, name, read_only)
+    monkeypatch.setattr("penstock.datasets.fetching.whole_file", read_only)
+    assert fetch(resource, folder) == os.path.join(folder, "a.bin")
+    assert os.listdir(folder) == ["a.bin"]
+    with pytest.raises(FileNotFoundError, match=r"b\.bin is missing, and the folder cannot be written to \(Read-only"):
+        fetch(replace(resource, name="b.bin"), folder)
+    assert not server.requests
+
+
+def test_a_root_in_a_store(s3_server: S3Server, resource: Resource, server: FileServer) -> None:
+    (s3_server.root / "sets").mkdir(exist_ok=True)
+    folder = "s3://sets/root/set"
+    url = fetch(resource, folder)
+    assert url == "s3://sets/root/set/a.bin"
+    assert fetch(resource, folder) == url
+    assert server.requests["set/a.bin"] == 1
+    assert [(path, stream.read()) for path, stream in Files(resource, folder).open()] == [("a.bin", CONTENT)]
+    server.files["set/b.tar.gz"] = tar_of({"b/one.txt": b"1", "b/two.txt": b"2"})
+    packed = Files(Resource(f"{server.url}/set/b.tar.gz", unpack=True), folder)
+    assert list(packed.list()) == ["b/one.txt", "b/two.txt"]
+    assert packed.read("b/two.txt") == b"2"
+    server.files["set/c.zip"] = zip_of({"c/one.txt": b"1", "c/two.txt": b"2"})
+    zipped = Files(Resource(f"{server.url}/set/c.zip"), folder)
+    assert zipped.read("c/one.txt") == b"1"
+
+
+ARCHIVES: dict[str, Callable[[Any], bytes]] = {
+    "x.zip": zip_of,
+    "x.tar": lambda files: tar_of(files, ""),
+    "x.tar.gz": tar_of,
+    "x.tgz": tar_of,
+    "x.tar.xz": lambda files: tar_of(files, "xz"),
+}
+FILES = {"d/a.txt": b"one", "d/b.txt": b"two", "d/e/c.png": b"three"}
+
+
+@pytest.mark.parametrize("unpack", [False, True])
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_archives_are_read_in_place_or_unpacked(server: FileServer, folder: str, name: str, unpack: bool) -> None:
+    server.files[f"set/{name}"] = ARCHIVES[name](FILES)
+    files = Files(Resource(f"{server.url}/set/{name}", unpack=unpack), folder)
+    assert {path: stream.read() for path, stream in files.open()} == FILES
+    assert [path for path, _ in files.open("d/b.txt", "*.png")] == ["d/b.txt", "d/e/c.png"]
+    with pytest.raises(FileNotFoundError, match=rf"{name} has no 'd/z.txt': its layout has changed.*'d/a.txt'"):
+        list(files.open("d/z.txt"))
+    if name.endswith((".tar.gz", ".tgz", ".tar.xz")) and not unpack:
+        with pytest.raises(ValueError, match="can be read in order only: give its Resource unpack=True"):
+            files.read("d/a.txt")
+        return
+    assert list(files.list("*.txt")) == ["d/a.txt", "d/b.txt"]
+    assert files.read("d/e/c.png") == b"three"
+    with pytest.raises(FileNotFoundError, match=rf"{name} has no 'z'"):
+        files.read("z")
+    with pytest.raises(FileNotFoundError, match=rf"{name} has no '\*\.jpg'"):
+        list(files.list("*.jpg"))
+
+
+def test_a_compressed_file_is_decompressed(server: FileServer, folder: str) -> None:
+    server.files["set/labels.gz"] = gzip.compress(b"0 1 2")
+    files = Files(Resource(f"{server.url}/set/labels.gz"), folder)
+    assert [(path, stream.read()) for path, stream in files.open()] == [("labels", b"0 1 2")]
+
+
+def test_an_archive_that_would_leave_its_folder_is_refused(server: FileServer, folder: str, tmp_path: Path) -> None:
+    server.files["set/evil.tar.gz"] = tar_of({"ok.txt": b"1", "../../evil.txt": b"2"})
+    files = Files(Resource(f"{server.url}/set/evil.tar.gz", unpack=True), folder)
+    with pytest.raises(ValueError, match=r"\.\."):
+        list(files.list())
+    assert not list(tmp_path.rglob("evil.txt"))
+    assert not list(tmp_path.rglob("*.unpacked"))
+
+
+def test_unpacking_that_was_cut_off_is_done_again(server: FileServer, folder: str) -> None:
+    server.files["set/x.tar.gz"] = tar_of(FILES)
+    files = Files(Resource(f"{server.url}/set/x.tar.gz", unpack=True), folder)
+    list(files.list())
+    os.unlink(os.path.join(folder, ".x.tar.gz.unpacked"))  # as after a kill
+    os.unlink(os.path.join(folder, "x", "d", "b.txt"))
+    assert files.read("d/b.txt") == b"two"
+    assert unpacked(files.resource, folder) == os.path.join(folder, "x")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"url": "https://host/a.zip", "sha256": "abc"}, "64 hexadecimal digits"),
+        ({"url": "https://host/a.zip", "md5": "g" * 32}, "32 hexadecimal digits"),
+        ({"url": "https://host/"}, "give name="),
+        ({"url": "https://host/a.zip", "name": "../a.zip"}, "give name="),
+        ({}, "give name="),
+    ],
+)
+def test_a_wrong_resource_is_refused(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Resource(**arguments)
