@@ -22,7 +22,7 @@ from .files import Files
 from .resource import Resource
 from .roll import enter
 
-__all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "dataset"]
+__all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "arranged", "dataset"]
 
 T = TypeVar("T")
 Root = str | os.PathLike[str] | None
@@ -244,10 +244,6 @@ class Dataset(Generic[T]):
     ) -> Any:
         options = self._checked_options(options)
         splits = self._checked_splits(split, train)
-        if shuffle and map_style:
-            raise ValueError(
-                "a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it"
-            )
         folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.folder}"
         made = tuple(self._made(folder, each, options, shuffle, map_style) for each in splits)
         return made if isinstance(split, (tuple, list)) else made[0]
@@ -269,17 +265,7 @@ class Dataset(Generic[T]):
         facts["categories"] = self.categories(split, **options) if callable(self.categories) else self.categories
         info = Info(self.title, self.name, self.summary, split, options, counts, folder=folder, **facts)
         chain = self.pipe({name: Files(each, folder) for name, each in self.resources.items()}, split, **options)
-        if not sharding_points(chain):
-            chain = chain.shuffle().sharding_filter()
-        for step in walk(chain):
-            if hasattr(type(step), "set_shuffle"):
-                step.set_shuffle(shuffle)
-        steps = _steps_from_shuffle(chain)
-        if map_style:
-            return MapDataset(_by_index(self.title, steps), info)
-        if steps and counts[split] is not None:
-            steps[0].source = steps[0].source.set_length(counts[split])  # so each shard knows its part of it
-        return IterDataset(chain, info)
+        return arranged(chain, info, shuffle, map_style)
 
     def _checked_splits(self, split: str | tuple[str, ...] | None, train: bool | None) -> tuple[str, ...]:
         known = ", ".join(map(repr, self.splits))
@@ -333,6 +319,27 @@ def dataset(
       split       'odd', of even (2), odd (2)
     """
     return lambda fn: Dataset(name, fn, splits=splits, resources=resources, **facts)
+
+
+def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool) -> IterDataset[T] | MapDataset[T]:
+    """Return the data set of a chain of samples, with a shuffle and a sharding point.
+
+    Raises ValueError if it is to be shuffled and read by index.
+    """
+    if shuffle and map_style:
+        raise ValueError("a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it")
+    if not sharding_points(chain):
+        chain = chain.shuffle().sharding_filter()
+    for step in walk(chain):
+        if hasattr(type(step), "set_shuffle"):
+            step.set_shuffle(shuffle)
+    steps = _steps_from_shuffle(chain)
+    if map_style:
+        return MapDataset(_by_index(info.title, steps), info)
+    count = info.splits[info.split]
+    if steps and count is not None:
+        steps[0].source = steps[0].source.set_length(count)  # so each shard knows its part of it
+    return IterDataset(chain, info)
 
 
 def _steps_from_shuffle(chain: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from ..storage.zips import opened_part, opened_zip
 from .fetching import COMPRESSED, archive_kind, fetch, members_of, place_of, unpacked
 from .resource import Resource
 
-__all__ = ["Access", "Files", "Folder", "archive_at"]
+__all__ = ["Access", "Files", "Folder", "Tar", "archive_at"]
 
 
 class Files:
@@ -202,7 +202,9 @@ class Folder:
     def paths(self) -> list[str]:
         if not is_local_path(self._place):
             return sorted(url[len(self._place) + 1 :] for url in files_below(f"{self._place}/", {}))
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(self._place) for name in names]
+        found = [
+            os.path.join(folder, name) for folder, _, names in os.walk(self._place, followlinks=True) for name in names
+        ]
         return sorted(os.path.relpath(path, self._place).replace(os.sep, "/") for path in found)
 
     def read(self, path: str) -> bytes:
@@ -224,25 +226,47 @@ class _Zip:
             return stream.read()
 
 
-class _Tar:
+class Tar:
+    """The files in a plain tar, and those in tars in it."""
+
     def __init__(self, place: str) -> None:
         self._stream = open_to_seek(place, {})
         self._place = place
         self._turn = threading.Lock()
-        with tarfile.open(fileobj=self._stream, mode="r:") as tar:
-            self._parts = {each.name: (each.offset_data, each.size) for each in tar if each.isreg() and not each.sparse}
+        self._parts = self._table()
+        self._inner: dict[str, dict[str, tuple[int, int]]] = {}
 
     def paths(self) -> list[str]:
         return [*self._parts]
 
     def read(self, path: str) -> bytes:
-        offset, size = self._parts[path]
+        return self.read_at(*self._parts[path], path)
+
+    def read_at(self, offset: int, size: int, path: str) -> bytes:
+        """Return bytes of the archive; the path is for the error of one that is cut."""
         with self._turn:
             self._stream.seek(offset)
             content: bytes = self._stream.read(size)
         if len(content) < size:
             raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
         return content
+
+    def inner(self, path: str) -> dict[str, tuple[int, int]]:
+        """Return where the files of a tar in this one begin, and their sizes, by their names."""
+        if path not in self._inner:
+            offset, size = self._parts[path]
+            with self._turn:
+                self._stream.seek(offset)
+                parts = self._table()
+            if any(begin + length > offset + size for begin, length in parts.values()):
+                raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
+            self._inner[path] = parts
+        return self._inner[path]
+
+    def _table(self) -> dict[str, tuple[int, int]]:
+        """Return the table of the archive that begins where the stream stands."""
+        with tarfile.open(fileobj=self._stream, mode="r:") as tar:
+            return {each.name: (each.offset_data, each.size) for each in tar if each.isreg() and not each.sparse}
 
 
 def archive_at(place: str) -> Access:
@@ -258,4 +282,4 @@ def archive_at(place: str) -> Access:
 @functools.lru_cache(maxsize=8)
 def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> Access:
     """Return an archive that stays open in this process: its table of files is read once."""
-    return _Zip(place) if kind == "zip" else _Tar(place)
+    return _Zip(place) if kind == "zip" else Tar(place)

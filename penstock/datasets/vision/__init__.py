@@ -1,5 +1,49 @@
 """The classic data sets of images."""
 
-from . import cifar, digits, emnist, fer2013, mnist, pcam, stl10, svhn
+from . import (
+    caltech,
+    cars,
+    celeba,
+    cifar,
+    class_folders,
+    coco,
+    digits,
+    emnist,
+    fer2013,
+    flowers,
+    folder,
+    food,
+    imagenet,
+    mnist,
+    pcam,
+    pets,
+    signs,
+    stl10,
+    svhn,
+    textures,
+    voc,
+)
 
-__all__ = ["cifar", "digits", "emnist", "fer2013", "mnist", "pcam", "stl10", "svhn"]
+__all__ = [
+    "caltech",
+    "cars",
+    "celeba",
+    "cifar",
+    "class_folders",
+    "coco",
+    "digits",
+    "emnist",
+    "fer2013",
+    "flowers",
+    "folder",
+    "food",
+    "imagenet",
+    "mnist",
+    "pcam",
+    "pets",
+    "signs",
+    "stl10",
+    "svhn",
+    "textures",
+    "voc",
+]

@@ -219,8 +219,8 @@ def QMNIST(
     """MNIST's digits reconstructed from those of NIST, with who wrote them.
 
     Items: `(image, label)`, an image of shape (1, 28, 28) and 0 … 9. With `compat=False` the label is an int64 tensor
-    of eight numbers: class, series, writer, the digit of this writer, class of NIST, the digit of NIST, and two that are
-    unused. The split is what torchvision calls `what`: `"test10k"` and `"test50k"` are parts
+    of eight numbers: class, series, writer, the digit of this writer, class of NIST, the digit of NIST, and two unused
+    ones. The split is what torchvision calls `what`: `"test10k"` and `"test50k"` are parts
     of `"test"`.
     """
     part = "test" if split in _PARTS_OF_TEST else split

@@ -14,7 +14,18 @@ from ..fetching import place_of
 from ..files import Files
 from .images import decoded
 
-__all__ = ["Rows", "class_folders", "content", "drawn", "flawed", "images_of", "kinds_of", "label_of", "text_lines"]
+__all__ = [
+    "Rows",
+    "class_folders",
+    "content",
+    "drawn",
+    "flawed",
+    "images_of",
+    "kinds_of",
+    "label_of",
+    "one_or_all",
+    "text_lines",
+]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -97,6 +108,11 @@ def kinds_of(name: str, given: str | Sequence[str], known: Sequence[str]) -> tup
         if each not in known:
             raise ValueError(f"{name} must be of {', '.join(map(repr, known))}, and {each!r} is not")
     return wanted
+
+
+def one_or_all(targets: Sequence[Any]) -> Any:
+    """Return the only target, or several as a tuple, or None where there is none."""
+    return targets[0] if len(targets) == 1 else tuple(targets) or None
 
 
 def flawed(files: Files, path: str, what: str, row: int | None = None) -> ValueError:
