@@ -255,9 +255,12 @@ class Tar:
         """Return where the files of a tar in this one begin, and their sizes, by their names."""
         if path not in self._inner:
             offset, size = self._parts[path]
-            with self._turn:
-                self._stream.seek(offset)
-                parts = self._table()
+            try:
+                with self._turn:
+                    self._stream.seek(offset)
+                    parts = self._table()
+            except tarfile.ReadError as error:
+                raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut, or no tar: {error}") from None
             if any(begin + length > offset + size for begin, length in parts.values()):
                 raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
             self._inner[path] = parts

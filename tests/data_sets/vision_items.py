@@ -17,9 +17,10 @@ declare()
 
 from torchvision import datasets as theirs  # noqa: E402
 from torchvision import tv_tensors  # noqa: E402
+from torchvision.transforms import v2  # noqa: E402
 from torchvision.transforms.v2 import functional  # noqa: E402
 
-__all__ = ["as_items", "equal", "image_file", "jpeg", "mat", "same", "theirs", "write"]
+__all__ = ["as_items", "equal", "image_file", "jpeg", "mat", "same", "theirs", "tv_tensors", "v2", "write"]
 
 
 def image_file(number: int, size: tuple[int, int] = (9, 7), mode: str = "RGB", kind: str = "PNG") -> bytes:

@@ -33,8 +33,9 @@ _LAND = (
                 "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip",
                 "https://madm.dfki.de/files/sentinel/EuroSAT.zip",
             ),
-            md5="c8fa014336c82ac7804f0398fcb19387",
-            note="Facts",
+            sha256="8ebea626349354c5328b142b96d0430e647051f26efc2dc974c843f25ecf70bd",
+            size=94_280_567,
+            note="Facts: torchvision, which had both addresses with one digest, and tensorflow-datasets",
         )
     },
     licence="MIT",
