@@ -1,1 +1,1 @@
-"""What the README measures: each module here prints one table, `python -m benchmarks.<name>`."""
+"""The benchmarks of the README: each module prints one table, `python -m benchmarks.<name>`."""

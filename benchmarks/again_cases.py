@@ -43,7 +43,7 @@ def rows(x: int) -> list[dict[str, int]]:
 
 
 def word(x: int) -> str:
-    """Return a text with the number, and of one of 50 lengths."""
+    """Return a text that contains the number, and has one of 50 lengths."""
     return f"{x}{WORDS[x % 50]}"
 
 
@@ -101,7 +101,7 @@ class Model:
 
 
 class Draws:
-    """A sampler that notes what it draws."""
+    """A sampler that records what it draws."""
 
     def __init__(self, data_source: Any, feed: Feed) -> None:
         self.data_source, self.feed = data_source, feed

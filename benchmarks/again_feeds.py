@@ -1,4 +1,4 @@
-"""Sources that note which of their items are pulled, items that tell which of those they were made of, and cases."""
+"""Sources that record which items are pulled, items that show the source items they were made of, and cases."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import penstock as ps
 __all__ = ["SOURCE", "Case", "Feed", "as_it_is", "numbers_in", "of_its_source"]
 
 SOURCE = 10**9
-"""The items of source number 1 are numbered from here on, those of number 2 from twice as much, and so on."""
+"""The items of source `n` are numbered from `n` times this number on."""
 _NUMBER = re.compile(r"\d{10}")
 
 
 class Feed:
-    """Makes the sources of one chain, and knows what was pulled from them."""
+    """Makes the sources of one chain, and records what is pulled from them."""
 
     def __init__(self, items: int, folder: Path, most: int | None = None) -> None:
         self.items = items
-        """After how many items, handed out or pulled, the chain is resumed."""
+        """The number of items, emitted or pulled, after which the chain is resumed."""
         self.most = min(items, most or items)
-        """After how many pulled, where that is less."""
+        """The number of pulled items after which it is resumed, if smaller."""
         self.length = 4 * items + 20_000
         self.folder = folder
         self.pulled: list[int] = []
@@ -36,7 +36,7 @@ class Feed:
         return ps.iter.IterableWrapper(numbers, deepcopy=False).map(count)
 
     def sequence(self, length: int | None = None) -> Any:
-        """Return such a pipe that is read by index."""
+        """Return the same as a map-style pipe."""
         numbers, count = self._numbers(None, length)
         return ps.map.SequenceWrapper(numbers, deepcopy=False).map(count)
 
@@ -52,7 +52,7 @@ class Feed:
         return range(first, first + (length or self.length)), count
 
     def files(self, content: Callable[[int], bytes], ending: str, times: int = 2) -> Any:
-        """Return a pipe of the paths of files, `times` as many as are to be read, each with a content of its own."""
+        """Return a pipe of paths of files with different contents, `times` as many as will be read."""
         folder = self.folder / ending
         length = times * self.most
         if not folder.exists():
@@ -72,15 +72,15 @@ class Case(NamedTuple):
     chain: Callable[[Feed], Any]
     note: str = ""
     most: int | None = None
-    """More items of the source than this are not worth their files, or their time."""
+    """The most items of the source: more would take too many files, or too long."""
     holds: Callable[[int], int] | None = None
-    """How many items it may hold, of so many that were pulled, where what it yields does not tell."""
+    """The number of items it may hold, by the number pulled, if its outputs do not show it."""
     passes: int = 0
-    """How many passes are read before the one that is resumed."""
+    """The number of passes before the resumed one."""
     repeats: bool = False
-    """Whether its items are pulled several times over without being resumed."""
+    """Whether its items are pulled several times even without resuming."""
     excused: str = ""
-    """Why it may read more again."""
+    """The reason why it may read more again."""
 
 
 def as_it_is(item: Any) -> Any:
@@ -93,7 +93,7 @@ def of_its_source(number: int) -> int:
 
 
 def numbers_in(item: Any) -> Iterator[int]:
-    """Yield the numbers of the sources' items that an item was made of, as far as it shows them."""
+    """Yield the numbers of the source items that an item was made of, as far as it shows them."""
     if isinstance(item, int):
         if item >= SOURCE:
             yield item

@@ -23,7 +23,7 @@ from .again_feeds import Case, Feed
 __all__ = ["FILE_CASES"]
 
 FILES = 6000
-"""That many files keep an operator busy for about as long as a million numbers."""
+"""The number of files that keep an operator busy for about as long as a million numbers."""
 LINES = 98
 TEXT = b"the quick brown fox\n" * 20
 RECORD = bytes.fromhex("0f000000000000006d532b090a0d0a0b0a016e12061a040a020307499e3a8f")
@@ -51,7 +51,7 @@ def as_bytes(text: Callable[[int], str]) -> Callable[[int], bytes]:
 
 
 def one_file(feed: Feed, text: Callable[[int], str]) -> Any:
-    """Return a pipe of one stream, with more lines than are read."""
+    """Return a pipe of one stream, with more lines than will be read."""
     times = feed.items // LINES + 100
     return feed.source(lambda x: (f"{x}.txt", io.StringIO(text(x) * times)), length=1)
 
@@ -149,7 +149,7 @@ def urls(feed: Feed) -> Any:
 
 
 def folder(feed: Feed, times: int | None = None) -> Any:
-    """Return a pipe of one folder, many times over, in which there are ten files."""
+    """Return a pipe that yields one folder with ten files many times."""
     name = feed.folder / "shelf"
     name.mkdir(exist_ok=True)
     for number in range(10):

@@ -1,4 +1,4 @@
-"""The contestants of `benchmarks.clusters`: the same images and columns, read by two of each library's workers.
+"""The contestants of `benchmarks.clusters`: two workers of each library read the same images and columns.
 
 Each is measured in a process of its own. Ray has two CPUs for what it runs, as there are two local processes.
 """
@@ -20,10 +20,10 @@ __all__ = ["ACTORS", "OTHERS", "PEERS", "PROCESSES", "grow", "measure"]
 WORKERS = 2
 EPOCHS = 3
 PROCESSES, ACTORS = "two local processes", "two actors of Ray"
-OTHERS = ["Ray Data", "Ray Data, by tasks of ours"]
+OTHERS = ["Ray Data", "Ray Data, with our tasks"]
 
 Epoch = Callable[[], Iterable[Any]]
-"""Read all once, and give it in batches."""
+"""Read all once, and yield it in batches."""
 
 
 def begin_ray(cpus: int = WORKERS) -> Any:
@@ -53,7 +53,7 @@ def images(peer: str, paths: Sequence[str]) -> Epoch:
     if peer == "Ray Data":
         data = begin_ray().data.read_images(str(Path(paths[0]).parent), size=(SIDE, SIDE), mode="RGB")
         return lambda: (batch["image"] for batch in data.iter_torch_batches(batch_size=BATCH, prefetch_batches=4))
-    if peer == "Ray Data, by tasks of ours":
+    if peer == "Ray Data, with our tasks":
         data = begin_ray().data.from_items([*paths], override_num_blocks=16)
         data = data.map(lambda row: {"image": load(row["item"]).numpy()})
         return lambda: (batch["image"] for batch in data.iter_torch_batches(batch_size=BATCH, prefetch_batches=4))
@@ -79,7 +79,7 @@ PEERS: dict[str, tuple[Callable[[str, Any], Epoch], list[str]]] = {
 
 
 def measure(kind: str, peer: str, of: Any) -> dict[str, Any]:
-    """Return the seconds to the first batch, from nothing, and how many rows come a second after the first epoch."""
+    """Return the seconds from the start to the first batch, and the rows per second after the first epoch."""
     began = time.perf_counter()
     epoch = PEERS[kind][0](peer, of)
     batches = iter(epoch())
@@ -96,7 +96,7 @@ def measure(kind: str, peer: str, of: Any) -> dict[str, Any]:
 
 
 def grow(actors: Sequence[int], items: int = 20_000) -> list[dict[str, float]]:
-    """Return what it takes to begin with so many actors, and then this process for each of their small items."""
+    """Return the seconds to begin with each number of actors, and this process's CPU time per small item."""
     import penstock as ps
 
     begin_ray(max(actors))

@@ -1,11 +1,12 @@
-"""What it costs that several ranks read together, and what actors of Ray give: `python -m benchmarks.clusters`.
+"""What reading together costs ranks, and how fast Ray actors read: `python -m benchmarks.clusters`.
 
-Ranks are processes of this machine, with gloo. They read a chain of numbers, which costs next to nothing, so that what
-is left is what the ranks say to each other: agreeing before each item, and taking a state together. Where there are
-more ranks than cores, they also wait for each other to be given one.
+Ranks are processes of this machine, with gloo. They read a chain of numbers, whose own cost is negligible. So the
+figures show the messages between ranks: agreeing before each item, and taking a state together. With more ranks than
+cores, they also show waiting for a core.
 
-Actors read JPEGs to tensors, in batches of 32, and columns of Parquet, in batches of 1,024 rows, beside Ray Data and
-beside as many local processes, each in a process of its own, once a round; shares are taken within rounds.
+Actors read JPEGs to tensors, in batches of 32, and columns of Parquet, in batches of 1,024 rows. They are compared with
+Ray Data and with as many local processes. Each contestant runs in its own process, once a round. Shares are computed
+within rounds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .harness import environment, measured_apart, rounds_of, share, table, verdi
 from .images import make_images
 
 MOST_MS = 20.0
-"""That taking a state may take on four ranks."""
+"""The goal for taking a state on four ranks, in milliseconds."""
 STATES, ITEMS = 30, 2000
 SHARDS = 12
 MANY_SHARDS = 10_000
@@ -55,7 +56,7 @@ def loader_of(shards: int, ranks: int) -> Any:
 
 
 def measured(ranks: int) -> dict[str, float]:
-    """Read for a while on this rank, and return what it took."""
+    """Read for a while on this rank, and return the times."""
     loader = loader_of(SHARDS, ranks)
     began = time.perf_counter()
     iterator = iter(loader)
@@ -77,7 +78,7 @@ def measured(ranks: int) -> dict[str, float]:
 
 
 def on_ranks(ranks: int) -> dict[str, float]:
-    """Return what the slowest of several ranks measured."""
+    """Return the measurements of the slowest of several ranks."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", __spec__.name, "--ranks", str(ranks), "--store", str(Path(folder) / "store")]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -90,7 +91,7 @@ def on_ranks(ranks: int) -> dict[str, float]:
 
 
 def size_of_state(shards: int) -> int:
-    """Return the bytes of a state of so many shards, of each of which an item was handed out."""
+    """Return the bytes of a state of this many shards, after one item of each."""
     with loader_of(shards, 1) as loader:
         iterator = iter(loader)
         for _ in range(shards):
@@ -106,7 +107,7 @@ def of_ranks() -> None:
         [str(ranks), f"{each['first']:.2f}", f"{each['state']:.1f}", f"{each['item']:,.0f}", f"{each['bytes']:,}"]
         for ranks, each in found.items()
     ]
-    print(f"{SHARDS} shards, {os.cpu_count()} cores; of each rank the slowest\n\n{table(header, rows)}\n")
+    print(f"{SHARDS} shards, {os.cpu_count()} cores; figures of the slowest rank\n\n{table(header, rows)}\n")
     small, many = size_of_state(100), size_of_state(1000)
     print(f"bytes of a state: 100 shards {small:,}, 1,000 shards {many:,}, so {MANY_SHARDS:,} {10 * many:,}\n")
     print(verdict(f"a state of 4 ranks takes {found[4]['state']:.1f} ms, of {MOST_MS:g}", found[4]["state"] <= MOST_MS))
@@ -117,9 +118,9 @@ def apart(*measured: str) -> dict[str, Any]:
 
 
 def of_actors(kind: str, of: str, rounds: int) -> None:
-    """Print what actors give, beside others."""
+    """Print how fast actors are, compared with others."""
     names = PEERS[kind][1]
-    trial = {name: apart(kind, name, of) for name in names}  # also what reads everything into memory
+    trial = {name: apart(kind, name, of) for name in names}  # also reads all files into memory
     for name, found in trial.items():
         if "error" in found:
             print(f"{name}: not measured: {found['error']}")
@@ -153,7 +154,7 @@ def of_actors(kind: str, of: str, rounds: int) -> None:
 
 
 def of_many_actors() -> None:
-    """Print what grows with the number of actors."""
+    """Print the costs that grow with the number of actors."""
     found = apart("growth", "", "")
     rows = [[str(each["actors"]), f"{each['first']:.1f}", f"{each['cpu']:.0f}"] for each in found["growth"]]
     print(f"\nnumbers from actors\n\n{table(['actors', 'first item, s', 'CPU an item here, µs'], rows)}\n")

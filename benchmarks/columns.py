@@ -1,9 +1,9 @@
 """How fast columns of Parquet files become tensors, and go through a model: `python -m benchmarks.columns`.
 
-2 M rows in 8 files, 16 columns of float32, an id and a label. Batches are dicts of tensors of 9 columns of 1,024 rows.
-Each contestant runs in a process of its own, once a round: an epoch that makes all warm, and then as many as begin
-within a second, which count. Memory is sampled in one round more, whose times do not count. CPU is that of an epoch of
-the contestant, in all its processes.
+The data are 2 M rows in 8 files, with 16 columns of float32, an id and a label. Batches are dicts of tensors of 9
+columns of 1,024 rows. Each contestant runs in its own process, once a round: a warm-up epoch, and then all epochs that
+begin within a second, which count. Memory is sampled in an extra round, whose times do not count. CPU time is that of
+an epoch, in all processes of the contestant.
 """
 
 from __future__ import annotations

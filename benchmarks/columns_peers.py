@@ -1,6 +1,6 @@
-"""The contestants of `benchmarks.columns`: how each makes batches of tensors of Parquet files, and has a model used.
+"""The contestants of `benchmarks.columns`: how each makes batches of tensors from Parquet files, and calls a model.
 
-Each yields what it gives, and the number of rows is counted. Ray's are run by another Python, which has no penstock.
+Each yields its batches, and the number of rows is counted. Another Python, without penstock, runs Ray's.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ COLUMNS = [f"x{number}" for number in range(8)] + ["label"]
 FEATURES = [f"x{number}" for number in range(16)]
 ROWS, BUFFER, ROWS_OF_MODEL, WORKERS = 1024, 65_536, 8192, 2
 LEAST_SECONDS = 1.0
-"""What is read in a shorter time is read again: a single epoch may take less than what disturbs the machine."""
+"""Seconds to read for: disturbances of the machine may last longer than one epoch."""
 
 Epoch = Callable[[], int]
-"""Read all once, and return how many rows that were."""
+"""Read all once, and return the number of rows."""
 
 
 def rows_in(batches: Iterable[Mapping[str, Any]], column: str = "label") -> int:
@@ -101,7 +101,7 @@ def _ray() -> Any:
 
 
 class Model:
-    """A small one, made once in each process; a batch is a dict of tensors or of arrays."""
+    """A small model, made once in each process; a batch is a dict of tensors or of arrays."""
 
     def __init__(self) -> None:
         import torch
@@ -180,7 +180,7 @@ OURS_OF_MODELS = ("penstock, two processes", "penstock, two threads")
 
 
 def measure(peer: Peer, folder: str) -> dict[str, float]:
-    """Read all once, so that all is imported and begun, and then for a second; return what an epoch took on average."""
+    """Read all once to warm up, and then for a second; return the average figures of an epoch."""
     from .harness import cpu_seconds
 
     epoch = peer(folder)

@@ -1,7 +1,7 @@
-"""What it costs to bring batches to an accelerator while it computes: `python -m benchmarks.device`.
+"""What copying batches to an accelerator costs while it computes: `python -m benchmarks.device`.
 
-Each batch is copied from main memory and used by a training step, which takes nothing, or about as long as the copy.
-The loop by hand copies the next batch from pinned memory on a stream of its own. Needs an accelerator.
+Each batch is copied from main memory and used by a training step. The step takes no time, or about as long as the copy.
+The hand-written loop copies the next batch from pinned memory on its own stream. Needs an accelerator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST_OF_HAND = 0.95
 
 
 class Batches(torch.utils.data.IterableDataset[torch.Tensor]):
-    """So many batches of images, in main memory that is not pinned."""
+    """Yields a number of batches of images, in main memory that is not pinned."""
 
     def __init__(self, batches: int) -> None:
         self.made = [torch.rand(SHAPE) for _ in range(4)]
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     if not torch.accelerator.is_available():
-        print("There is no accelerator on this machine, and so nothing to measure.")
+        print("This machine has no accelerator, so there is nothing to measure.")
         return
     device = torch.accelerator.current_accelerator()
     assert device is not None
@@ -124,7 +124,7 @@ def main() -> None:
         step = training_step(weight, products)
         contestants = {name: partial(seconds, partial(make, batches, device), step) for name, make in kinds.items()}
         times = rounds_of(contestants, arguments.rounds)
-        print(f"{arguments.batches} batches of {size / 1e6:.0f} MB, {products} products of matrices a step\n")
+        print(f"{arguments.batches} batches of {size / 1e6:.0f} MB, {products} matrix products per step\n")
         rows = [
             [name, f"{1e3 * median(times[name]) / arguments.batches:.2f}", f"{share(times[HAND], times[name]):.2f}"]
             for name in kinds
@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def products_in(seconds_a_step: float, weight: torch.Tensor) -> int:
-    """Return how many products of matrices the device computes in a time."""
+    """Return how many matrix products the device computes in a given time."""
     step = training_step(weight, 100)
     first = weight.view(-1)
     step(first)

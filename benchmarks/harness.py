@@ -1,4 +1,4 @@
-"""What the benchmarks share: fair rounds, medians, tables and verdicts."""
+"""Shared by the benchmarks: fair rounds, medians, tables and verdicts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 T = TypeVar("T")
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock-benchmarks"
-"""Where what takes long to make is kept from one run to the next."""
+"""The folder that keeps slow preparations between runs."""
 
 _ROOT = Path(__file__).parents[1]
 _PLOTS = _ROOT / "docs" / "plots"
@@ -46,20 +46,20 @@ _SECONDS_AT_MOST = 120
 
 
 def python_of_torchdata_09() -> str:
-    """Return a Python that has torchdata 0.9, the last with DataLoader2, in an environment made for it."""
+    """Return the Python of an environment with torchdata 0.9, the last version with DataLoader2."""
     packages = ["torchdata==0.9.0", "torch", "numpy", "Pillow", "portalocker", "psutil"]
     return _python_apart("PENSTOCK_TORCHDATA09_PYTHON", "torchdata-0.9", packages)
 
 
 def python_of_ray() -> str:
-    """Return a Python that has Ray Data and torch, in an environment made for it."""
+    """Return the Python of an environment with Ray Data and torch."""
     return _python_apart(
         "PENSTOCK_RAY_PYTHON", "ray", ["ray[data]==2.60.0", "pydantic", "torch", "numpy", "pyarrow", "psutil"]
     )
 
 
 def _python_apart(variable: str, name: str, packages: list[str]) -> str:
-    """Return the Python that a variable of the environment names, or else one with packages, made for them."""
+    """Return the Python named by an environment variable, or else that of a new environment with `packages`."""
     if given := os.environ.get(variable):
         return given
     folder = CACHE / name
@@ -76,9 +76,9 @@ def _python_apart(variable: str, name: str, packages: list[str]) -> str:
 
 
 def rounds_of(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """Run every contestant once a round, and return their results; each round begins with another one.
+    """Run every contestant once a round, and return their results; each round begins with another contestant.
 
-    Whatever disturbs the machine for a while disturbs all of them, and a ratio taken within a round holds.
+    A temporary disturbance of the machine affects all contestants, so ratios within a round stay valid.
     """
     results: dict[str, list[T]] = {name: [] for name in contestants}
     names = list(contestants)
@@ -90,15 +90,15 @@ def rounds_of(contestants: Mapping[str, Callable[[], T]], rounds: int) -> dict[s
 
 
 def with_bytecode() -> dict[str, str]:
-    """Return this environment, in which a process keeps the bytecode of what it imports, as installed packages have."""
+    """Return this environment with bytecode caching on, as installed packages have it."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def measured_apart(arguments: Sequence[str], peaks: list[float] | None = None) -> dict[str, Any]:
-    """Run a Python program that prints its figures as JSON, and return them; where that fails, they have the `error`.
+    """Run a Python program that prints its figures as JSON, and return them; if that fails, they have the `error`.
 
-    Each process has one thread of computation, so that it is processes which are measured. Where `peaks` is given, the
-    most memory that was held goes there; sampling it takes time, which the figures of such a run contain.
+    Each process computes in one thread, so that processes are compared. With `peaks`, the peak memory is appended to
+    it; sampling takes time, so do not use the other figures of such a run.
     """
     environ = {**with_bytecode(), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     with subprocess.Popen(
@@ -124,9 +124,9 @@ def measured_apart(arguments: Sequence[str], peaks: list[float] | None = None) -
 
 
 def _peak_memory(pid: int, peaks: list[float]) -> None:
-    """Append the most memory, in MB, that a process and all that it started held at one time, until it ends.
+    """Append the peak memory, in MB, of a process and its descendants, until it ends.
 
-    Memory that they share is counted once, where the system tells: proportional set size.
+    Where the system reports the proportional set size, shared memory counts once.
     """
     import psutil
 
@@ -144,7 +144,7 @@ def _peak_memory(pid: int, peaks: list[float]) -> None:
 
 
 def plot(name: str, title: str, figures: Mapping[str, float]) -> None:
-    """Draw figures as bars into `docs/plots/NAME.svg`, which docs/performance.md shows; those of Penstock in blue."""
+    """Draw figures as bars into `docs/plots/NAME.svg`, for docs/performance.md; Penstock's are blue."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -166,7 +166,7 @@ def plot(name: str, title: str, figures: Mapping[str, float]) -> None:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of all that it started, ended or not."""
+    """Return the CPU time of this process and its descendants, ended or not."""
     import psutil
 
     this = psutil.Process()
@@ -192,7 +192,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def verdict(goal: str, met: bool) -> str:
-    """Return one line on a goal."""
+    """Return a line that says whether a goal was reached."""
     return f"{'met   ' if met else 'MISSED'}  {goal}"
 
 

@@ -1,8 +1,7 @@
 """The contestants of `benchmarks.images`: how each library reads the same images on two processes.
 
-Each is measured in a process of its own, so what it needs is imported where it is used. Settings are those that gave
-the best second epochs of the ones tried: reading 2 to 8 batches ahead, batching before or after the workers, 0 to 2
-threads in a worker.
+Each runs in its own process, so imports are inside the functions. The settings gave the best second epochs of those
+tried: reading 2 to 8 batches ahead, batching before or after the workers, 0 to 2 threads per worker.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ __all__ = ["PEERS", "Peer", "measure"]
 BATCH, WORKERS, SIDE = 32, 2, 224
 
 Epoch = Callable[[], Iterable[Any]]
-"""Reads all images once, and gives them in batches."""
+"""Reads all images once, and yields them in batches."""
 
 
 def read(path: str) -> np.ndarray[Any, Any]:
-    """The work: read, decode, resize to 224 × 224 × 3 bytes."""
+    """Read, decode, and resize an image to 224 × 224 × 3 bytes."""
     import numpy as np
     from PIL import Image
 
@@ -61,7 +60,7 @@ def hand_loop(paths: Sequence[str]) -> Iterator[Epoch]:
 
 @contextmanager
 def two_hand_loops(paths: Sequence[str]) -> Iterator[Epoch]:
-    """Two processes, each with half of the images, that hand nothing over: the most that two processes can give."""
+    """Two processes with half of the images each, which hand nothing over: the upper limit for two processes."""
     context = get_context("spawn")
     starts, done = [context.SimpleQueue() for _ in range(WORKERS)], context.SimpleQueue()
     loops = [
@@ -115,7 +114,7 @@ def dataloader2(paths: Sequence[str]) -> Iterator[Epoch]:
 
 
 class Images:
-    """A map-style data set, as torch's DataLoader wants one."""
+    """A map-style data set for torch's DataLoader."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
@@ -141,7 +140,7 @@ def dataloader(paths: Sequence[str]) -> Iterator[Epoch]:
 def nodes(paths: Sequence[str]) -> Iterator[Epoch]:
     from torchdata import nodes
 
-    # Whole batches of paths go to the workers: images sent one by one cost more than twice as much on the way.
+    # The workers get whole batches of paths: sending images one by one costs more than twice as much.
     source = nodes.IterableWrapper(batches_of(paths))
     loader = nodes.Loader(nodes.ParallelMapper(source, load_batch, num_workers=WORKERS, method="process"))
     yield lambda: loader
@@ -166,7 +165,7 @@ def grain(paths: Sequence[str]) -> Iterator[Epoch]:
 
 @contextmanager
 def spdl(paths: Sequence[str]) -> Iterator[Epoch]:
-    """Threads of one process, as SPDL is meant; Pillow lets them run side by side for most of its work."""
+    """Threads of one process, as SPDL intends; Pillow releases the GIL for most of its work."""
     from spdl.pipeline import PipelineBuilder
 
     def epoch() -> Iterator[Any]:
@@ -197,7 +196,7 @@ def spdl_processes(paths: Sequence[str]) -> Iterator[Epoch]:
 
 @dataclass(frozen=True)
 class Peer:
-    """One contestant: how it is opened, the module and the package that it is about."""
+    """One contestant: its function, module and package."""
 
     open: Callable[[Sequence[str]], AbstractContextManager[Epoch]]
     module: str
@@ -218,7 +217,7 @@ PEERS = {
 
 
 def measure(name: str, paths: Sequence[str]) -> dict[str, Any]:
-    """Read the images twice with one contestant, and return what that took."""
+    """Read the images twice with one contestant, and return the figures."""
     peer = PEERS[name]
     for module in ("torch", "PIL.Image", peer.module):
         import_module(module)

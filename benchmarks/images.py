@@ -1,8 +1,8 @@
 """JPEG decode and resize on two processes: `python -m benchmarks.images`.
 
-Each library reads the same images in a process of its own, twice. Every contestant runs once a round, and shares are
-taken within rounds: of twice what one process does by hand, and of what two processes do at once that hand nothing
-over. Memory is sampled in one round more, whose times do not count.
+Each library reads the same images twice, in its own process. Every contestant runs once a round. Shares are computed
+within rounds, of two references: twice the rate of one hand-written process, and two hand-written processes at once
+that hand nothing over. Memory is sampled in an extra round, whose times do not count.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def jpeg(number: int) -> bytes:
 
 
 def make_images(count: int) -> list[str]:
-    """Return the paths of the images, made where they are missing."""
+    """Return the paths of the images; make missing ones."""
     folder = CACHE / "images"
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{number:05}.jpg" for number in range(count)]
@@ -54,7 +54,7 @@ def make_images(count: int) -> list[str]:
 
 
 def run(name: str, count: int, peaks: list[float] | None = None) -> dict[str, Any]:
-    """Measure one contestant in a process of its own; where that fails, the result has the `error`."""
+    """Measure one contestant in its own process; if that fails, the result has the `error`."""
     try:
         python = python_of_torchdata_09() if name == OLD else sys.executable
     except subprocess.CalledProcessError as error:
@@ -79,7 +79,7 @@ def compare(count: int, rounds: int, size: float) -> None:
     """Measure all contestants and print the table and the verdicts."""
     print(environment("penstock", "torch", "Pillow"))
     peaks: dict[str, list[float]] = {name: [] for name in PEERS}
-    trial = {name: run(name, count, peaks[name]) for name in PEERS}  # also what reads everything into memory
+    trial = {name: run(name, count, peaks[name]) for name in PEERS}  # also reads all files into memory
     able = [name for name, result in trial.items() if "error" not in result]
     results = rounds_of({name: partial(run, name, count) for name in able}, rounds)
 
@@ -102,10 +102,10 @@ def compare(count: int, rounds: int, size: float) -> None:
     alone = of(HAND, "rate_again")
     print(
         f"\n{count:,} JPEGs of {size / 1000:.0f} KB to 224 × 224, batches of 32, two processes; medians of {rounds}.\n"
-        "Epoch 1 is counted from its first batch on, epoch 2 from its beginning. Shares are of twice the hand loop's\n"
-        "epoch 2 in the same round; those “of two”, of the epoch 2 of the two hand loops at once.\n"
-        f"The hand loop's own epoch 2 went from {min(alone):,.0f} to {max(alone):,.0f} images/s: where these lie far\n"
-        "apart, the machine was busy with something else, and the shares are not to be trusted.\n"
+        "Epoch 1 is timed from its first batch on, epoch 2 from its beginning. A share is relative to twice the hand\n"
+        "loop's epoch 2 in the same round; a share “of two”, to epoch 2 of the two hand loops at once.\n"
+        f"The hand loop's own epoch 2 varied from {min(alone):,.0f} to {max(alone):,.0f} images/s. If these differ\n"
+        "much, the machine was busy with something else, and the shares are not reliable.\n"
     )
     header = ["", "version", "epoch 1, images/s", "share", "epoch 2, images/s", "share", "of two"]
     print(table([*header, "first batch, s", "CPU, s", "memory, MB"], rows))

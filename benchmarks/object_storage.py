@@ -1,13 +1,14 @@
-"""How fast objects come out of a store: `python -m benchmarks.object_storage`.
+"""How fast objects are read from a store: `python -m benchmarks.object_storage`.
 
-One server, `rclone serve s3`, on this machine holds 2,000 objects of 110 KB, and 8 tars of 64 MB with as large files.
-It does not hash what it sends, since a store knows the hashes of its objects. What it sends of a range it calls the
-whole, which obstore refuses, so that of this server's tars we read one answer on and on; as most stores answer a range,
-`rclone serve http` does, from which the tars are read as well. Each contestant runs in a process of its own, once a
-round: an epoch that makes all warm, and three that count. Memory is sampled in one round more, whose times
-do not count. Listing, writing, and reading in a process that has just begun have tables of their own: of the last, the
-first epoch counts, and what is imported besides torch. CPU is that of the contestant, in all its processes; the server
-has the same processors.
+One server, `rclone serve s3`, on this machine holds 2,000 objects of 110 KB, and 8 tars of 64 MB with files of that
+size. It does not hash what it sends, since a real store knows the hashes of its objects. It reports a range as the
+whole object, which obstore refuses. So we read each of its tars in one response. `rclone serve http` answers ranges as
+most stores do, and the tars are also read from it.
+
+Each contestant runs in its own process, once a round: a warm-up epoch, and three that count. Memory is sampled in an
+extra round, whose times do not count. Listing, writing, and reading in a fresh process have their own tables. In a
+fresh process the first epoch counts, with all imports besides torch. CPU time is that of all processes of the
+contestant. The server uses the same cores.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from .object_storage_peers import BEST_RAW, CONNECTOR, OURS, OURS_OF_TAR, RANGED
 from .object_storage_tasks import TASKS, measure_task
 
 WEB_SERVER = "PENSTOCK_BENCHMARKS_WEB_SERVER"
-"""The variable of the environment that has the web server's URL."""
+"""The environment variable with the web server's URL."""
 
 SMALL, LARGE = 110_000, 64_000_000
 LEAST_OF_RAW, LEAST_OF_CONNECTOR, LEAST_OF_S3FS, LEAST_OF_RAW_FOR_TAR = 0.95, 2.5, 8.0, 0.9
 
 KINDS = {"small": WHOLE, "large": WHOLE, "ranged": RANGED, "tar": TAR}
-"""Who reads what. The large objects come from the web, too; tars are they, read member by member or whole."""
+"""The readers of each kind. The large objects are the tars, read whole or member by member, also from the web."""
 
 
 def lay_out(bucket: Path, small: int, large: int) -> None:
-    """Write the objects; all differ, and none can be compressed."""
+    """Write the objects: all different, and incompressible."""
     noise = random.Random(0).randbytes(SMALL + small + large * LARGE // SMALL)
     for folder in ("small", "large"):
         (bucket / folder).mkdir(parents=True)
@@ -78,7 +79,7 @@ def compare(root: Path, kind: str, rounds: int) -> list[str]:
     results = rounds_of({peer: partial(run, root, kind, peer) for peer in able}, rounds)
     failed |= {peer: result["error"] for peer in able for result in results[peer] if "error" in result}
     able = [peer for peer in able if peer not in failed]
-    # Members are less than the tars with their headers; what counts is how fast the objects were read.
+    # Members are smaller than the tars with their headers; the rate is that of the tars.
     size = sum((root / "bench" / url.split("/bench/")[1]).stat().st_size for url in urls)
     expected = {size, len(urls) * (LARGE // SMALL) * SMALL} if kind == "tar" else {size}
     wrong = {peer for peer in able for result in results[peer] if result["bytes"] not in expected}

@@ -1,7 +1,7 @@
 """The contestants of `benchmarks.object_storage`: how each reads a bucket's objects whole, or tars member by member.
 
-Each makes `bytes` of what it reads, and tells how many these were. Those that read many objects at once read 16 by
-threads, or 32 without, which was best for obstore, or no worse than another number, of 4, 8, 16, 32 and 64.
+Each makes `bytes` of its objects, and counts them. Those that read many objects at once use 16 threads, or 32 requests
+without threads. Of 4, 8, 16, 32 and 64, these numbers were best for obstore, and for the others not worse.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["BEST_RAW", "CONNECTOR", "OURS", "OURS_OF_TAR", "RANGED", "S3FS", "TA
 
 THREADS, AT_ONCE, WORKERS, OPEN = 16, 32, 2, 4
 EPOCHS = 3
-"""How often all is read on the clock."""
+"""The number of timed epochs."""
 
 CATS = 256
-"""How many objects s3fs is asked for in one call, and how many MB at most."""
+"""The number of objects that one call of s3fs requests, and the most MB."""
 
 REGION = "us-east-1"
 
 Epoch = Callable[[], int]
-"""Read all once, and return how many bytes that were."""
+"""Read all once, and return the number of bytes."""
 
 
 def on_threads(read: Callable[[str], bytes], names: list[str]) -> int:
@@ -181,7 +181,7 @@ def ours_by_index(urls: list[str]) -> Iterator[Epoch]:
 
 @contextmanager
 def members_by_obstore(urls: list[str]) -> Iterator[Epoch]:
-    """What one writes by hand: each tar is read whole, the next ones meanwhile."""
+    """Hand-written code: read each tar whole, and the next ones meanwhile."""
     import obstore
 
     store, keys = obstore_of(urls)
@@ -255,7 +255,7 @@ OURS_OF_TAR = ("penstock, streamed", "penstock, four interleaved")
 
 
 def measure(peer: Peer, urls: list[str]) -> dict[str, float]:
-    """Return what reading all takes, after all was read once: then all is imported, connected and begun."""
+    """Return the figures of reading all, after a warm-up that imports, connects and starts everything."""
     with peer(urls) as epoch:
         epoch()
         cpu_before, began = cpu_seconds(), time.perf_counter()

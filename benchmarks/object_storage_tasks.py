@@ -1,4 +1,4 @@
-"""The contestants of `benchmarks.object_storage` at listing, at writing, and in a process that has just begun."""
+"""The contestants of `benchmarks.object_storage` at listing, at writing, and in a fresh process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDER = "s3://bench/small/"
 SHARD, CHECKPOINT, MEMBER = 100_000_000, 500_000_000, 110_000
 PIECE = 2**20
 LISTINGS = 10
-"""How often an epoch lists the folder: once takes a few hundredths of a second, too short to compare."""
+"""The listings per epoch: a single one takes a few hundredths of a second, too short to compare."""
 
 
 def keys_of_all(listing: Callable[[], Sequence[object]]) -> Epoch:
@@ -84,7 +84,7 @@ def content_of(size: int) -> bytes:
 
 @contextmanager
 def put_by_obstore(urls: list[str], size: int, **arguments: Any) -> Iterator[Epoch]:
-    """What is in memory already is sent."""
+    """Send content that is in memory already."""
     import obstore
 
     store, content = stored(), content_of(size)
@@ -135,7 +135,7 @@ def samples_of(size: int) -> list[dict[str, Any]]:
 
 @contextmanager
 def tar_by_obstore(urls: list[str], size: int) -> Iterator[Epoch]:
-    """What one writes by hand: the archive is made in memory, and sent."""
+    """Hand-written code: make the archive in memory, and send it."""
     import obstore
 
     store, samples = stored(), samples_of(size)
@@ -228,9 +228,9 @@ def fresh_penstock_imported(urls: list[str]) -> AbstractContextManager[Epoch]:
 
 @dataclass(frozen=True)
 class Task:
-    """Who does something, what is counted, who of them has no frame around it, who is ours, and with what goal.
+    """A task: its contestants, what is counted, which contestants are raw or ours, and our goal.
 
-    `measured` is how: on and on, or in a process that has nothing but torch.
+    `measured` measures it: in repeated epochs, or in a process that has imported only torch.
     """
 
     peers: Mapping[str, Peer]
@@ -242,7 +242,7 @@ class Task:
 
 
 def measure_once(peer: Peer, urls: list[str]) -> dict[str, float]:
-    """Return what the first epoch takes in a process that has imported torch."""
+    """Return the figures of the first epoch in a process that has imported torch."""
     import torch
 
     assert torch.get_num_threads() > 0

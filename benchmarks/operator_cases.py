@@ -1,7 +1,7 @@
-"""One chain for each operator, as penstock and torchdata 0.9 both spell it, and what a person would write by hand.
+"""One chain for each operator, in penstock, in torchdata 0.9, and written by hand.
 
-`python -m benchmarks.operator_cases LIBRARY` times them, asked line by line: two libraries that cannot live in one
-environment are measured in turns by a process in each. Imports nothing but the library, torch and what comes with them.
+`python -m benchmarks.operator_cases LIBRARY` times them on request, line by line. The two libraries need different
+environments, so a process in each takes turns. Imports nothing but the library, torch and their dependencies.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def _as_it_is(stream: Any) -> Any:
 
 
 class Data:
-    """What the chains read: the namespaces of a library, a number of items, and files in a folder."""
+    """The inputs of the chains: the namespaces of a library, a number of items, and files in a folder."""
 
     def __init__(self, library: str, n: int, folder: Path) -> None:
         self.iter = import_module(f"{library}.iter")
         self.map = import_module(f"{library}.map")
         self.n = n
-        # Its loaders take only streams that are wrapped so.
+        # torchdata's loaders take only wrapped streams.
         self.stream: Callable[[Any], Any] = StreamWrapper if library.startswith("torchdata") else _as_it_is
         self.folder = folder
 
@@ -59,7 +59,7 @@ class Data:
         return self.iter.IterableWrapper(range(self.n), deepcopy=False)
 
     def items(self, items: list[Any]) -> Any:
-        """Return a pipe over items that were made before the time is taken."""
+        """Return a pipe over items that were made before the timing starts."""
         return self.iter.IterableWrapper(items, deepcopy=False)
 
     def sequence(self, items: Any) -> Any:
@@ -77,13 +77,13 @@ class Data:
 
 
 class Case(NamedTuple):
-    """How one operator is measured. Each function gets the data and returns what is then read to its end."""
+    """How one operator is measured. Each function gets the data and returns an iterable, which is read to its end."""
 
     operator: str
     chain: Callable[[Data], Iterable[Any]]
     by_hand: Callable[[Data], Iterable[Any]] | None = None
     most: int = 1_000_000
-    """More items than this are not worth their files."""
+    """The most items: more would need too many files."""
 
 
 def add_one(x: Any) -> Any:
@@ -139,7 +139,7 @@ def words(data: Data) -> list[Any]:
 
 
 def contents(streams: Iterable[Any]) -> Iterator[Any]:
-    """Read every stream and close it, which torchdata leaves to the reader."""
+    """Read every stream and close it; torchdata leaves closing to the reader."""
     for path, stream in streams:
         content = stream.read()
         stream.close()
@@ -147,7 +147,7 @@ def contents(streams: Iterable[Any]) -> Iterator[Any]:
 
 
 def in_turn(*streams: Any) -> Iterator[Any]:
-    """Read the children of one pipe as people do: a step of each."""
+    """Read the branches of one pipe in step, as users do."""
     return itertools.chain.from_iterable(zip(*streams, strict=False))
 
 
@@ -198,7 +198,7 @@ def grouped(items: Iterable[int], size: int) -> Iterator[list[int]]:
 
 
 def bucketized(items: Iterable[str], most: int) -> Iterator[list[str]]:
-    """A batch of up to `most` characters at a time, out of windows of sorted words."""
+    """Yield batches of up to `most` characters, from windows of sorted words."""
     for window in batched(items, 1000):
         batch: list[str] = []
         total = 0
@@ -286,7 +286,7 @@ DIGEST = hashlib.sha256(TEXT).hexdigest()
 
 
 def streams(data: Data, content: bytes, ending: str = "txt") -> list[Any]:
-    """Return paths with streams in memory: opening files is a matter of the system, and has cases of its own."""
+    """Return paths with streams in memory: opening files has its own cases."""
     return [(f"{number:06}.{ending}", data.stream(io.BytesIO(content))) for number in range(data.n)]
 
 
@@ -321,7 +321,7 @@ def cached_path(url: str) -> str:
 
 
 def fresh(path: str) -> str:
-    """Return a path at which no file is, in a folder that is."""
+    """Return the path of a missing file in an existing folder."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).unlink(missing_ok=True)
     return path
@@ -624,7 +624,7 @@ NOT_MEASURED = {
     "iter.pin_memory": "needs an accelerator",
     "iter.shard_expand": "happens once, to names",
 }
-"""Operators that torchdata has and that have no case, each with the reason."""
+"""torchdata's operators without a case, each with the reason."""
 
 
 def last_digit_is_even(x: int) -> int:
@@ -644,7 +644,7 @@ def folder_of(data: Data) -> str:
 
 
 def read_once(pipe: Any) -> Any:
-    """Return a pipe that has been read, so that what is measured is the reading of what it keeps."""
+    """Return a pipe after a first pass, so that reading its cache is measured."""
     deque(pipe, maxlen=0)
     return pipe
 
@@ -658,9 +658,9 @@ def decoded(_: str, stream: Any) -> Any:
 
 
 def seconds(case: Case, side: str, data: Data) -> float:
-    """Return how long one side of a case takes to be read to its end, the second time.
+    """Return the seconds of reading one side of a case to its end, the second time.
 
-    The first time has what is not the operator's: imports, and memory that the process asks the system for.
+    The first time includes other costs: imports, and memory requested from the system.
     """
     make = case.by_hand if side == "by hand" else case.chain
     if make is None:
@@ -668,7 +668,7 @@ def seconds(case: Case, side: str, data: Data) -> float:
     taken = 0.0
     for _ in range(2):
         built = make(data)
-        gc.collect()  # or what other cases left is collected in the time of this one
+        gc.collect()  # else this case's time would include collecting the garbage of others
         began = time.perf_counter()
         deque(built, maxlen=0)
         taken = time.perf_counter() - began
@@ -680,7 +680,7 @@ def serve(library: str, folder: Path) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     warnings.simplefilter("ignore")
     cases = {case.operator: case for case in CASES}
-    gc.freeze()  # what was imported, or each collection would go through it
+    gc.freeze()  # else each collection would scan all imported modules
     for line in sys.stdin:
         operator, side, items = json.loads(line)
         try:

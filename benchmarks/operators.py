@@ -1,7 +1,7 @@
-"""What each operator costs, beside torchdata 0.9 and what is written by hand: `python -m benchmarks.operators`.
+"""What each operator costs, compared with torchdata 0.9 and hand-written code: `python -m benchmarks.operators`.
 
-An operator's chain is the same line of code in both libraries, most often a source and the operator. A process for each
-library answers in turns, and ratios are taken within rounds.
+An operator's chain is the same line of code in both libraries, usually a source and the operator. A process for each
+library takes turns, and ratios are computed within rounds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .operator_cases import CASES, Case
 OURS, THEIRS, HAND = "penstock", "torchdata", "by hand"
 LEAST_MEDIAN = 8.0
 MOST_NOISE = 1.1
-"""Costs that differ by less are taken for equal: a call of one Python function in both libraries, say."""
+"""Costs that differ by less count as equal, such as one call of a Python function in both libraries."""
 SECONDS = 0.3
-"""How long the slower library is to be busy with a case."""
+"""The seconds that a case should take in the slower library."""
 
 Ask = Callable[[str, str, int], float]
 Costs = dict[str, float]
@@ -36,7 +36,7 @@ class CaseError(Exception):
 
 @contextmanager
 def answering(python: str, library: str, folder: Path) -> Iterator[Ask]:
-    """Start a process that times cases with a library, and give a function that asks it."""
+    """Start a process that times cases with a library; yield a function that asks it."""
     command = [python, "-m", "benchmarks.operator_cases", library, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
@@ -57,7 +57,7 @@ def answering(python: str, library: str, folder: Path) -> Iterator[Ask]:
 
 
 def items_for(case: Case, ask: Ask) -> int:
-    """Return how many items keep the slower library busy for a while."""
+    """Return the number of items that takes the slower library long enough to measure."""
     items = 100
     while items < case.most and ask(case.operator, "chain", items) < SECONDS / 4:
         items = min(items * 4, case.most)
@@ -65,10 +65,9 @@ def items_for(case: Case, ask: Ask) -> int:
 
 
 def one_round(cases: dict[str, int], folder: Path, python_09: str, failed: dict[str, str]) -> dict[str, Costs]:
-    """Return what each case costs each contestant, in nanoseconds per item.
+    """Return the cost of each case for each contestant, in nanoseconds per item.
 
-    Each round has new processes: what a process draws when it starts, such as the seed of its hashes, may suit one of
-    the libraries for as long as it lives.
+    Each round starts new processes: random properties of a process, such as its hash seed, may favour one library.
     """
     costs: dict[str, Costs] = {}
     with (

@@ -1,8 +1,7 @@
-"""What a stage costs: `python -m benchmarks.overhead`.
+"""What a step costs: `python -m benchmarks.overhead`.
 
-The chain is range → map → map → filter → batch(64), its functions as cheap as functions are, so that what is measured
-is what a library adds to them. Every contestant runs once a round; ratios are
-taken within rounds.
+The chain is range → map → map → filter → batch(64). Its functions are as cheap as possible, so the figures show what a
+library adds to them. Every contestant runs once a round. Ratios are computed within rounds.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def torch_own(n: int) -> Iterable[list[int]]:
 
 
 def torch_beside_ours(n: int) -> Iterable[list[int]]:
-    """Torch's chain in a process that has imported penstock, whose methods torch's pipes then have too."""
+    """Torch's chain in a process that has imported penstock, which adds methods to torch's pipes."""
     import penstock  # noqa: F401
 
     return torch_own(n)
@@ -98,7 +97,7 @@ def nodes(n: int) -> Iterable[list[int]]:
 
 
 def nodes_filtering(n: int) -> Iterable[list[int]]:
-    """The chain with a filter as a user of torchdata.nodes writes it: a node of one's own."""
+    """The chain with a filter as a user of torchdata.nodes writes it: a custom node."""
     from torchdata import nodes
 
     class Filter(nodes.BaseNode):
@@ -141,7 +140,7 @@ def check(chain: Callable[[int], Iterable[list[int]]]) -> None:
 
 
 def nanoseconds(chain: Callable[[int], Iterable[object]], items: int) -> float:
-    """Return what one source item costs on its way through a chain."""
+    """Return the cost of one source item in a chain."""
     built = chain(items)
     began = time.perf_counter()
     deque(built, maxlen=0)
@@ -149,7 +148,7 @@ def nanoseconds(chain: Callable[[int], Iterable[object]], items: int) -> float:
 
 
 def compare(items: int, rounds: int) -> list[str]:
-    # Each in a process of its own, so that no library changes another by being imported.
+    # Each in its own process, so that no import changes another library.
     with ExitStack() as stack:
         contestants: dict[str, Callable[[], float]] = {}
         rows = {}
@@ -185,7 +184,7 @@ def long_chain(stages: int, items: int) -> Any:
 
 
 def microseconds_of_state(dp: Any, times: int = 50) -> float:
-    """Return what asking a chain for its state costs, in the middle of a pass."""
+    """Return the cost of taking a chain's state in the middle of a pass."""
     iterator = iter(dp)
     next(iterator)
     taken = []
@@ -212,7 +211,7 @@ def grow(items: int, rounds: int) -> list[str]:
     print(f"state_dict() of the chain above: {microseconds_of_state(ours(items)):,.0f} µs")
     return [
         verdict(
-            f"{what} grows in a line with the stages: maps 17 to 32 add {found:.2f} × what maps 2 to 16 do",
+            f"{what} grows linearly with the steps: maps 17 to 32 add {found:.2f} × as much as maps 2 to 16",
             found < MOST_BEND,
         )
         for what, found in (("an item", bend(costs)), ("state_dict()", bend(states)))
@@ -220,7 +219,7 @@ def grow(items: int, rounds: int) -> list[str]:
 
 
 def bend(costs: list[float]) -> float:
-    """Return what a late stage adds, as a multiple of what an early one does: 1 for a line, 2.8 for a square."""
+    """Return the cost of a late step relative to an early one: 1 for linear growth, 2.8 for quadratic."""
     late = (costs[-1] - costs[-2]) / (STAGES[-1] - STAGES[-2])
     early = (costs[-2] - costs[0]) / (STAGES[-2] - STAGES[0])
     return late / early
@@ -240,7 +239,7 @@ with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_wor
 
 
 def fresh(rounds: int) -> list[str]:
-    """Measure what a process takes that has just begun."""
+    """Measure a fresh process: the import, and the first batch."""
 
     def seconds(script: str) -> float:
         command = [sys.executable, "-c", script]
@@ -254,7 +253,7 @@ def fresh(rounds: int) -> list[str]:
             imported < MOST_SECONDS_OF_IMPORT,
         ),
         verdict(
-            f"the first batch of 2 workers comes in {MOST_SECONDS_OF_FIRST_BATCH} s, of a loader that is a second old: "
+            f"the first batch of 2 workers comes in {MOST_SECONDS_OF_FIRST_BATCH} s, from a loader made a second ago: "
             f"{first:.2f} s",
             first <= MOST_SECONDS_OF_FIRST_BATCH,
         ),

@@ -1,7 +1,7 @@
-"""What resuming costs: `python -m benchmarks.resuming`. Each part is one module, which says what it measures.
+"""What resuming costs: `python -m benchmarks.resuming`. Each part is one module, which describes what it measures.
 
-`--parts again state passes` are the ones on single chains. Of these, `again` reads a million items of each operator:
-1,000,003, a prime, or batches and buffers would come out even there.
+`--parts again state passes` are the parts on single chains. `again` reads a million items of each operator: 1,000,003,
+a prime, so that no batch or buffer ends exactly there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PARTS = {
     "state": "steps",
     "passes": "steps",
 }
-"""The module of each part, `resuming_…`: one that cannot be imported leaves the others be."""
+"""The module of each part, `resuming_…`. If one cannot be imported, the others still run."""
 
 
 def part_of(name: str) -> Callable[..., Any]:
@@ -53,16 +53,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.resuming", description=__doc__)
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--scale", type=float, default=1.0, help="so many times the items, where workers read")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of items read with workers")
     parser.add_argument(
         "--only",
         nargs="*",
         default=[],
         metavar="NAME",
-        help="how the name of a chain begins, such as cheap; in the part again that of an operator, such as iter.map",
+        help="start of a chain's name, such as cheap; for the part again of an operator's name, such as iter.map",
     )
-    parser.add_argument("--items", type=int, default=1_000_003, help="after how many the part again resumes")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long the part again reads a chain at most")
+    parser.add_argument(
+        "--items", type=int, default=1_000_003, help="the number of items after which the part again resumes"
+    )
+    parser.add_argument("--seconds", type=float, default=3.0, help="the most seconds that the part again reads a chain")
     options = parser.parse_args()
     print(environment("penstock", "torch"))
     verdicts = []

@@ -1,10 +1,9 @@
-"""What is read again on resuming: each operator alone, behind a source that notes what is pulled from it.
+"""What is read again on resuming: each operator alone, behind a source that records which items are pulled.
 
-A chain is read until a million items were handed out or pulled, whichever comes first, or until the time is up. Its
-state goes through JSON into an equal chain, which is asked for one item: that of the source's items which had been
-pulled before, the new chain pulls again. What the operator held is known from what comes later: the first chain is read
-on, and tells the oldest item, of those that had been pulled, which something is still made of. It may be read again,
-and all that came after it.
+A chain is read until a million items were emitted or pulled, whichever comes first, or until the time is up. Its state
+goes through JSON into an equal chain, which is asked for one item. The items that the new chain pulls again are
+counted. To find out which items the operator held, the first chain is read on: the oldest earlier item of which a later
+output is made was held. The new chain may read again from that item on.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from .harness import table, verdict
 __all__ = ["again"]
 
 MOST_AGAIN = 0.02
-"""Of the items pulled, what may be read again beyond those that are held."""
+"""The share of the pulled items that may be read again beyond the held ones."""
 LATER_ITEMS, LATER_SECONDS = 200_000, 2.0
-"""How far the first chain is read on."""
+"""The number of items that the first chain is read on."""
 RESUMED_TIMES, RESUMED_SECONDS = 5, 1.0
 TIMES_WHERE_MISSED = 3
-"""How often a case is measured that misses its goal: that one snapshot was slow, by accident, says little."""
+"""Measurements of a case that misses its goal: one snapshot may be slow by accident."""
 SECONDS_AT_MOST = 45
-"""A case that takes longer is ended: what reads everything again takes as long again as its reading took."""
+"""Seconds before a case is ended: a case that reads everything again takes twice its reading time."""
 
 
 class Found(NamedTuple):
@@ -52,15 +51,15 @@ class Found(NamedTuple):
     pulled: int
     again: int
     held: int | None
-    """From the oldest one held on; None where that is not known."""
+    """The number of items from the oldest held one on; None if unknown."""
     first: float
     bytes: int
     same: bool
-    """Whether the item that came after resuming was made of the same items."""
+    """Whether the first item after resuming was made of the same source items."""
 
     @property
     def beyond(self) -> float:
-        """What was pulled again beyond what may be, as a share of what was pulled."""
+        """The items pulled again beyond the allowed ones, as a share of those pulled."""
         return (self.again - (self.held or 0)) / self.pulled - MOST_AGAIN
 
 
@@ -90,7 +89,7 @@ class Result(NamedTuple):
 
 
 def read(iterator: Any, feed: Feed, seconds: float) -> int:
-    """Read as many items as are wanted, or until the time is up, and return how many were handed out."""
+    """Read the wanted number of items, or until the time is up, and return how many were emitted."""
     until, given, step, already = time.perf_counter() + seconds, 0, 1, len(feed.pulled)
     while time.perf_counter() < until:
         pulled = len(feed.pulled) - already
@@ -120,7 +119,7 @@ def as_json(state: Any) -> str:
 
 
 def oldest_held(iterator: Any, following: list[int], pulled: list[int]) -> int:
-    """Return how many items there are from the oldest one held on, for all sources together."""
+    """Return the number of items from the oldest held one on, over all sources."""
     before = set(pulled)
     latest: dict[int, int] = {}
     oldest: dict[int, int] = {}
@@ -139,7 +138,7 @@ def oldest_held(iterator: Any, following: list[int], pulled: list[int]) -> int:
 
 def measure(case: Case, items: int, seconds: float, folder: Path) -> Found:
     torch.manual_seed(0)
-    first_of(iter(case.chain(Feed(items, folder, case.most))))  # what is imported only then takes no time later
+    first_of(iter(case.chain(Feed(items, folder, case.most))))  # run late imports before the timing
     feed = Feed(items, folder, case.most)
     dp = case.chain(feed)
     for _ in range(case.passes):
@@ -183,7 +182,7 @@ def close(iterator: Any) -> None:
 
 
 def answer(number: int, items: int, seconds: float, connection: Connection) -> None:
-    """Measure a case in a process of its own, and send what was found, or the error as a text."""
+    """Measure a case in its own process, and send the findings, or the error as text."""
     os.setsid()
     warnings.simplefilter("ignore")
     gc.freeze()
@@ -219,7 +218,7 @@ def name_of(case: Case) -> str:
 
 
 def result_of(context: Any, number: int, items: int, seconds: float) -> Result | str:
-    """Measure a case, and again where it misses; return the error as a text where one of the times fails."""
+    """Measure a case, and again if it misses its goal; return the error as text if a measurement fails."""
     case = CASES[number]
     found: list[Found] = []
     for time_left in reversed(range(TIMES_WHERE_MISSED)):

@@ -15,7 +15,7 @@ from typing import Any
 import penstock as ps
 
 PAYLOAD = "payload-payload-payload-payload"
-"""What items are full of, and states are to be free of."""
+"""The content of items, which states must not contain."""
 
 
 def plus_one(x: int) -> int:

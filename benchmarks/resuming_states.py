@@ -1,4 +1,4 @@
-"""What a state is: its bytes as JSON, what it takes to ask for one, to load it, and to get the first item after it."""
+"""States: their bytes as JSON, and the times to take one, to load it, and to get the first item after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_GROWTH = 1.2
 
 @dataclass(frozen=True)
 class Point:
-    """What a state is at one point of an epoch."""
+    """The figures of a state at one point of an epoch."""
 
     bytes: int
     has_payload: bool
@@ -33,7 +33,7 @@ class Point:
     loading: float
     again: int
     first: float
-    """Seconds to the first item of an epoch that is begun afresh."""
+    """Seconds to the first item of a new epoch."""
     first_resumed: float
 
 
@@ -56,7 +56,7 @@ def items_again(node: Any) -> int:
 
 
 def look(make: Callable[[], Any], num_shards: int, part: float) -> Point:
-    """Read a part of an epoch with workers, and go on in this process, where no process has to be started first."""
+    """Read a part of an epoch with workers, and resume in this process, without starting any."""
     whole = DataLoader2(make(), reading_service=MultiProcessingReadingService(0, num_shards=num_shards))
     try:
         batches = len(whole)
@@ -103,7 +103,7 @@ def cells(point: Point) -> list[str]:
 
 
 def states(chosen: dict[str, Case], scale: float) -> list[str]:
-    """Print what states are along an epoch, and how they are with ten times as many items."""
+    """Print the figures of states along an epoch, also with ten times as many items."""
     rows, verdicts = [], []
     for name, case in chosen.items():
         few, some, many = (int(case.items * scale * times) for times in (0.25, 0.5, 2.5))
@@ -127,7 +127,7 @@ def states(chosen: dict[str, Case], scale: float) -> list[str]:
 
 
 def growth(folder: Path, scale: float) -> None:
-    """Print what states grow with."""
+    """Print how states grow."""
     n = int(80_000 * scale)
     grown: dict[str, dict[int, tuple[Callable[[], Any], int]]] = {
         "shards, of map": {s: (partial(items, n // 10), s) for s in (1, 4, 16, 64, 256)},

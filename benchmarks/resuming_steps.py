@@ -1,6 +1,6 @@
-"""What a step costs that is not an item's: asking a chain where it stands, and beginning and ending a pass over it.
+"""The costs of a step besides its items: taking a chain's place, and beginning and ending a pass over it.
 
-Chains are measured in turns, in rounds; each figure is a median of CPU times, and ratios are taken within rounds.
+Chains are measured in turns, in rounds. Each figure is a median of CPU times. Ratios are computed within rounds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ITEMS, MORE_ITEMS = 3, 203
 MOST_OF_A_PASS = 20.0
 """Microseconds of a pass for each step, without its items."""
 SECONDS = 0.1
-"""How long one figure of one round is measured."""
+"""Seconds of measuring per figure and round."""
 
 
 def as_it_is(x: Any) -> Any:
@@ -52,7 +52,7 @@ def maps(steps: int, items: int) -> Any:
 
 
 def mixture(steps: int, items: int) -> Any:
-    """Return a chain of steps that keep a state of their own, and such that keep none."""
+    """Return a chain of steps with and without their own state."""
     import penstock as ps
 
     dp: Any = ps.iter.IterableWrapper(range(items))
@@ -82,9 +82,9 @@ LIBRARIES: dict[str, Callable[[int, int], Any]] = {OURS: maps, TORCH: torch_maps
 
 
 def microseconds(function: Callable[[], Any]) -> float:
-    """Return what CPU time a call takes: other processes would have a long one wait in the middle.
+    """Return the CPU time of a call; wall time would include waiting for other processes.
 
-    It is the median of runs of calls, each of which takes as long as the clock can tell well.
+    It is the median over runs of calls; each run is long enough for the clock.
     """
     calls = 1
     while (taken := cpu_seconds_of(function, calls)) < SECONDS / 50:
@@ -104,10 +104,10 @@ def cpu_seconds_of(function: Callable[[], Any], calls: int) -> float:
 
 
 def state(rounds: int) -> list[str]:
-    """Print what it costs to ask a chain where it stands, in the middle of a pass."""
+    """Print the cost of taking a chain's place in the middle of a pass."""
     from penstock import registry
 
-    # What a step that reads ahead takes of its source, where the registry has it: a state without what describes it.
+    # A step that reads ahead takes its source's place: a state without the chain's description.
     capture: Callable[[Any], Any] | None = getattr(registry, "capture", None)
     rows = []
     for name, make in CHAINS.items():
@@ -141,7 +141,7 @@ def state(rounds: int) -> list[str]:
 
 
 def passes_of(make: Callable[[int, int], Any]) -> dict[str, float]:
-    """Return what reading a chain costs, in microseconds, by its steps and items. The chain is built before."""
+    """Return the microseconds of reading a chain, by its steps and items; building it is not timed."""
     return {
         f"{steps} {items}": microseconds(partial(list, make(steps, items)))
         for steps in (0, *STEPS)
@@ -150,20 +150,20 @@ def passes_of(make: Callable[[int, int], Any]) -> dict[str, float]:
 
 
 def per_step(costs: dict[str, float], steps: int) -> float:
-    """Return what a step adds to a pass, its items and all."""
+    """Return the cost that a step adds to a pass, with its items."""
     return (costs[f"{steps} {ITEMS}"] - costs[f"0 {ITEMS}"]) / steps
 
 
 def of_items(costs: dict[str, float], steps: int) -> float:
-    """Return what of that is the items', as many more of them tell."""
+    """Return the part of that cost that items cause, from a pass with many more of them."""
     more = costs[f"{steps} {MORE_ITEMS}"] - costs[f"0 {MORE_ITEMS}"]
     few = costs[f"{steps} {ITEMS}"] - costs[f"0 {ITEMS}"]
     return (more - few) / (MORE_ITEMS - ITEMS) * ITEMS / steps
 
 
 def passes(rounds: int) -> list[str]:
-    """Print what beginning and ending a pass costs for each step, beside torch's pipes, and return the verdict."""
-    with ExitStack() as stack:  # each in a process of its own, so that neither library changes the other
+    """Print the cost per step of beginning and ending a pass, compared with torch's pipes; return the verdict."""
+    with ExitStack() as stack:  # each in its own process, so that neither library changes the other
         contestants = {}
         for name, make in LIBRARIES.items():
             process = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))

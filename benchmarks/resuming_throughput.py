@@ -1,9 +1,8 @@
-"""What it takes from throughput that a loader notes where its shards stand.
+"""How much throughput the snapshots of a loader's shards cost.
 
-Each chain is read as it is by default and with these snapshots switched off, in turns, in loaders that live side by
-side; ratios are taken within rounds. Two figures more hold on a machine that is not idle: the ratio of the CPU time of
-all processes together, and the share of it that goes by while snapshots are taken, as the code that takes them measures
-it for its own pace.
+Each chain is read with and without these snapshots, in turns, in loaders that live side by side. Ratios are computed
+within rounds. Two more figures are reliable on a busy machine: the ratio of the CPU times of all processes, and the
+share of CPU time spent on snapshots, as the code that takes them measures it for its own pace.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ NEVER = 10**9
 
 
 def without_snapshots(chain: Any, _: Any) -> Any:
-    """Switch snapshots off in the process that this is called in: what a worker calls first."""
+    """Switch snapshots off in this process; workers call this first."""
     mock.patch.object(Pace, "step", NEVER).start()
     return chain
 
 
 class Count:
-    """Count the snapshots that are taken, in any number of processes, and the seconds that they take."""
+    """Counts snapshots and their seconds, in any number of processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -62,24 +61,24 @@ class Count:
         mock.patch.object(Pace, "taken", counting).start()
 
     def in_worker(self, chain: Any, _: Any) -> Any:
-        """Begin to count where a worker calls this first."""
+        """Begin to count in a worker, which calls this first."""
         self.begin()
         return chain
 
     def read(self) -> NDArray[np.float64]:
-        """Return how many were taken, and the seconds, in all processes together."""
+        """Return the number of snapshots, and their seconds, over all processes."""
         return sum((np.fromfile(file) for file in self.folder.iterdir()), np.zeros(2))
 
 
 def cpu_seconds() -> float:
-    """Return what this process and all that it started have used."""
+    """Return the CPU time of this process and its descendants."""
     me = psutil.Process()
     times = [process.cpu_times() for process in [me, *me.children(recursive=True)]]
     return float(sum(each.user + each.system for each in times))
 
 
 def read(loader: DataLoader2[Any], snapshots: bool, count: Count) -> NDArray[np.float64]:
-    """Read an epoch, and return what it took: seconds, seconds of CPU, snapshots and the seconds of these."""
+    """Read an epoch, and return its seconds, CPU seconds, snapshots and seconds of snapshots."""
     with ExitStack() as stack:
         if not snapshots:
             stack.enter_context(mock.patch.object(Pace, "step", NEVER))
@@ -89,7 +88,7 @@ def read(loader: DataLoader2[Any], snapshots: bool, count: Count) -> NDArray[np.
 
 
 def services(num_shards: int) -> dict[str, Callable[[Any], ReadingServiceInterface]]:
-    """Return the ways to read, each of which is told what a worker is to call first, or None."""
+    """Return the ways to read; each takes the function that workers call first, or None."""
     return {
         WORKERS: lambda first: MultiProcessingReadingService(2, worker_init_fn=first, num_shards=num_shards),
         IN_PROCESS: lambda _: InProcessReadingService(prefetch_cnt=10),

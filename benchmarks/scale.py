@@ -1,9 +1,9 @@
 """What very many ranks, shards and items cost, without very many machines: `python -m benchmarks.scale`.
 
-1,024 ranks with 8 workers and 64 shards each, 65,536 shards in all, read 100 M paths. What a rank does follows from its
-number alone, so a few processes can be all of them in turn, with the operators and the loader that a rank has. Of a
-rank's 8 workers one is measured, and one rank is really run with all of them. Paths are told by their numbers, as where
-a file of them is read by index; lists of them are measured with 1 M, which the table says.
+1,024 ranks with 8 workers and 64 shards each, 65,536 shards in all, read 100 M paths. A rank's work depends only on its
+number. So a few processes act as each rank in turn, with the same operators and loader. One of a rank's 8 workers is
+measured, and one rank runs with all of them. Paths are represented by their numbers, as when a file of paths is read by
+index. Lists of paths are measured with 1 M, as the table says.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ CHAINS: dict[str, tuple[Make, int]] = {
 
 
 class OneRank(ReadingServiceInterface):
-    """Do what DistributedReadingService does on one of so many ranks, without waiting for the others."""
+    """Does what DistributedReadingService does on one of many ranks, without waiting for the others."""
 
     def __init__(self, rank: int, ranks: int = RANKS) -> None:
         self.rank = rank
@@ -120,14 +120,14 @@ def meaning() -> None:
     longer = PATHS % parts
     per_rank = [SHARDS * (PATHS // parts) + min(max(longer - rank * SHARDS, 0), SHARDS) for rank in range(RANKS)]
     print(
-        f"\nDistributedReadingService divides the chain among the ranks; num_shards is into how many shards each rank "
-        f"divides its own part. num_shards={SHARDS} on {RANKS:,} ranks is {parts:,} shards in all: shard s of rank r "
-        f"has every {parts:,}th item from number s + {SHARDS} r on, {PATHS // parts:,} of them or one more. Of a "
-        f"rank's shards, each of {WORKERS} workers reads {SHARDS // WORKERS}. (num_shards={parts:,} on each rank would "
-        f"be {RANKS * parts:,} shards of one or two paths.)\n"
-        f"The ranks have {min(per_rank):,} to {max(per_rank):,} items. fullsync ends all with the shortest, and so "
-        f"leaves out {sum(per_rank) - RANKS * min(per_rank):,} of {PATHS:,} in an epoch; it would be {PATHS % RANKS:,} "
-        "if neighbours in the stream went to different ranks, and not to different shards of a rank."
+        f"\nDistributedReadingService divides the chain among the ranks. num_shards is the number of shards into which "
+        f"each rank divides its part. num_shards={SHARDS} on {RANKS:,} ranks gives {parts:,} shards in all: shard s of "
+        f"rank r has every {parts:,}th item from number s + {SHARDS} r on, {PATHS // parts:,} or one more. Each of a "
+        f"rank's {WORKERS} workers reads {SHARDS // WORKERS} shards. (num_shards={parts:,} on each rank would give "
+        f"{RANKS * parts:,} shards of one or two paths.)\n"
+        f"The ranks have {min(per_rank):,} to {max(per_rank):,} items. fullsync ends all ranks with the shortest, and "
+        f"so drops {sum(per_rank) - RANKS * min(per_rank):,} of {PATHS:,} items in an epoch. It would drop "
+        f"{PATHS % RANKS:,} if neighbours in the stream went to different ranks, not to different shards of a rank."
     )
 
 
@@ -166,7 +166,7 @@ def exactness(ranks: Sequence[int]) -> list[str]:
 
 
 class FirstWorker:
-    """Do what the first worker of a rank does."""
+    """Does what the first worker of a rank does."""
 
     def __init__(self, pickled: bytes, shards: int = SHARDS) -> None:
         self._own = range(0, shards, WORKERS)
@@ -182,7 +182,7 @@ class FirstWorker:
             next(each.items, None)
 
     def read(self, at_most: int = 100_000) -> int:
-        """Read on, so many items of each shard, and return how many there were."""
+        """Read more items of each shard, and return their number."""
         return sum(sum(1 for _ in islice(each.items, at_most)) for each in self._passes)
 
 
@@ -192,7 +192,7 @@ def pickled_for_rank(chain: Any, ranks: int = RANKS) -> bytes:
 
 
 def worker_row(make: Make, n: int) -> dict[str, float]:
-    """Return what one worker with its shards costs."""
+    """Return the costs of one worker with its shards."""
     pickled = pickled_for_rank(make(n))
     worker = FirstWorker(pickled)
     _, first = timed(worker.begin)
@@ -215,7 +215,7 @@ def worker_row(make: Make, n: int) -> dict[str, float]:
 
 
 def state_row(chain: Any, shards: int = SHARDS, ranks: int = RANKS) -> dict[str, float]:
-    """Return what the state of a rank costs in the middle of an epoch."""
+    """Return the costs of a rank's state in the middle of an epoch."""
     loader = loader_of(chain, ranks // 2, ranks, shards)
     items = iter(loader)
     deque(islice(items, shards * 5 + 3), maxlen=0)
@@ -228,7 +228,7 @@ def state_row(chain: Any, shards: int = SHARDS, ranks: int = RANKS) -> dict[str,
     iterator = iter(resumed)
     found, first = timed(lambda: next(iterator))
     if [found, *islice(iterator, 99)] != expected:
-        raise AssertionError("resumed, the rank goes on with other items")
+        raise AssertionError("the resumed rank yields other items")
     return {"bytes": len(text), "asking": median(seconds for _, seconds in states), "loading": loading, "resume": first}
 
 
@@ -264,9 +264,9 @@ def costs() -> list[str]:
                 ),
             ]
     print(
-        f"\nOne rank of {RANKS:,}, {SHARDS} shards; one of its {WORKERS} workers, {SHARDS // WORKERS} shards. Of lists "
-        f"{LISTED:,} paths are measured; the seconds "
-        f"of an epoch are scaled to {PATHS:,}, and what else they cost grows in the same way\n"
+        f"\nOne rank of {RANKS:,}, {SHARDS} shards; one of its {WORKERS} workers, {SHARDS // WORKERS} shards. "
+        f"Lists are measured with {LISTED:,} paths. The seconds of an epoch are scaled to {PATHS:,} paths; "
+        "the other costs of lists grow in the same way\n"
     )
     header = ["", "measured", "chain, B", "worker begins, ms", "2nd epoch, ms", "holds, MB", "ns an index"]
     header += ["s an epoch, at 100 M", "rank's state, B", "asked for, ms", "loaded, ms", "first after, ms"]
@@ -301,7 +301,7 @@ def growth() -> list[str]:
                 f"{each * 1e9:,.0f}",
             ]
         )
-    print("\nWhat grows with what: a keyed shuffle of numbers\n")
+    print("\nHow costs grow: a keyed shuffle of numbers\n")
     header = ["number of", "", "rank's state, B", "of all ranks, MB", "asked for, ms", "loaded, ms", "first after, ms"]
     print(table([*header, "worker begins, ms", "ns an index"], rows))
     few, many = found["shards of a rank", 64], found["shards of a rank", 512]
@@ -309,10 +309,10 @@ def growth() -> list[str]:
     begun = (many["begins"] - few["begins"]) / ((512 - 64) / WORKERS)
     print(
         f"\nA rank's state grows with the rank's shards, by {by_shard['bytes']:,.0f} bytes and "
-        f"{by_shard['asking'] * 1e6:,.0f} µs for each; with paths and ranks only the digits of numbers grow.\n"
-        "All states together grow with the shards of all ranks; no rank has, or sends, another's.\n"
-        f"To begin an epoch grows with the shards of a worker, by {begun * 1e3:,.2f} ms for each.\n"
-        "What an index costs grows with none of them, but where shards are so short that beginning counts."
+        f"{by_shard['asking'] * 1e6:,.0f} µs for each. With more paths and ranks, only the digits of numbers grow.\n"
+        "All states together grow with the shards of all ranks. No rank has, or sends, another's state.\n"
+        f"The time to begin an epoch grows with the shards of a worker, by {begun * 1e3:,.2f} ms for each.\n"
+        "The cost of an index grows with none of these, unless shards are so short that beginning them counts."
     )
     by_paths = found["paths", 10**10]["bytes"] / found["paths", 10**6]["bytes"]
     by_ranks = found["ranks", 131_072]["bytes"] / found["ranks", 8]["bytes"]
@@ -342,22 +342,22 @@ def one_rank(rank: int = 517) -> list[str]:
         found += items
         _, second = timed(lambda: next(iter(loader)))
     print(
-        f"\nRank {rank} of {RANKS:,}, really run with {WORKERS} workers: the first item after {first:.2f} s with "
-        f"starting them, and {second * 1e3:.0f} ms in the second epoch; {memory:,.0f} MB of their own in all "
-        f"{len(processes)} processes; a state of {len(json.dumps(state)):,} bytes, taken in the middle, went on with 3 "
-        f"workers, and read {len(rest):,} items in {going_on:.2f} s"
+        f"\nRank {rank} of {RANKS:,}, run with all {WORKERS} workers: the first item came after {first:.2f} s, with "
+        f"the start of the workers, and after {second * 1e3:.0f} ms in the second epoch. The {len(processes)} "
+        f"processes had {memory:,.0f} MB of private memory. A state of {len(json.dumps(state)):,} bytes, taken in the "
+        f"middle, resumed with 3 workers, which read {len(rest):,} items in {going_on:.2f} s"
     )
     halves = expected[: len(expected) - len(rest)] + rest
-    same = f"with {WORKERS} workers and with none, a rank gives the same {len(expected):,} items"
+    same = f"with {WORKERS} workers and with none, a rank yields the same {len(expected):,} items"
     return [
         verdict(same, found == expected),
-        verdict("its state goes on with 3 workers, with the same items", halves == expected and len(rest) > 0),
+        verdict("its state resumes with 3 workers, with the same items", halves == expected and len(rest) > 0),
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--ranks", type=int, default=RANKS, help="how many of the 1,024 ranks are read for exactness")
+    parser.add_argument("--ranks", type=int, default=RANKS, help="how many of the 1,024 ranks to read for exactness")
     options = parser.parse_args()
     print(environment("penstock", "torch"))
     meaning()

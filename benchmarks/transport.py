@@ -1,7 +1,7 @@
-"""What it costs to bring items from two processes to one: `python -m benchmarks.transport`.
+"""What bringing items from two processes to one costs: `python -m benchmarks.transport`.
 
-Each contestant runs in a process of its own, once a round: an epoch that makes all warm, and epochs that count, for a
-second at least. Memory is sampled in one round more, whose times do not count.
+Each contestant runs in its own process, once a round: a warm-up epoch, and epochs that count, for at least a second.
+Memory is sampled in an extra round, whose times do not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run(peer: str, kind: str, peaks: list[float] | None = None) -> dict[str, Any
 
 
 def megabytes(kind: Kind) -> float:
-    """Return how much an epoch is; where it is no memory, pickled."""
+    """Return the MB of an epoch: of the arrays, or of the pickle if there are none."""
     item = kind.make(0)
     parts = [] if isinstance(item, list) else [part for part in parts_of(item) if hasattr(part, "nbytes")]
     return kind.count * (sum(part.nbytes for part in parts) or len(pickle.dumps(item, protocol=5))) / 1e6
@@ -65,7 +65,7 @@ def compare(name: str, rounds: int) -> list[str]:
         verdicts.append(verdict(f"{name}: at least {least} × faster than DataLoader: {faster:.2f}", faster >= least))
     if name in IN_MEMORY:
         of_limit = share(seconds[LIMIT], seconds[OURS])
-        goal = f"{name}: at least {LEAST_OF_LIMIT} of what copying once allows: {of_limit:.2f}"
+        goal = f"{name}: at least {LEAST_OF_LIMIT} of the rate of copying once: {of_limit:.2f}"
         verdicts.append(verdict(goal, of_limit >= LEAST_OF_LIMIT))
     return verdicts
 

@@ -1,8 +1,8 @@
 """The contestants of `benchmarks.transport`: what is sent, and how each brings it from two processes to one.
 
-Making the items costs next to nothing: a process fills memory once, and hands out new tensors or the array over it.
-The consumer reads one number of each page of what it gets. All read as many items ahead as was best for torch's
-DataLoader, or no worse than another number, of 1, 2, 4, 8, 16 and 64.
+Making the items costs almost nothing: a process fills memory once, and yields new tensors or arrays over it. The
+consumer reads one number of each page. Of 1, 2, 4, 8, 16 and 64 items read ahead, the number used was best for torch's
+DataLoader, and for the others not worse.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def ones() -> np.ndarray[Any, Any]:
 def tensor(_: int) -> Any:
     import torch
 
-    return torch.from_numpy(ones())  # a new tensor each time: the DataLoader sends one that it has sent for nothing
+    return torch.from_numpy(
+        ones()
+    )  # a new tensor each time: sending the same one again would cost the DataLoader nothing
 
 
 def array(_: int) -> Any:
@@ -84,7 +86,7 @@ class Kind:
     count: int
     """How many are an epoch."""
     ahead: int = 4
-    """How many a worker may make before they are wanted."""
+    """The number of items that a worker may make ahead."""
 
 
 KINDS = {
@@ -98,7 +100,7 @@ IN_MEMORY = ("tensors", "NumPy", "dict of both")
 """The kinds that can be copied to shared memory as they are."""
 
 Epoch = Callable[[], int]
-"""Read all items once, and return what `touched` says of all of them."""
+"""Read all items once, and return the sum of `touched` over them."""
 
 
 @contextmanager
@@ -138,7 +140,7 @@ def as_it_is(item: Any) -> Any:
 
 @contextmanager
 def queue(kind: Kind) -> Iterator[Epoch]:
-    """What one writes by hand; since torch is imported, tensors go through shared memory here, too."""
+    """Hand-written code; since torch is imported, tensors go through shared memory here, too."""
     items: Any = get_context("fork").Queue(WORKERS * kind.ahead)
 
     def put_all(worker: int) -> None:
@@ -186,7 +188,7 @@ def parts_of(item: Any) -> list[Any]:
 
 @contextmanager
 def on_demand(work: Callable[[int], None]) -> Iterator[Callable[[], None]]:
-    """Yield what lets processes, each of which knows its number, do their work once."""
+    """Yield a function that starts one round of work in all processes; each knows its number."""
     context = get_context("fork")
     starts = [context.SimpleQueue() for _ in range(WORKERS)]
 
@@ -218,7 +220,7 @@ OURS, TORCH, QUEUE, LIMIT = PEERS
 
 
 def measure(peer: str, kind: Kind) -> dict[str, float]:
-    """Read epochs by one contestant, and return what one took, after the first."""
+    """Read epochs with one contestant, and return the figures of one, after the first."""
     for module in ("torch", "penstock" if peer == OURS else "torch.utils.data"):
         import_module(module)
     with PEERS[peer](kind) as epoch:

@@ -1,4 +1,4 @@
-"""How many words an operator needs to be resumed, by what the source says: `python -m benchmarks.words [TREE]`.
+"""How many words an operator needs to resume, counted in the source: `python -m benchmarks.words [TREE]`.
 
 Nothing is imported, so that any revision can be read: `git worktree add` it, and give its folder.
 """
@@ -26,7 +26,7 @@ WORDS = (*METHODS, *ATTRIBUTES, "_trail", *CALLS, *METHODS_CALLED)
 
 
 class Use(NamedTuple):
-    """The classes that use a word, and how often."""
+    """The classes that use a word, with counts."""
 
     operators: int
     bases: int
@@ -34,7 +34,7 @@ class Use(NamedTuple):
 
 
 def classes_in(tree: Path) -> Iterator[tuple[ast.ClassDef, bool]]:
-    """Yield the classes under pipes/ and those that are registered elsewhere, and whether each is registered."""
+    """Yield the classes under pipes/ and those registered elsewhere; say of each whether it is registered."""
     for folder in ("pipes", "registry"):
         for path in sorted((tree / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -45,7 +45,7 @@ def classes_in(tree: Path) -> Iterator[tuple[ast.ClassDef, bool]]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the name of a function that is called, or of what is assigned to."""
+    """Return the name of a called function, or of an assignment target."""
     if isinstance(node, ast.Subscript):  # as in Trail[int](…)
         node = node.value
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
@@ -79,7 +79,7 @@ def attributes_of(statement: ast.stmt) -> Iterator[str]:
 
 
 def count(tree: Path) -> tuple[dict[str, Use], int, int]:
-    """Return the use of each word, and how many operators and how many other classes there are."""
+    """Return the uses of each word, and the numbers of operators and of other classes."""
     found = [(registered, list(words_of(cls))) for cls, registered in classes_in(tree)]
     operators = sum(registered for registered, _ in found)
     uses = {

@@ -16,7 +16,7 @@ __all__ = ["reading", "writing"]
 _PART = 2**25
 """Bytes sent at a time. S3 allows up to 10,000 parts per object, and checkpoints may be large."""
 
-_PIECE = 2**22
+_WRITE_SIZE = 2**22
 """Bytes per write to a file, which may copy them."""
 
 
@@ -56,8 +56,8 @@ class _Pieces(io.RawIOBase):
             raise self.error
         content = memoryview(data).cast("B")
         try:
-            for start in range(0, len(content), _PIECE):
-                self._file.write(content[start : start + _PIECE])
+            for start in range(0, len(content), _WRITE_SIZE):
+                self._file.write(content[start : start + _WRITE_SIZE])
         except BaseException as error:
             self.error = error
             raise

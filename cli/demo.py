@@ -20,7 +20,7 @@ BUILT_IN = Path(__file__).parent / "data"
 GOAL = 0.95
 """Required accuracy on the held-out images."""
 
-Batch = tuple[torch.Tensor, torch.Tensor]
+Images = tuple[torch.Tensor, torch.Tensor]
 
 
 def digits(url: str, shards: list[str]) -> Any:
@@ -113,7 +113,7 @@ def default_device() -> torch.device:
     return found or torch.device("cpu")
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[Batch]) -> Iterator[tuple[float, int]]:
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[Images]) -> Iterator[tuple[float, int]]:
     """Train a model for one epoch, and yield the loss and the number of images of each batch."""
     model.train()
     for images, labels in loader:
@@ -125,7 +125,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[B
 
 
 @torch.inference_mode()
-def accuracy(model: nn.Module, loader: Iterable[Batch]) -> float:
+def accuracy(model: nn.Module, loader: Iterable[Images]) -> float:
     """Return the share of images that a model classifies correctly."""
     model.eval()
     right = [(model(images).argmax(dim=1) == labels).cpu() for images, labels in loader]

@@ -37,8 +37,7 @@ def install() -> None:
         return
     if _has_datapipes_of_its_own():
         raise RuntimeError(
-            f"the installed torchdata, {version('torchdata')}, has DataPipes of its own: "
-            "install torchdata 0.11 or later"
+            f"the installed torchdata, {version('torchdata')}, has its own DataPipes: install torchdata 0.11 or later"
         )
     sys.meta_path.insert(0, Finder())
     accept_any_name_of_the_source()

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ..registry import IterDataPipe, MapDataPipe
-from ..registry.base import _Construction
+from ..registry.base import Construction
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["accept_any_name_of_the_source"]
@@ -32,14 +32,14 @@ def accept_any_name_of_the_source() -> None:
 
     `dp.datapipe`, which subclasses of operators read, becomes `dp.source`.
     """
-    make: Any = _Construction.__call__
+    make: Any = Construction.__call__
 
     def __call__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if kwargs and not args and cls.__module__.startswith("penstock."):
             kwargs = _with_source(inspect.signature(cls), kwargs)
         return make(cls, *args, **kwargs)
 
-    _Construction.__call__ = __call__  # type: ignore[method-assign]
+    Construction.__call__ = __call__  # type: ignore[method-assign]
     for kind in (IterDataPipe, MapDataPipe):
         for old, name in _ATTRIBUTES.items():
             setattr(kind, old, _OldName(name))

@@ -21,6 +21,6 @@ class CheckpointableReadingServiceInterface(ReadingServiceInterface):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise NotImplementedError(
-            f"{cls.__name__} saves a state in checkpoint(), which nothing would call: DataLoader2.state_dict() says "
-            "where the chain stands, so derive the service from ReadingServiceInterface"
+            f"{cls.__name__} saves a state in checkpoint(), which nothing would call: derive the service from "
+            "ReadingServiceInterface, since DataLoader2.state_dict() saves where the chain stands"
         )

@@ -10,7 +10,7 @@ from pathlib import Path as _Path
 
 import lazy_loader as _lazy
 
-# In the source tree the rooms lie beside this folder, not in it. There it is read before an installed penstock.
+# In the source tree, the subpackages are beside this folder, not in it. The tree takes precedence over an install.
 if not (_Path(__file__).parent / "registry").is_dir():
     __path__.append(str(_Path(__file__).parents[1]))
 
@@ -18,7 +18,7 @@ from .pipes import iter as iter
 from .pipes import map as map
 from .registry import IterDataPipe, MapDataPipe, later
 
-# What else `__init__.pyi` lists is imported when it is asked for.
+# The other names in `__init__.pyi` are imported on first use.
 __getattr__, _, __all__ = _lazy.attach_stub(__name__, __file__)
 
 

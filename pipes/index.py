@@ -1,6 +1,6 @@
 # Generated from the operators by `penstock stubs penstock`. Changes here are lost.
 
-"""Where each operator is, so that its module can be imported when it is asked for."""
+"""The module of each operator, imported on first use."""
 
 OPERATORS = {
     "iter.HuggingFaceHubReader": "penstock.pipes.iter.huggingface:HuggingFaceHubReader",

@@ -1,4 +1,4 @@
-"""The base classes of pipes, the registry of operators, and what they rest on."""
+"""The base classes of pipes, the registry of operators, and their foundations."""
 
 from .arguments import expect_whole
 from .base import IterDataPipe, MapDataPipe

@@ -1,4 +1,4 @@
-"""What is asked of arguments everywhere."""
+"""Argument checks that all parts of Penstock share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["expect_whole"]
 
 
 def expect_whole(name: str, number: Any, least: int = 1) -> None:
-    """Raise TypeError where an argument is no whole number, and ValueError where it is less than the least.
+    """Raise TypeError if an argument is not a whole number, and ValueError if it is less than `least`.
 
-    Numbers of other libraries, such as NumPy's, pass; True and False do not.
+    Integers of other libraries, such as NumPy's, pass; True and False do not.
 
     >>> expect_whole("count", -1, least=0)
     Traceback (most recent call last):

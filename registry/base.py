@@ -61,11 +61,13 @@ _OF_AUTHORS = {
     *(name for base in (TorchIterDataPipe, TorchMapDataPipe) for name in vars(base)),
     *("at_end", "broken_laws", "functional_name", "gives", "guard", "holds_items", "in_main_process", "interrupt"),
     *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
+    *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
+    *("random_state", "set_random_state", "trace_as_dataframe"),
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
 
-class _Construction(type):
+class Construction(type):
     """Rejects an operator over a bare iterable, which could be neither resumed nor notified when a pass begins."""
 
     _old_names: ClassVar[Mapping[str, str]] = {}
@@ -115,7 +117,7 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise TypeError(message) from None
 
 
-class _IterPipeMeta(_Construction, TorchIterMeta):
+class _IterPipeMeta(Construction, TorchIterMeta):
     """Wraps the `__iter__` of a class, and hides it from torch's metaclass, which would add a hook per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
@@ -133,7 +135,7 @@ class _IterPipeMeta(_Construction, TorchIterMeta):
         return cls
 
 
-class _MapPipeMeta(_Construction, TorchMapMeta):
+class _MapPipeMeta(Construction, TorchMapMeta):
     """Wraps the `__getitem__` of a class to add notes to errors, unless it calls `say_where`: saves a call per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
@@ -210,7 +212,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
     def __dir__(self) -> list[str]:
         """Return the names for users of the pipe, without private names and those for authors of operators."""
-        return sorted(name for name in {*super().__dir__()} - _OF_AUTHORS if name[:1] != "_" or name[:2] == "__")
+        hidden = {*_OF_AUTHORS, *type(self).transient, *getattr(type(self), "_own", ())}
+        return sorted(name for name in {*super().__dir__()} - hidden if name[:1] != "_" or name[:2] == "__")
 
     def __repr__(self) -> str:
         return show_chain(self)  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ class SourcesFirst:
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if torch_is_pickling() or id(self) in _listed.get(threading.get_ident(), _NOTHING):
+        if torch_is_pickling() or id(self) in _listed.get(threading.get_ident(), _NONE_LISTED):
             return super().__reduce_ex__(protocol)
         return _last_but_one, _in_order(sources_first(self))  # type: ignore[arg-type]
 
@@ -58,7 +58,7 @@ class SourcesFirst:
         return copied
 
 
-_NOTHING: frozenset[int] = frozenset()
+_NONE_LISTED: frozenset[int] = frozenset()
 _listed: weakref.WeakValueDictionary[int, frozenset[int]] = weakref.WeakValueDictionary()
 """By thread id, the ids of the pipes in the list that the thread is writing. Weak, so an aborted list disappears."""
 
@@ -75,7 +75,7 @@ class _FromHereOn:
 
 
 def _in_order(pipes: list[DataPipe]) -> tuple[Any, ...]:
-    before = _listed.get(threading.get_ident(), _NOTHING)
+    before = _listed.get(threading.get_ident(), _NONE_LISTED)
     return _FromHereOn(frozenset(map(id, pipes))), *pipes, _FromHereOn(before)
 
 

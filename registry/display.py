@@ -14,12 +14,12 @@ from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
 
-_WIDTH = 100
+_LINE_WIDTH = 100
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
-_short = Short()
-_short.maxother = 60
-_short.maxstring = 120  # shows most paths and URLs in full
+_short_value = Short()
+_short_value.maxother = 60
+_short_value.maxstring = 120  # shows most paths and URLs in full
 
 
 def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
@@ -70,7 +70,7 @@ def show_chain(pipe: DataPipe) -> str:
 
 def _joined(steps: list[str]) -> str:
     line = "".join(steps)
-    return line if len(line) <= _WIDTH else "\n    ".join(steps)
+    return line if len(line) <= _LINE_WIDTH else "\n    ".join(steps)
 
 
 def _steps(pipe: DataPipe, shown: dict[int, str]) -> Generator[DataPipe, list[str], list[str]]:
@@ -116,5 +116,5 @@ def _holds_pipes(value: object) -> bool:
 def _show(value: object) -> str:
     name = getattr(value, "__qualname__", None)
     if name is None:
-        return _LINE_BREAK.sub(" ", _ADDRESS.sub("", _short.repr(value)))
+        return _LINE_BREAK.sub(" ", _ADDRESS.sub("", _short_value.repr(value)))
     return str(name).rpartition("<locals>.")[2]

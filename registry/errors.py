@@ -25,7 +25,7 @@ ErrorTypes = type[Exception] | tuple[type[Exception], ...]
 _LONGEST_WAIT = 60.0
 """The longest wait before a retry, in seconds."""
 
-_END = object()
+_NO_OUTPUT = object()
 _logger = logging.getLogger("penstock")
 
 
@@ -227,13 +227,13 @@ class Guard:
             try:
                 if outputs is None:  # first call, or after an error: do not repeat earlier outputs
                     outputs = islice(function(item), given, None)
-                return next(outputs, _END)
+                return next(outputs, _NO_OUTPUT)
             except Exception:
                 outputs = None
                 raise
 
         attempt: Callable[[Any], Any] = self.wrap(advance)
-        while (output := attempt(item)) is not _END and self.keep(output):
+        while (output := attempt(item)) is not _NO_OUTPUT and self.keep(output):
             given += 1
             yield output
 

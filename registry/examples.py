@@ -18,8 +18,8 @@ __all__ = ["example_names", "maker_of_example"]
 def example_names(module: str) -> dict[str, Any]:
     """Return the names that the examples of a module may use without an import.
 
-    Those are the names of the module itself, the operator classes, the package as `ps`. Where an iterable and a
-    map-style operator have one class name, the iterable one is meant, and in a module that defines one, that one.
+    These are the names of the module itself, the operator classes, and the package as `ps`. If an iterable and a
+    map-style operator share a class name, it means the one that the module defines, or else the iterable one.
     """
     entries = sorted(operators.values(), key=lambda entry: entry.kind, reverse=True)
     classes = {entry.cls.__name__: entry.cls for entry in entries}
@@ -30,12 +30,12 @@ def example_names(module: str) -> dict[str, Any]:
 def maker_of_example(cls: type) -> Callable[[], DataPipe]:
     """Return a function that makes a fresh pipe each time: the `dp` of the example in a class's docstring.
 
-    The example is run up to the definition of `dp`. Its statements before the first that makes a pipe, such as
-    those that lay out files, are run once.
+    Each call runs the example up to the definition of `dp`. The statements before the first pipe, such as those that
+    write files, run only once.
 
-    Raises ValueError when the docstring has no example in which `dp` reads through `cls`.
+    Raises ValueError if the docstring has no example in which `dp` reads through `cls`.
     """
-    import doctest  # it brings pdb and unittest, which importing Penstock should not cost
+    import doctest  # slow: it imports pdb and unittest
 
     names = {**example_names(cls.__module__), cls.__name__: cls}
     statements: list[Any] = []

@@ -1,4 +1,4 @@
-"""Optional libraries: imported when an operator that needs one is made, with an error that says how to get it."""
+"""Optional libraries: imported when an operator needs one. The error for a missing one says how to install it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["require", "zstandard"]
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Return a module; raise ImportError that names the extra of penstock that installs it, where it is missing."""
+    """Return a module. If it is missing, raise ImportError with the extra of penstock that installs it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -17,7 +17,7 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def zstandard() -> ModuleType:
-    """Return the module of Zstandard: Python's own, from 3.14 on, or the one that is like it."""
+    """Return the Zstandard module: Python's own from 3.14 on, or its backport."""
     try:
         return import_module("compression.zstd")
     except ImportError:

@@ -55,7 +55,7 @@ def pipes_in(value: object) -> Iterator[DataPipe]:
     return iter(found)
 
 
-_NOTHING, _PIPE, _CONTAINER, _MAPPING = range(4)
+_NO_ROLE, _PIPE, _CONTAINER, _MAPPING = range(4)
 _ROLES: tuple[Any, ...] = ((TorchIterDataPipe, TorchMapDataPipe), (list, tuple, set, frozenset), dict)
 _roles: dict[type, int] = {}
 """The role of each type in the search for pipes. A cache, since `isinstance` is slow for pipes."""
@@ -66,7 +66,7 @@ _MOST_ROLES = 1000
 
 def _role_of(value: object) -> int:
     kind = type(value)
-    role = next((number for number, types in enumerate(_ROLES, 1) if isinstance(value, types)), _NOTHING)
+    role = next((number for number, types in enumerate(_ROLES, 1) if isinstance(value, types)), _NO_ROLE)
     if value.__class__ is kind:  # not a proxy, which may stand for any object
         if len(_roles) >= _MOST_ROLES:
             _roles.clear()

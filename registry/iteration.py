@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType, GeneratorType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, is_one_of_several, sources_of, walk
@@ -24,10 +24,7 @@ from .notes import asked_by, describe_item, describe_step, local_of, say_where, 
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
-from .torch_pipes import TorchMapDataPipe
-
-if TYPE_CHECKING:
-    from .base import IterDataPipe
+from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["Link", "Pass", "begin_pass", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
 
@@ -35,7 +32,7 @@ T = TypeVar("T")
 
 ENDED_BY_STOP_ITERATION = "a function raised StopIteration, which would have passed for the end of the stream"
 
-_numbers = itertools.count(1)
+_pass_numbers = itertools.count(1)
 
 
 _STEPS_AT_A_TIME = 100
@@ -108,7 +105,7 @@ class Pass:
 
     def __init__(self) -> None:
         self.iterator: weakref.ref[GeneratorType[Any, None, None]] | None = None
-        self.number = next(_numbers)
+        self.number = next(_pass_numbers)
         self.begun = self.ended = False
         self.error: str | None = None  # the exception itself would keep frames, and with them open files, alive
         self.reader = 0
@@ -150,7 +147,7 @@ class Pass:
         return self._unseen - 1
 
     def start(
-        self, pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
+        self, pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
     ) -> tuple[Iterable[T] | None, Iterable[T]]:
         """Begin, afresh or from the loaded node. Return the operator's own iterator, and the same counted.
 
@@ -177,7 +174,7 @@ class Pass:
         own = _own_iterator(pipe, iterate)
         return own, after(self._tally.follow(own), skip)  # discard what was emitted since the mark
 
-    def _know_place(self, pipe: IterDataPipe[Any]) -> None:
+    def _know_place(self, pipe: Any) -> None:
         link: Link | None = vars(pipe).get("_link")
         if link is None:
             reader = _told_step_that_runs(pipe)
@@ -191,7 +188,7 @@ class Pass:
             if self._depth % _STEPS_AT_A_TIME == 0:
                 let_steps_nest()
 
-    def _begin_own(self, pipe: IterDataPipe[Any], node: Node) -> None:
+    def _begin_own(self, pipe: Any, node: Node) -> None:
         held, owned = vars(pipe), type(pipe)._own
         for name, attribute in owned.items():
             held[name] = attribute.fresh()
@@ -206,7 +203,7 @@ class Pass:
             for name, value in own.items():
                 held[name] = owned[name].load(value)
 
-    def _at_start(self, pipe: IterDataPipe[Any]) -> Node:
+    def _at_start(self, pipe: TorchIterDataPipe[Any]) -> Node:
         """Return what a pass needs to be run again from its start."""
         node: Node = {}
         if isinstance(pipe, Seeded):
@@ -261,7 +258,7 @@ class Pass:
         """The number of items until the next mark is due."""
         return 1 if self._pace is None else self._pace.items_to_go
 
-    def mark(self, pipe: IterDataPipe[Any], items: int = 1) -> None:
+    def mark(self, pipe: TorchIterDataPipe[Any], items: int = 1) -> None:
         """Record where the sources stand. The operator must hold none of their items."""
         if self._tally is None or self._pace is None or not self._pace.due(items):
             return
@@ -271,7 +268,7 @@ class Pass:
                 self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
         self._pace.taken(started)
 
-    def node(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
+    def node(self, pipe: TorchIterDataPipe[Any], waiting: Waiting) -> Node:
         """Return where the pass stands."""
         if self.error is not None:
             raise RuntimeError(
@@ -289,14 +286,14 @@ class Pass:
         """Say whether each source has a state or is read through a trail."""
         return all(can_capture(source) or id(source) in self._trails for source in self._sources)
 
-    def _whole(self, pipe: IterDataPipe[Any]) -> Node:
+    def _whole(self, pipe: TorchIterDataPipe[Any]) -> Node:
         waiting: Waiting = []
         node = self.now(pipe, waiting)
         for nodes, place, source in waiting:
             nodes[place] = capture(source)
         return node
 
-    def now(self, pipe: IterDataPipe[Any], waiting: Waiting) -> Node:
+    def now(self, pipe: Any, waiting: Waiting) -> Node:
         """Return where the operator stands. Its own attributes must be as after its last item."""
         node: Node = {}
         held = vars(pipe)
@@ -311,7 +308,7 @@ class Pass:
             self._add_sources(pipe, node, waiting)
         return node
 
-    def _add_sources(self, pipe: IterDataPipe[Any], node: Node, waiting: Waiting) -> None:
+    def _add_sources(self, pipe: TorchIterDataPipe[Any], node: Node, waiting: Waiting) -> None:
         sources = self._sources
         nodes: list[Node | None] = [None] * len(sources)
         reads: list[list[int] | None] = [None] * len(sources)
@@ -445,7 +442,7 @@ def _seeds_of_others(source: Any) -> Node | None:
     return {"seeds": seeds} if seeds else None
 
 
-def begin_pass(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
+def begin_pass(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterator[T]:
     """Return the iterator of a new pass over a pipe, and close a live iterator of an earlier pass."""
     replace_live_iterator(pipe)
     pipe._iterator_made()
@@ -477,7 +474,7 @@ def _close_all() -> None:
 
 
 def _deliver(
-    pipe: IterDataPipe[Any], current: Pass, iterate: Callable[[Any], Iterable[T]]
+    pipe: TorchIterDataPipe[Any], current: Pass, iterate: Callable[[Any], Iterable[T]]
 ) -> Generator[Any, None, None]:
     own: Any = None
     counted: Any = None
@@ -525,12 +522,6 @@ def _deliver(
         own = counted = None  # a traceback may keep this frame, which must not keep the sources open
 
 
-def is_live(pipe: Any) -> bool:
-    """Say whether a pipe of ours has a live iterator."""
-    current: Pass | None = vars(pipe).get("_pass")
-    return current is not None and current.iterator is not None and current.iterator() is not None
-
-
 def running_step(thread_id: int) -> str | None:
     """Return a text with the operator that a thread runs and its item, or None."""
     frame = sys._current_frames().get(thread_id)
@@ -551,13 +542,13 @@ def _told_step_that_runs(chain: Any) -> Pass | None:
     return None
 
 
-def _own_iterator(pipe: IterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
+def _own_iterator(pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
     own = iterate(pipe)
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own
 
 
-def replace_live_iterator(pipe: IterDataPipe[Any]) -> None:
+def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:
     """Close the live iterator of a pipe, if any; its next step raises RuntimeError."""
     current: Pass | None = vars(pipe).get("_pass")  # other libraries' pipes have none
     earlier = current.iterator() if current is not None and current.iterator is not None else None

@@ -1,7 +1,7 @@
-"""The laws that every operator holds, and `check_operator`, which checks them.
+"""The laws that every operator keeps, and `check_operator`, which checks them.
 
-A law is a function that takes a maker of fresh, equal pipes and raises AssertionError where the law is broken. They
-stand in `laws_of_making`, `laws_of_reading` and `laws_of_state`.
+A law is a function that takes a maker of fresh, equal pipes. It raises AssertionError if they break the law. The laws
+are in `laws_of_making`, `laws_of_reading` and `laws_of_state`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ __all__ = ["LAWS", "broken_laws_of", "check_operator"]
 
 
 def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str] | None = None) -> None:
-    """Check that an operator holds the laws; the first that it breaks raises AssertionError, which shows how.
+    """Check that an operator keeps the laws; the first broken law raises an AssertionError that shows how.
 
-    `make_pipe` returns a fresh pipe each time, equal to those before: a short chain that ends in the operator. Or it is
-    the operator's class, and the chain is the `dp` of the example in its docstring. `laws` are the names of those to
-    check; without it all are checked that apply to the kind of pipe, but for those that an operator of the chain says
-    it cannot hold, in its class attribute `broken_laws`.
+    `make_pipe` returns a short chain that ends in the operator: a fresh one each time, and always equal. It may also be
+    the operator's class: the chain is then the `dp` of the example in its docstring. `laws` are the names of the laws
+    to check. The default is all laws for this kind of pipe. Laws in the class attribute `broken_laws` of an operator of
+    the chain are not checked.
 
     >>> import penstock as ps
     >>> ps.check_operator(lambda: ps.iter.IterableWrapper(range(6)).batch(4))
@@ -74,9 +74,9 @@ def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str]
 
 
 def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
-    """Return the laws that a chain cannot hold, since one of its operators says so, each with the reason.
+    """Return the laws that the operators of a chain declare as broken, each with the reason.
 
-    Raises ValueError where an operator names a law that there is not, or gives no reason.
+    Raises ValueError if an operator names an unknown law, or gives no reason.
     """
     broken: dict[str, str] = {}
     for operator in {type(part) for part in walk(pipe)}:
@@ -85,7 +85,7 @@ def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
             if not any(name in laws for laws in LAWS.values()):
                 raise ValueError(f"{where}: no law {name!r}{did_you_mean(name, [*LAWS['iter'], *LAWS['map']])}")
             if not isinstance(reason, str) or not reason.strip():
-                raise ValueError(f"{where}: give the reason why {name!r} cannot be held")
+                raise ValueError(f"{where}: give the reason why {name!r} cannot be kept")
             broken[name] = reason
     return broken
 

@@ -1,4 +1,4 @@
-"""The laws of making a chain: by constructor or method, by copying, and how it shows itself."""
+"""The laws of making a chain: by constructor, by method, by copying; and the text of a chain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def construction_pulls_nothing(make: Maker) -> None:
     if begun:
         raise AssertionError(f"a pass had begun over {' and '.join(begun)} before the chain was read")
     probes = tap(pipe)
-    with contextlib.suppress(Exception):  # arguments that are not kept, or not as they were given: another law tells
+    with contextlib.suppress(Exception):  # arguments not kept as given: another law reports them
         args, kwargs = _arguments(pipe)
         type(pipe)(*args, **kwargs)
     if pulled := [plain for probe in probes for _, plain in probe.pulled]:
@@ -40,7 +40,7 @@ def construction_pulls_nothing(make: Maker) -> None:
 
 
 def copies_agree(make: Maker) -> None:
-    """A copy, by pickle, cloudpickle or deepcopy, made before, during or after a pass, gives all items."""
+    """A copy made by pickle, cloudpickle or deepcopy, before, during or after a pass, yields all items."""
     expected = items_of(seeded(make))
     for taken in sorted({0, 1, len(expected) // 2, len(expected) + 1}):
         pipe = seeded(make)
@@ -59,23 +59,23 @@ def _copies(pipe: Any) -> Iterator[tuple[str, Any]]:
     yield "copy.deepcopy", copy.deepcopy(pipe)
     try:
         pickled = pickle.dumps(pipe)
-    except (pickle.PicklingError, AttributeError, TypeError):  # a lambda or a local class: not for plain pickle
+    except (pickle.PicklingError, AttributeError, TypeError):  # plain pickle takes no lambdas or local classes
         return
     yield "pickle", pickle.loads(pickled)
 
 
 def methods_are_not_hidden(make: Maker) -> None:
-    """No attribute has the name of a method, which could not be called then."""
+    """No attribute has the name of a method, which it would hide."""
     pipe = make()
     if hidden := [name for name in vars(pipe) if callable(getattr(type(pipe), name, None))]:
-        raise AssertionError(f"{hidden} are attributes and methods: let the attributes begin with an underscore")
+        raise AssertionError(f"{hidden} are both attributes and methods: begin the attributes with an underscore")
 
 
 def method_and_constructor_agree(make: Maker) -> None:
-    """Called as a method of its source and as a class, an operator makes the same pipe.
+    """The constructor and the method of an operator make the same pipe.
 
-    The arguments are read from the attributes that have the names of the parameters. Of an operator that gives several
-    pipes, all are compared.
+    The arguments are read from the attributes with the names of the parameters. If an operator gives several pipes, all
+    are compared.
     """
     for part in walk(make()):
         if isinstance(part, (IterDataPipe, MapDataPipe)) and isinstance(as_it_was := part.outcome(), list):
@@ -115,7 +115,7 @@ def _gives_the_same(part: Any, as_it_was: list[Any]) -> None:
 
 
 def _arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments that a pipe was made with, from its attributes."""
+    """Return the constructor arguments of a pipe, from its attributes."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for parameter, value in kept_arguments(pipe):
@@ -133,14 +133,14 @@ def _arguments(pipe: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def repr_shows_the_chain(make: Maker) -> None:
-    """The text of a chain names every operator of it, and no address in memory."""
+    """The text of a chain names each of its operators, and contains no memory address."""
     pipe = make()
     shown = repr(pipe)
     if re.search(r"\b0x[0-9a-f]{6}", shown):
         raise AssertionError("it contains a memory address")
     for part in walk(pipe):
         if is_one_of_several(part):
-            continue  # it is shown as such
+            continue  # repr shows it as a branch
         names = {type(part).__name__, f".{getattr(type(part), 'functional_name', None)}("}
         if not any(name in shown for name in names):
             raise AssertionError(f"{type(part).__name__} is not in it")

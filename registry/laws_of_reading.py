@@ -28,8 +28,8 @@ __all__ = [
     "two_passes_agree",
 ]
 
-_PATIENCE = 10.0
-"""Seconds that an operator with threads may take to close its source."""
+_CLOSES_WITHIN = 10.0
+"""Seconds for an operator with threads to close its source."""
 
 
 def two_passes_agree(make: Maker) -> None:
@@ -52,7 +52,7 @@ def restart_begins_again(make: Maker) -> None:
 
 
 def newer_iterator_invalidates_the_older(make: Maker) -> None:
-    """Once a newer iterator was made, the older one raises RuntimeError, and the newer gives all items."""
+    """After a newer iterator is made, the older one raises RuntimeError, and the newer one yields all items."""
     expected = items_of(seeded(make))
     if not expected:
         return
@@ -68,7 +68,7 @@ def newer_iterator_invalidates_the_older(make: Maker) -> None:
         return
     except StopIteration:
         seen = "just ended"
-    raise AssertionError(f"the older iterator was to raise RuntimeError, and {seen}")
+    raise AssertionError(f"the older iterator should raise RuntimeError, but {seen}")
 
 
 def len_is_exact(make: Maker) -> None:
@@ -82,11 +82,11 @@ def _check_len(pipe: Any) -> None:
     except TypeError:
         return
     if told != (number := len(items_of(pipe))):
-        raise AssertionError(f"len says {told}, and there are {number} items")
+        raise AssertionError(f"len is {told}, but there are {number} items")
 
 
 def items_are_left_alone(make: Maker) -> None:
-    """Neither the items of the source are changed, nor those that were handed out."""
+    """The pass changes neither the source's items nor the items it has emitted."""
     pipe = make()
     probes = tap(pipe)
     handed_out = items_of(pipe, lambda item: (item, as_plain(item, read_streams=False)))
@@ -110,12 +110,12 @@ def abandoned_iterator_closes_its_source(make: Maker) -> None:
             iterator = None
         else:
             _newer = iter(pipe)
-        if not all(probe.closed.wait(_PATIENCE) for probe in probes):
-            raise AssertionError(f"the iterator {end}, and its source is still open")
+        if not all(probe.closed.wait(_CLOSES_WITHIN) for probe in probes):
+            raise AssertionError(f"the iterator {end}, but its source is still open")
 
 
 def empty_source_ends(make: Maker) -> None:
-    """Over an empty source a pass ends, and `len` is exact."""
+    """A pass over an empty source ends, and `len` is exact."""
     for look in (items_of, _check_len):
         pipe = make()
         tap(pipe, empty=True)
@@ -123,26 +123,26 @@ def empty_source_ends(make: Maker) -> None:
 
 
 def source_errors_pass_through(make: Maker) -> None:
-    """An error of the source comes out with its type unchanged; the pass is over then, and the source is closed."""
-    for probes, iterator, error in _failures(make):
+    """An error of the source is raised unchanged, ends the pass, and leaves the source closed."""
+    for probes, iterator, error in _failing_passes(make):
         raised = next(probe.raised for probe in probes if probe.raised is not None)
         if type(error) is not type(raised) or error.args != raised.args:
-            raise AssertionError(f"the source raised {raised!r}, and what came out is {error!r}")
+            raise AssertionError(f"the source raised {raised!r}, but the pipe raised {error!r}")
         if (item := next(iterator, None)) is not None:
-            raise AssertionError(f"after the error, the iterator gave {item!r:.200}")
-        if not all(probe.closed.wait(_PATIENCE) for probe in probes):
+            raise AssertionError(f"after the error, the iterator yielded {item!r:.200}")
+        if not all(probe.closed.wait(_CLOSES_WITHIN) for probe in probes):
             raise AssertionError("after the error, the source is still open")
 
 
 def errors_are_noted_once(make: Maker) -> None:
-    """An error carries one note of Penstock's, which says where it was raised."""
-    for _, _, error in _failures(make):
+    """An error has exactly one note of Penstock's, which says where it was raised."""
+    for _, _, error in _failing_passes(make):
         if error is not None and len(notes := notes_of(error)) != 1:
-            raise AssertionError(f"{error!r} carries {len(notes)} notes: {notes}")
+            raise AssertionError(f"{error!r} has {len(notes)} notes: {notes}")
 
 
-def _failures(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Exception | None]]:
-    """Read over sources that raise, at once or after some items: the probes, the iterator, and what it raised."""
+def _failing_passes(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Exception | None]]:
+    """Read sources that raise, at once or after some items; yield the probes, the iterator, and its error."""
     for fail_after in (0, 1, 2):
         pipe = make()
         probes = tap(pipe, fail_after=fail_after)
@@ -157,19 +157,19 @@ def _failures(make: Maker) -> Iterator[tuple[list[Probe], Iterator[Any], Excepti
 
 
 def no_resource_warning(make: Maker) -> None:
-    """Neither a whole pass nor one given up leaves anything behind that warns of not being closed."""
+    """No pass, whole or given up, causes a ResourceWarning."""
     gc.collect()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for taken in (None, 1):
-            items_of(islice(make(), taken), type)  # the items themselves are dropped unseen
+            items_of(islice(make(), taken), type)  # drop the items unread
         gc.collect()
     if seen := [str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)]:
         raise AssertionError("; ".join(seen))
 
 
 def every_order_of_reading_agrees(make: Maker) -> None:
-    """An index has the same item whenever it is asked for."""
+    """An index gives the same item each time, in any order of reading."""
     pipe = seeded(make)
     forwards = items_of(pipe)
     backwards = [as_plain(pipe[index]) for index in reversed(range(len(forwards)))]
@@ -183,4 +183,4 @@ def index_out_of_range_raises(make: Maker) -> None:
         seen = pipe[len(pipe)]
     except IndexError:
         return
-    raise AssertionError(f"there are {len(pipe)} items, and item {len(pipe)} is {seen!r:.200}")
+    raise AssertionError(f"there are {len(pipe)} items, but item {len(pipe)} is {seen!r:.200}")

@@ -1,4 +1,4 @@
-"""The laws of going on: from a state, with a seed, over shards."""
+"""The laws of resuming, seeding and sharding."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = [
 
 _EPOCHS = 8
 _SHARES = {"as usual": reading_module.SNAPSHOT_SHARE, "at every chance": float("inf"), "as seldom as possible": 1e-15}
-"""The shares of the time that snapshots may cost, which decide how often they are taken."""
+"""Shares of the running time for snapshots; they decide how often snapshots are taken."""
 
 
 def resumed_after_every_item(make: Maker) -> None:
-    """From the state after any item, a fresh chain gives the rest, and after that a whole next pass.
+    """From the state after any item, a fresh chain yields the rest, and then a whole next pass.
 
-    States are taken in one pass and go through JSON. They hold however often snapshots of the sources are taken, and
-    stay as they are when the pass goes on.
+    States are taken in one pass and go through JSON. They must be right for any number of snapshots, and must not
+    change when the pass goes on.
     """
     expected = items_of(seeded(make))
     for how_often, share in _SHARES.items():
@@ -56,7 +56,7 @@ def resumed_after_every_item(make: Maker) -> None:
 
 
 def resumed_at_either_end(make: Maker) -> None:
-    """From a state taken before a pass, or after its end, a fresh chain gives a whole pass, with the same seeds."""
+    """From a state before a pass, or after its end, a fresh chain yields a whole pass with the same seeds."""
     pipe = seeded(make)
     before = _state_text(pipe.state_dict())
     first = items_of(pipe)
@@ -93,7 +93,7 @@ def _snapshots(share: float) -> Iterator[None]:
 
 
 def _state_text(state: Any) -> str:
-    """A state as text. Bytes, which JSON has none of, are spelled in letters."""
+    """Return a state as JSON; bytes become base64."""
     return json.dumps(state, default=_spelled)
 
 
@@ -103,7 +103,7 @@ def _spelled(value: object) -> dict[str, str]:
 
 
 def _resumed(make: Maker, saved: str) -> Any:
-    """A fresh chain, seeded otherwise, that goes on from a saved state."""
+    """Return a fresh chain with another seed, resumed from a saved state."""
     pipe = make()
     seed_graph(pipe, 1)
     pipe.load_state_dict(json.loads(saved, object_hook=_with_bytes))
@@ -115,7 +115,7 @@ def _with_bytes(value: dict[str, Any]) -> Any:
 
 
 def same_seed_same_order(make: Maker) -> None:
-    """One seed fixes the items of every epoch, and an operator that draws at random gives each epoch another order."""
+    """One seed fixes the items of every epoch, and a random operator gives each epoch another order."""
 
     def epochs() -> list[list[Any]]:
         pipe = seeded(make)
@@ -130,9 +130,9 @@ def same_seed_same_order(make: Maker) -> None:
 
 
 def union_over_shards_is_the_whole(make: Maker) -> None:
-    """However many shards there are, together they give every item once.
+    """Any number of shards together yield every item once.
 
-    A chain without a sharding point gets one at its end. Batches (lists) are compared by what is in them.
+    A chain without a sharding point gets one at its end. The items in batches (lists) are compared one by one.
     """
 
     def divisible(shard: int) -> Any:

@@ -83,7 +83,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[collections.abc.Mapping[typing.Any, typing.Any]],
         index_name: collections.abc.Hashable = 'index',
     ) -> penstock.pipes.iter.number.IndexAdder:
-        """Yield each dict with its running number, from 0 on, put in under the key `index_name`.
+        """Yield each dict with its running number, from 0 on, added under the key `index_name`.
 
         The outputs are copies: dicts of the source stay unchanged. An existing value under that key is replaced.
 
@@ -155,7 +155,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.bucket.LengthBucketer[T_co]:
-        """Yield batches of items whose lengths lie between the same two of some boundaries.
+        """Yield batches of items whose lengths lie between the same two boundaries.
 
         Take it for batches with little padding; `bucketbatch` sorts pools of items instead, and `pack` needs no padding.
         With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.
@@ -181,7 +181,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.bucket.BucketBatcher[T_co]:
-        """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
+        """Yield batches of similar items, cut from buckets that are shuffled and then sorted.
 
         Take `bucket_by_length` where lengths have natural boundaries; this sorts pools of items. A bucket has the items of
         `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items are shuffled before: in
@@ -213,7 +213,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.file_cache.FileCacher:
-        """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
+        """Yield the URL and a stream of the bytes of each file, given its URL: from a local disk after the first fetch.
 
         Take it where remote files are read more than once, and may be more than the disk has room for. This operator opens
         and fetches missing files itself, so it replaces the operator that opens:
@@ -269,7 +269,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.hash.HashChecker:
-        """Yield the path and the content of each file whose content has the digest that is expected of it.
+        """Yield the path and the content of each file whose content has the expected digest.
 
         Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
         paths to hexadecimal digests, and `hash_type` is the name of a hash in hashlib, such as `"sha256"` or `"md5"`. A
@@ -410,7 +410,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> list[penstock.registry.IterDataPipe[T_co]]:
-        """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
+        """Give a list of `num_instances` pipes; one of them yields each item of the source.
 
         `classifier_fn(item)` returns the number of that pipe. With `drop_none`, items with None are left out. `on_error`
         handles an item for which it raises, or returns an invalid number: `"raise"`, `"skip"`, or a `Skip`, `Retry` or
@@ -454,7 +454,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         timeout: float = 300,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.disk_cache.EndOnDiskCacheHolder:
-        """Yield the paths of each item's files, which were there, or are made now by the steps since `on_disk_cache`.
+        """Yield the paths of each item's files; the steps since `on_disk_cache` make missing ones.
 
         Paths come in the order of the items and, for one item, in the order of `filepath_fn`, whichever files existed
         before. An item that a step between leaves out gives nothing and is tried again in the next pass.
@@ -548,7 +548,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.transform.FlatMapper[R]:
-        """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
+        """Yield all outputs of `fn(item)` for each item; without `fn`, the elements of each item.
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
@@ -570,7 +570,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.transform.FlatMapper[R]:
-        """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
+        """Yield all outputs of `fn(item)` for each item; without `fn`, the elements of each item.
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
@@ -592,7 +592,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.transform.FlatMapper[typing.Any]:
-        """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
+        """Yield all outputs of `fn(item)` for each item; without `fn`, the elements of each item.
 
         Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
         an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
@@ -610,7 +610,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         indices: penstock.pipes.bases.input_columns.Columns | None = None,
     ) -> penstock.pipes.iter.fields.Flattener:
-        """Yield each item with the fields of what is nested in it put in its place, one level deep.
+        """Yield each item with nested tuples, lists and dicts replaced by their fields, one level deep.
 
         Tuples and lists are flattened into a tuple or list, and dicts into a dict. `indices` is an index (negative from the
         end), a key, or a list of these; without it, all nested fields are flattened. Other fields stay as they are. Where a
@@ -633,7 +633,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         buffer_size: int = 1000,
         copy: typing.Literal['shallow', 'deep'] | None = None,
     ) -> list[penstock.registry.IterDataPipe[T_co]]:
-        """Give a list of `num_instances` pipes, each of which yields all items of the source, which is read once.
+        """Give a list of `num_instances` pipes that each yield all items of the source, which is read once.
 
         Read the pipes in any order, together or one after the other. Items that one has read and another has not wait in a
         buffer. When `buffer_size` items wait for a pipe, no other can read on. With -1 there is no limit, and memory may
@@ -690,7 +690,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         drop_remaining: bool = False,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.group.Grouper:
-        """Yield lists of the items that have the same key, which `group_key_fn` makes of each.
+        """Yield lists of items with the same key; `group_key_fn` returns an item's key.
 
         Items may come in any order: they are held in a buffer. A group is yielded
 
@@ -712,7 +712,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         ...
 
     def header(self, limit: int | None = 10) -> penstock.pipes.iter.select.Header[T_co]:
-        """Yield the first `limit` items; all where it is None. No item after them is pulled.
+        """Yield the first `limit` items, or all if it is None. No item after them is pulled.
 
         `len` is exact, so it raises TypeError where the length of the source is unknown.
 
@@ -734,7 +734,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         ...
 
     def in_memory_cache(self, size: float | None = None) -> penstock.pipes.iter.cache.InMemoryCacheHolder[T_co]:
-        """Yield the items of the source, and keep them: every pass after a whole one gives the same again from memory.
+        """Yield the items of the source, and keep them: after a complete pass, later ones read from memory.
 
         With a `size`, in megabytes (of 2**20 bytes), items are kept up to the first one over the limit, and a warning gives
         their number. Each pass reads the rest from the source. The size of an item includes the tensors, arrays, bytes and
@@ -939,10 +939,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.row_groups.RowGroupLister:
         """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
 
-        Take it where files are few and large: row groups are shuffled and sharded in their place. `read_parquet` takes them
-        in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()` shuffles and shards row groups
-        in place of files. Only the footers are read, of `prefetch` files at once. A row group is left out where the footer
-        excludes a match of the `filter`. `storage_options` and `on_error` are as for `read_parquet`.
+        Take it where files are few and large, to shuffle and shard row groups in place of files. `read_parquet` takes them
+        in place of paths, as in `.list_row_groups().shuffle().sharding_filter().read_parquet()`. Only the footers are read,
+        of `prefetch` files at once. A row group is left out where the footer excludes a match of the `filter`.
+        `storage_options` and `on_error` are as for `read_parquet`.
 
         Raises FileNotFoundError for a missing file, KeyError for a filter on a column that a file lacks, and
         `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet.
@@ -1033,7 +1033,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.s3.S3FileLoader:
-        """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
+        """Yield the URL and a stream of the bytes of each object, given its URL; load many at once.
 
         Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
         them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by
@@ -1380,17 +1380,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
-        """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
+        """Yield a model's result for each item, in order; `workers` models work at once.
 
         Take it for a model that is slow to make: each worker makes it once. `model` is a class with callable instances, or
         a function that returns a callable, such as `functools.partial(Predictor, "weights.pt")`. Each worker makes its
         model once and calls it on one item after another, in all passes. `engine` decides what the workers are:
 
         - `"processes"` of this machine.
-        - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
-          than the items' way to another process, as small models do; torch's operations run in threads at once.
-        - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
-          "CPU", "GPU", and what the cluster's nodes have by other names.
+        - `"threads"` of this process: nothing is pickled or copied. This is faster for small models, whose computation
+          takes less time than sending an item to another process. torch's operations run in parallel in threads.
+        - `"ray"`: Ray actors, on any machine of a cluster. `resources` are those of each actor, by default `{"CPU": 1}`:
+          "CPU", "GPU", and custom resources of the cluster's nodes.
 
         With `batch_size`, the model is called with batches of that many rows, and its results are yielded. Batches of
         columns are cut to that size, as by `rebatch`; rows are put into lists. `batched` says which of the two they are;
@@ -1442,7 +1442,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.bucket.MaxTokenBucketizer[T_co]:
-        """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
+        """Yield batches with at most `max_token_count` tokens in all, shorter items first.
 
         Take it where memory bounds the tokens of a batch. `len_fn` returns the number of tokens of an item. Up to
         `buffer_size` items are held. When the buffer is full, the shortest item, the first of several, goes into the batch;
@@ -1469,7 +1469,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         weights: collections.abc.Sequence[float] | None = None,
         until: typing.Literal['longest', 'shortest'] = 'longest',
     ) -> penstock.pipes.iter.mix.Mixer[T_co | T]:
-        """Yield items of several sources, each time from one that is drawn by weight.
+        """Yield items of several sources; a random draw by weight chooses the source of each item.
 
         Take it to train on several corpora; `mux` takes turns in place of drawing. `weights` has one number for each
         source, the first included. They need not add up to 1; without them all sources are equally likely. With
@@ -1505,7 +1505,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         *sources: penstock.registry.IterDataPipe[T],
     ) -> penstock.pipes.iter.combine.MultiplexerLongest[T_co | T]:
-        """Yield one item from each source in turn, passing over those that are exhausted, until all are.
+        """Yield one item from each source in turn, skipping exhausted ones, until all are exhausted.
 
         Take it for turns in which no item is dropped; `mux` ends with the shortest source.
 
@@ -1517,12 +1517,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def on_disk_cache(
         self,
-        filepath_fn: collections.abc.Callable[[typing.Any], penstock.pipes.iter.disk_cache.Paths] | None = None,
+        filepath_fn: collections.abc.Callable[[typing.Any], penstock.pipes.iter.disk_cache.OnePathOrMore] | None = None,
         hash_dict: collections.abc.Mapping[str, str] | None = None,
         hash_type: str = 'sha256',
         extra_check_fn: collections.abc.Callable[[str], bool] | None = None,
     ) -> penstock.pipes.iter.disk_cache.OnDiskCacheHolder[T_co]:
-        """Yield the items whose files are missing, to the steps between this and `end_caching`, which make the files.
+        """Yield the items whose files are missing to the steps up to `end_caching`, which make the files.
 
         Take it to download or convert a data set once, under names of your own; `cache_files` keeps what fits a bound.
         `filepath_fn` returns the path of an item's file, or a list or generator of several paths; without it, items are
@@ -1763,7 +1763,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> penstock.pipes.iter.transform.StreamMapper[R]:
-        """Yield what `fn(items, *args, **kwargs)` gives, where `items` is an iterator over the whole source.
+        """Yield the outputs of `fn(items, *args, **kwargs)`; `items` is an iterator over the whole source.
 
         Use it for a step with state, without writing a class: `fn` is a generator function, or returns an iterable. It is
         called when a pass begins. Its state cannot be saved, so resuming runs it again from the start and drops the outputs
@@ -2045,7 +2045,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_columns.IpcReader:
-        """Yield the record batches of each file of Arrow's own, as Feather is, cut to at most `batch_size` rows.
+        """Yield the record batches of each Arrow IPC file, such as Feather, cut to at most `batch_size` rows.
 
         Arguments and errors are as for `read_parquet`, with the record batches of a file in place of row groups. Both IPC
         formats are read, file and stream. Uncompressed data are not copied: a local file is memory-mapped, and must not be
@@ -2073,7 +2073,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         on_error: penstock.registry.OnError = 'raise',
         **json_options: typing.Any,
     ) -> penstock.pipes.iter.read_columns.JsonReader:
-        """Yield the record batches of each file with an object of JSON in each line, of at most `batch_size` rows.
+        """Yield the record batches of each JSON Lines file, of at most `batch_size` rows.
 
         Arguments and errors are as for `read_csv`. Further arguments are options of `pyarrow.json`: `explicit_schema`,
         `newlines_in_values`, `unexpected_field_behavior` and `block_size`.
@@ -2097,12 +2097,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_files.NumpyReader:
-        """Yield a `pyarrow.RecordBatch` of each file of NumPy's, whose rows are the first dimension of its arrays.
+        """Yield a `pyarrow.RecordBatch` for each NumPy file; the rows are the first dimension of its arrays.
 
         A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
         column of more than one dimension has Arrow's fixed-shape tensor type, which `to_tensors` converts without a copy.
         With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
-        have `max_bytes`, or a hundred times the bytes of the file where that is more.
+        have `max_bytes`, or a hundred times the bytes of the file if that is more.
 
         Up to `workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 
@@ -2131,7 +2131,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_columns.OrcReader:
-        """Yield the record batches of each ORC file, of at most `batch_size` rows: none has rows of two stripes.
+        """Yield the record batches of each ORC file, of at most `batch_size` rows from one stripe.
 
         Arguments and errors are as for `read_parquet`, with stripes in place of row groups. All stripes are read, whatever
         the filter.
@@ -2157,7 +2157,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_columns.ParquetReader:
-        """Yield the record batches of each Parquet file, of at most `batch_size` rows: none has rows of two row groups.
+        """Yield the record batches of each Parquet file, of at most `batch_size` rows from one row group.
 
         Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
         `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
@@ -2295,7 +2295,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decode.RoutedDecoder:
-        """Yield each file with what its bytes stand for, chosen by its extension.
+        """Yield each file with its decoded content; its extension chooses the decoder.
 
         Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
         pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
@@ -2308,7 +2308,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         no handler: reading one runs the code in it.
 
         Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
-        file where that is more.
+        file if that is more.
 
         `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
         key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.
@@ -2453,7 +2453,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         ...
 
     def set_length(self, length: int) -> penstock.pipes.iter.number.LengthSetter[T_co]:
-        """Yield the items as they are, and say that there are `length` of them.
+        """Yield the items as they are, and set `len` to `length`.
 
         Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
         cuts.
@@ -2465,7 +2465,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         ...
 
     def shard_expand(self: collections.abc.Iterable[str]) -> penstock.pipes.iter.shard.ShardExpander:
-        """Yield the names that a name with ranges in braces stands for, one after another; other names as they are.
+        """Yield all names for each name with ranges in braces; other names as they are.
 
         All numbers have at least as many digits as the first of the range. Several ranges in a name give all combinations.
         Files need not exist: nothing is looked up.
@@ -2482,7 +2482,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         sharding_group_filter: penstock.registry.SHARDING_PRIORITIES | None = None,
     ) -> penstock.pipes.iter.shard.ShardingFilter[T_co]:
-        """Yield every n-th item, where n readers share the stream; all items where nobody shares it.
+        """Yield every n-th item if n readers share the stream; all items for a single reader.
 
         The runner, or torch's DataLoader, assigns each reader its part. Every reader runs the steps before this one, so put
         it early in a chain: after listing and shuffling files, before opening and decoding. Right after `shuffle` or
@@ -2505,7 +2505,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         sharding_group_filter: penstock.registry.SHARDING_PRIORITIES | None = None,
     ) -> penstock.pipes.iter.shard.ShardingRoundRobinDispatcher[T_co]:
-        """Yield every n-th item, where n worker processes share the stream of one process; all items where there are none.
+        """Yield every n-th item if n workers share the stream, which one process reads; all items without workers.
 
         This is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
         `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
@@ -2552,7 +2552,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.row_groups.RowGroupShuffler:
-        """Yield what `list_row_groups` does, of all files, in an order in which all orders are equally likely.
+        """Yield the row groups of all files in a random order; all orders are equally likely.
 
         All row groups are listed before the first is yielded, and again on resuming. The arguments are those of
         `list_row_groups`. Put it before a `sharding_filter`, so all readers share one order.
@@ -2597,7 +2597,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.interleave.ShuffledFlatMapper:
-        """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
+        """Yield all outputs of `fn(item)` for each item; each comes from a random one of `buffer_size` open items.
 
         Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
         order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
@@ -2622,7 +2622,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         stop: int | None = None,
         step: int | None = None,
     ) -> penstock.pipes.iter.fields.Slicer:
-        """Yield some of the fields of each item: from `index` up to `stop`, or those that a list names.
+        """Yield some of the fields of each item: those from `index` up to `stop`, or those in a list.
 
         With a number as `index`, a tuple or list becomes `item[index:stop:step]`; without `stop`, up to its end. For a
         dict, `index` is the key of the one field that stays. With a list of indices (negative from the end) or keys, those
@@ -2674,7 +2674,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         device: str | int | torch.device | None = None,
     ) -> penstock.pipes.iter.device.DeviceMover[T_co]:
-        """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
+        """Yield the items with their tensors on a device; on an accelerator, copy one item ahead.
 
         The next item is copied from pinned memory on a separate stream, so the copy overlaps computation on the current
         item. Tensors in dicts, lists and tuples are moved, and objects with a `to` method; other values stay. On the CPU
@@ -2757,7 +2757,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[list[T]],
         unbatch_level: typing.Literal[1] = 1,
     ) -> penstock.pipes.iter.group.UnBatcher[T]:
-        """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
+        """Yield the items of each batch, a list; with `unbatch_level` 2 those of the lists in it, and so on.
 
         Level -1 flattens lists at any depth and yields other items as they are. Level 0 flattens nothing. Tuples are items,
         not batches.
@@ -2774,7 +2774,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     @typing.overload
     def unbatch(self, unbatch_level: int) -> penstock.pipes.iter.group.UnBatcher[typing.Any]:
-        """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
+        """Yield the items of each batch, a list; with `unbatch_level` 2 those of the lists in it, and so on.
 
         Level -1 flattens lists at any depth and yields other items as they are. Level 0 flattens nothing. Tuples are items,
         not batches.
@@ -2795,7 +2795,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         buffer_size: int = 1000,
         columns_to_skip: collections.abc.Sequence[int] | None = None,
     ) -> list[penstock.registry.IterDataPipe[typing.Any]]:
-        """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
+        """Give a list of pipes, one per column of the items, which are sequences of `sequence_length`.
 
         The indices in `columns_to_skip` get no pipe. For the buffer and for passes, see `fork`.
 
@@ -2818,7 +2818,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.batches.Vectorizer:
-        """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
+        """Yield the results of `fn` for the samples of each collated batch, computed for the whole batch at once.
 
         Take it for a function of tensors that is written for one sample. The batch is a tensor, or tuples, lists and dicts
         of tensors, as `collate` makes them. The first dimension of each tensor is the batch. `fn` takes a sample, without
@@ -2932,7 +2932,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_lines.JSONWriter:
-        """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
+        """Write JSON Lines files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
         Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
         null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,
@@ -2964,7 +2964,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_columns.NumpyWriter:
-        """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
+        """Write NumPy files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
         Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
         `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.
@@ -3217,7 +3217,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.join.MapKeyZipper:
-        """Yield each item together with the item of a map-style pipe that its key finds there.
+        """Yield each item together with the item of a map-style pipe at its key.
 
         Take it to join with what has an index or fits in memory, and `zip_with_iter` for two streams. `key_fn` makes the
         key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with `keep_key`, in a pair

@@ -21,9 +21,9 @@ __all__ = ["add_note", "asked_by", "describe_item", "describe_step", "local_of",
 _PREFIX = "penstock: "
 _NOTHING = object()
 
-_short = Short()
-_short.maxstring = _short.maxother = 80
-_short.maxlist = _short.maxtuple = _short.maxdict = 4
+_short_item = Short()
+_short_item.maxstring = _short_item.maxother = 80
+_short_item.maxlist = _short_item.maxtuple = _short_item.maxdict = 4
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -162,7 +162,7 @@ def _item_text(item: object) -> str:
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
         shown = without_secrets(item)
-        return repr(shown) if len(shown) <= 300 else _short.repr(shown)
+        return repr(shown) if len(shown) <= 300 else _short_item.repr(shown)
     if isinstance(item, dict):
         pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
         rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
@@ -173,7 +173,7 @@ def _item_text(item: object) -> str:
     if (columns := _names_of_columns(item)) is not None:
         names = ", ".join([*map(str, columns[:6]), *(["…"] if len(columns) > 6 else [])])
         return f"{type(item).__name__} of {len(item):,} rows: {names}"  # type: ignore[arg-type]
-    return " ".join(_short.repr(item).splitlines())
+    return " ".join(_short_item.repr(item).splitlines())
 
 
 def _names_of_columns(item: object) -> list[object] | None:

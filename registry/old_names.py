@@ -19,21 +19,21 @@ R = TypeVar("R")
 def by_new_names(
     name: str, taker: Callable[..., Any], old_names: Mapping[str, str], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return keyword arguments under their new names, with a DeprecationWarning for each that has an old one.
+    """Return keyword arguments under their new names, with a DeprecationWarning for each old name.
 
-    Under `"**"`, `old_names` has the parameter for options that were arguments of their own. Raises TypeError for an
-    argument that is given under both names.
+    The key `"**"` of `old_names` gives the new parameter for options that used to be separate arguments. Raises
+    TypeError for an argument given under both names.
     """
     parameters = inspect.signature(taker).parameters
     renamed = {old: old_names.get(old, old_names.get("**", old)) for old in given if old not in parameters}
     found = {key: value for key, value in given.items() if key not in renamed}
     for old, new in renamed.items():
-        if new == old:  # no parameter at all, which its taker says
+        if new == old:  # an unknown argument: `taker` raises for it
             found[old] = given[old]
             continue
         instead = new if old in old_names else f"{new}={{{old!r}: …}}"
         warnings.warn(
-            f"{name}({old}=…) is {instead} now; the old name goes in the next release",
+            f"{name}({old}=…) is {instead} now; the next release removes the old name",
             DeprecationWarning,
             stacklevel=_frames_of_ours(),
         )
@@ -61,7 +61,7 @@ def takes_old_names(**old_names: str) -> Callable[[Callable[P, R]], Callable[P, 
 
 
 def _frames_of_ours() -> int:
-    """Return the `stacklevel` for the caller, by which a warning shows the user's line."""
+    """Return the `stacklevel` with which the caller's warning shows the user's line."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "penstock":

@@ -9,13 +9,13 @@ from itertools import compress
 from operator import length_hint
 from typing import Any, TypeVar
 
-from .secrets import Short
+from .secrets import short as _short
 
 __all__ = ["NotPlain", "Own", "Tally", "own", "owned_by"]
 
 T = TypeVar("T")
 
-_MOST = 2**62
+_BEYOND = 2**62
 """More items than any pass has."""
 
 _NUMBERS = (int, float)
@@ -23,8 +23,6 @@ _SCALARS = {int, float, str, bool, bytes, type(None)}
 
 _DEEPEST = 100
 """Nested lists and dicts: half of what a state allows, since the state contains these."""
-
-_short = Short().repr
 
 
 class NotPlain(TypeError):
@@ -43,7 +41,7 @@ class Tally:
     """
 
     def __init__(self, items: int = 0) -> None:
-        self._numbers = iter(range(items + 1, _MOST))
+        self._numbers = iter(range(items + 1, _BEYOND))
 
     def follow(self, iterator: Iterable[T]) -> Iterator[T]:
         """Return an iterator over the same items that counts them here."""
@@ -52,7 +50,7 @@ class Tally:
     @property
     def items(self) -> int:
         """The number of items counted."""
-        return _MOST - 1 - length_hint(self._numbers)
+        return _BEYOND - 1 - length_hint(self._numbers)
 
 
 class Own:
@@ -93,7 +91,7 @@ class Own:
     def expect(self, value: Any) -> bool:
         """Say whether a value may be what `save` returned."""
         if self.default is Tally:
-            return type(value) is int and 0 <= value < _MOST
+            return type(value) is int and 0 <= value < _BEYOND
         example = self._example
         if type(example) in _NUMBERS:
             return type(value) in _NUMBERS
@@ -168,7 +166,7 @@ def _plain_copy(value: Any, name: str, depth: int = 0) -> Any:
         return [_plain_copy(part, name, depth + 1) for part in value]
     raise NotPlain(
         f"{name} has {_short(value)}, of type {type(value).__name__}, and states hold plain data: "
-        "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) makes such of it"
+        "numbers, text, bytes, truth values, None, lists, and dicts with text for keys; own(…, save=…) converts it"
     )
 
 

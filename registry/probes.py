@@ -1,4 +1,4 @@
-"""What the laws observe with: items as plain data, and probes that stand in for a pipe's sources."""
+"""The laws' tools: items as plain data, and probes that replace a pipe's sources."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .torch_pipes import TorchIterDataPipe
 __all__ = ["Maker", "Probe", "agree", "as_plain", "items_of", "seeded", "tap"]
 
 Maker = Callable[[], Any]
-"""What makes a fresh pipe, equal to those it made before."""
+"""Returns a fresh pipe with each call; all are equal."""
 
 _MOST_ITEMS = 1000
-"""More items than a chain may give that is held to the laws; most of them read it many times."""
+"""A tested chain must yield fewer items than this, since most laws read it many times."""
 
-_short = reprlib.Repr()
-_short.maxlist = _short.maxtuple = _short.maxdict = 12
-_short.maxstring = _short.maxother = 200
-_short.maxlevel = 4
+_short_list = reprlib.Repr()
+_short_list.maxlist = _short_list.maxtuple = _short_list.maxdict = 12
+_short_list.maxstring = _short_list.maxother = 200
+_short_list.maxlevel = 4
 
 
 def as_plain(item: Any, read_streams: bool = True) -> Any:
     """Return an item as data that `==` compares by content: tensors and arrays by dtype, shape and bytes.
 
-    Streams are read to their end and closed; without `read_streams` they are left alone, and are all alike.
+    Streams are read to their end and closed. Without `read_streams` they are not read, and count as equal.
     """
     if callable(getattr(item, "read", None)):
         if not read_streams:
@@ -64,10 +64,10 @@ def as_plain(item: Any, read_streams: bool = True) -> Any:
 
 
 def items_of(pipe: Iterable[Any], look: Callable[[Any], Any] = as_plain) -> list[Any]:
-    """Return the items of a pipe, or what an iterator still has, as plain data or as another function makes them."""
+    """Return the items of a pipe, or the rest of an iterator, as plain data or as `look` converts them."""
     items = [look(item) for item in islice(pipe, _MOST_ITEMS)]
     if len(items) == _MOST_ITEMS:
-        raise ValueError(f"the chain gives {_MOST_ITEMS} items or more: hold a shorter one to the laws")
+        raise ValueError(f"the chain yields {_MOST_ITEMS} items or more: check a shorter one")
     return items
 
 
@@ -81,24 +81,24 @@ def agree(seen: list[Any], expected: list[Any], what: str) -> None:
     )
     raise AssertionError(
         f"{what}: not the same from item {number} on\n"
-        f"expected {len(expected)}: {_short.repr(expected)}\n"
-        f"    seen {len(seen)}: {_short.repr(seen)}"
+        f"expected {len(expected)}: {_short_list.repr(expected)}\n"
+        f"    seen {len(seen)}: {_short_list.repr(seen)}"
     )
 
 
 def seeded(make: Maker) -> Any:
-    """Return a fresh pipe, with the one seed that the laws use."""
+    """Return a fresh pipe with the seed that all laws use."""
     pipe = make()
     seed_graph(pipe, 0)
     return pipe
 
 
 class ProbeError(Exception):
-    """What a probe raises when it is to fail."""
+    """The error of a probe that should fail."""
 
 
 class Probe:
-    """An iterable or sequence with the items of another, that knows what is done with it, and fails when it is to."""
+    """Wraps an iterable or sequence, records how it is read, and fails on request."""
 
     def __init__(self, items: Any, empty: bool = False, fail_after: int | None = None) -> None:
         self._items = [] if empty else items
@@ -106,10 +106,10 @@ class Probe:
         self._passes = 0
         self._open = 0
         self.pulled: list[tuple[Any, Any]] = []
-        """The items taken so far, each with what it was, as plain data, when it was taken."""
+        """The items taken so far, each with its plain data at that time."""
         self.raised: ProbeError | None = None
         self.closed = threading.Event()
-        """Whether nobody is in the middle of reading it."""
+        """Set while no iterator over it is open."""
         self.closed.set()
 
     def __iter__(self) -> Iterator[Any]:
@@ -146,10 +146,10 @@ class Probe:
 
 
 def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
-    """Put a probe in the place of each source of a pipe; at the root of a chain, of the items that it holds.
+    """Replace each source of a pipe by a probe, and return the probes; without sources, replace the items it holds.
 
-    Where a pipe reads branches of a stream, the source is that of the operator that gives them.
-    Returns the probes: none where a pipe has neither, such as one that lists files.
+    For a pipe that reads branches of a stream, the source is that of the operator that gives the branches. A pipe with
+    neither sources nor items, such as one that lists files, has no probes.
     """
     probes: list[Probe] = []
 
@@ -176,7 +176,7 @@ def tap(pipe: DataPipe, **behaviour: Any) -> list[Probe]:
 
 
 def _as_one(pipe: DataPipe) -> list[DataPipe]:
-    """A pipe, and the branches that it reads with what gives them."""
+    """Return a pipe, the branches that it reads, and their operators."""
     parts = [pipe]
     for part in parts:
         parts += [

@@ -108,14 +108,14 @@ def provenance_of(pipe: Any) -> Provenance | None:
     answers = _answers.get(threading.get_ident()) if _answers else None
     if answers is None:
         try:
-            return _answer_of(pipe)
+            return _provenance_now(pipe)
         except RecursionError:  # a long chain: each pipe calls its source
             with asked_once():
                 return provenance_of(pipe)
     for part in sources_first(pipe, stop=lambda part: id(part) in answers):
         if id(part) not in answers:
             try:
-                answers[id(part)] = _answer_of(part)
+                answers[id(part)] = _provenance_now(part)
             except Exception as error:
                 answers[id(part)] = error
     answer = answers[id(pipe)]
@@ -124,7 +124,7 @@ def provenance_of(pipe: Any) -> Provenance | None:
     return answer
 
 
-def _answer_of(pipe: Any) -> Provenance | None:
+def _provenance_now(pipe: Any) -> Provenance | None:
     find = getattr(type(pipe), "provenance", None)  # on the class: an instance's `__getattr__` looks up operators
     current = vars(pipe).get("_pass")  # other libraries' pipes have none
     if find is None or current is None or not current.begun:

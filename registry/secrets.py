@@ -7,10 +7,10 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Options", "Short", "hide_secrets", "stream_name", "without_secrets"]
+__all__ = ["Options", "Short", "hide_secrets", "short", "stream_name", "without_secrets"]
 
 # After a colon without a port, a password may contain any character; object stores have no port.
-_USER = re.compile(
+_USER_INFO = re.compile(
     r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@"
 )
 # A quote is part of the query unless a delimiter or the end follows.
@@ -32,7 +32,7 @@ def without_secrets(text: str) -> str:
     'https://host/uc?id=7&…'
     """
     if "@" in text:
-        text = _USER.sub(lambda found: f"{found[found.lastindex or 0]}…@", text)
+        text = _USER_INFO.sub(lambda found: f"{found[found.lastindex or 0]}…@", text)
     if "?" in text:
         text = _QUERY.sub(lambda found: found[1] + _plain_parts(found[2]), text)
     if "#" in text:
@@ -110,6 +110,9 @@ class Short(reprlib.Repr):
         left = max(self.maxother - len(self.fillvalue), 0)
         return text if len(text) <= self.maxother else text[: left // 2] + self.fillvalue + text[-(left - left // 2) :]
 
+
+short = Short().repr
+"""Safe for values of any depth."""
 
 _SENT = {"headers", "cookies", "auth", "key", "secret", "token", "username", "password", "client_kwargs"}
 """Options sent in request headers, where text must be a single line."""

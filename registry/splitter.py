@@ -39,7 +39,7 @@ T = TypeVar("T")
 Entry = tuple[int, Any]
 """A number and its item."""
 
-_numbers = count()
+_generation_numbers = count()
 
 
 class Queue:
@@ -99,7 +99,7 @@ class _Generation:
     """One pass over the source, and the branch passes that read it. Only the branches hold it."""
 
     def __init__(self, path: Path) -> None:
-        self.number = next(_numbers)
+        self.number = next(_generation_numbers)
         self.path = path
         self.joined: set[int] = set()
         """The branches that had an iterator in this generation."""
@@ -191,12 +191,12 @@ class Splitter(IterDataPipe[Any]):
     """
 
     holds_items = False
-    _not_compared = ("buffer_size",)  # a larger one is what the error of a full one advises
+    _not_compared = ("buffer_size",)  # the error for a full buffer advises a larger one
     transient = ("_known", "_generation", "_lock", "_places")
     source: IterDataPipe[Any]
     buffer_size: int
     gone: set[int] = own(set, save=sorted)
-    """The branches whose passes ended or were given up; no items wait for them."""
+    """The branches whose passes ended or were given up. No items wait for them."""
     _is_asked_after_its_end = True
 
     def branches(self, number: int) -> list[Branch[Any]]:

@@ -30,7 +30,7 @@ from enum import Enum
 from fractions import Fraction
 from itertools import islice
 from types import FunctionType, MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -41,14 +41,13 @@ from .errors import Guard
 from .graph import DataPipe, sources_of, walk
 from .iteration import Link, give, is_ours, replace_live_iterator
 from .reading import Node, capture
-from .secrets import Short, without_credentials, without_secrets
+from .secrets import short as _short
+from .secrets import without_credentials, without_secrets
 from .seeds import Path, fix_seeds_of_unseen, seed_of_chain, seed_of_user, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
-if TYPE_CHECKING:
-    from .base import IterDataPipe
-
 __all__ = [
+    "begin_afresh",
     "chain_shape",
     "check_state",
     "expect_plain",
@@ -67,11 +66,8 @@ VERSION = 4
 Steps = list[Node]
 """The nodes of a chain, sources first; each refers to its sources by number."""
 
-_DEEPEST = 200
+_DEEPEST_STATE = 200
 """Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
-
-_short = Short().repr
-"""Safe for values of any depth."""
 
 _ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
 """The keys that a node may have."""
@@ -88,14 +84,11 @@ _SPEED = {
 Operators add their own as `_not_compared`.
 """
 
-_NO_ARGUMENTS = ("_own", "transient", "_not_compared")
-"""The attributes of a class that list names of what is no argument to compare."""
-
 _MOST_LINES = 40
 """The number of lines up to which a difference is shown in full."""
 
 
-def state_of(pipe: IterDataPipe[Any], after_the_end: bool | None = None) -> dict[str, Any]:
+def state_of(pipe: TorchIterDataPipe[Any], after_the_end: bool | None = None) -> dict[str, Any]:
     """Return the state of a chain.
 
     After the end of a pass, the state is at a new pass, except in workers of torch's loaders, which begin passes
@@ -105,7 +98,7 @@ def state_of(pipe: IterDataPipe[Any], after_the_end: bool | None = None) -> dict
     return {**header(pipe), "state": place_of(pipe, after_the_end)}
 
 
-def load_state(pipe: IterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
+def load_state(pipe: TorchIterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
     """Let the next pass over a chain resume from a state."""
     check_state(pipe, state, strict)
     load_place(pipe, state["state"])
@@ -234,6 +227,12 @@ def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
         pipe.load_state_dict(node["state"])
 
 
+def begin_afresh(pipe: Any) -> None:
+    """Let the next pass over a chain begin at the first item; that of a state loaded but not read counts as over."""
+    pipe._epoch += pipe._handed_down is not None
+    hand_down(pipe, [])
+
+
 def _with_their_nodes(pipe: Any, node: Node | None) -> Iterator[tuple[Any, Node]]:
     """Yield each pipe with its node."""
     seen: set[tuple[int, int]] = set()
@@ -289,8 +288,8 @@ def expect_plain(state: Any) -> None:
         value, depth = waiting.pop()
         parts: Iterable[Any] = ()
         if isinstance(value, (dict, list, tuple)):
-            if depth > _DEEPEST:
-                raise ValueError(f"a state has at most {_DEEPEST} levels of lists and dicts")
+            if depth > _DEEPEST_STATE:
+                raise ValueError(f"a state has at most {_DEEPEST_STATE} levels of lists and dicts")
             if id(value) in seen and value:
                 raise ValueError(f"a state cannot hold the same list or dict twice: {_short(value)}")
             seen.add(id(value))
@@ -539,7 +538,7 @@ def parameters_of(cls: type) -> tuple[str, ...]:
     """Return the constructor parameters of a class and its bases, which may take others."""
     made_by = [vars(base)["__init__"] for base in cls.__mro__ if isinstance(vars(base).get("__init__"), FunctionType)]
     names = dict.fromkeys(name for init in made_by for name in [*inspect.signature(init).parameters][1:])
-    others = {*_SPEED, *(name for words in _NO_ARGUMENTS for name in getattr(cls, words, ()))}
+    others = {*_SPEED, *getattr(cls, "_own", ()), *getattr(cls, "transient", ()), *getattr(cls, "_not_compared", ())}
     return (*(name for name in names if others.isdisjoint((name, f"_{name}"))),)
 
 

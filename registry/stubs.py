@@ -20,7 +20,7 @@ from .functional import Operator, operators
 __all__ = ["PLUGGED_IN", "penstock_stubs", "plugged_in_stubs"]
 
 PLUGGED_IN = "penstock_plugins"
-"""The package of stubs that stands for the methods of others. The one that is installed is empty."""
+"""The stub package with the methods of plug-ins. The installed one is empty."""
 
 _OURS = "penstock"
 _HEADER = "# Generated from the operators by `{command}`. Changes here are lost.\n"
@@ -29,11 +29,11 @@ _READING = "def __iter__(self) -> collections.abc.Iterator[T_co]: ..."
 
 
 def penstock_stubs() -> dict[Path, str]:
-    """Return the stubs of Penstock's own operators: file by file, each with its text."""
+    """Return the stubs of Penstock's own operators: the text of each file."""
     registry, header = import_module("penstock.registry"), _HEADER.format(command="penstock stubs penstock")
     pipes = import_module("penstock.pipes")
     packages = [import_module(f"penstock.pipes.{kind}") for kind in ("iter", "map")]
-    for package in packages:  # one that is new is in no index yet
+    for package in packages:  # import all: a new operator is not in the index yet
         for family in pkgutil.iter_modules(package.__path__):
             import_module(f"{package.__name__}.{family.name}")
     ours = [entry for entry in operators.values() if _is_of(entry, [_OURS])]
@@ -71,14 +71,14 @@ def _folder(package: ModuleType) -> Path:
 
 
 def _index(entries: Iterable[Operator]) -> str:
-    """The text of a module that says in which module each operator is."""
+    """Return the text of the module that maps each operator to its module."""
     lines = sorted(f'    "{e.on}.{e.name}": "{e.cls.__module__}:{e.cls.__qualname__}",\n' for e in entries)
-    doc = '"""Where each operator is, so that its module can be imported when it is asked for."""'
+    doc = '"""The module of each operator, imported on first use."""'
     return f"\n{doc}\n\nOPERATORS = {{\n{''.join(lines)}}}\n"
 
 
 def _methods(entries: Iterable[Operator], extending: str | None = None) -> str:
-    """The text of a module with a class of methods for each kind of pipe; they may extend those of another module."""
+    """Return the text of a module with a class of methods per kind of pipe, which may extend another module's."""
     names = _Names({entry.name for entry in entries})
     if extending:
         names.modules.add(extending)
@@ -96,16 +96,16 @@ def _methods(entries: Iterable[Operator], extending: str | None = None) -> str:
 
 
 def _unless_typed(module: str) -> str:
-    """What is written behind the import of a module that may come without types."""
+    """Return the `type: ignore` for the import of a module that may lack types."""
     top = module.partition(".")[0]
     typed = top in sys.stdlib_module_names or top in (_OURS, PLUGGED_IN)
     return "" if typed else "  # type: ignore[import-untyped, unused-ignore]"
 
 
 def _overloads(entry: Operator, names: _Names) -> list[str]:
-    """The method that an operator is, once for each way to call its constructor."""
+    """Return the method stubs of an operator, one per overload of its constructor."""
     cls = entry.cls
-    # A class may be called for what its __new__ gives.
+    # __new__ may return something else than an instance.
     maker = "__new__" if "__new__" in vars(cls) else "__init__"
     definer = next(base for base in cls.__mro__ if maker in vars(base))
     constructors = _functions(definer, maker)
@@ -148,7 +148,7 @@ def _method_stub(
     if signature.kwarg:
         written.append(f"**{qualify.parameter(signature.kwarg, None)}")
     if isinstance(other_item, ast.Name) and qualify.is_type_variable(other_item.id):
-        qualify.stands_for[other_item.id] = f"T_co | {qualify(other_item)}"  # this pipe's items are among them
+        qualify.stands_for[other_item.id] = f"T_co | {qualify(other_item)}"  # includes this pipe's own items
     if gives is not None:
         returned = names.of(sys.modules[entry.cls.__module__], qualify.stands_for)(gives)
     elif itself.annotation is not None:
@@ -168,7 +168,7 @@ def _returned(cls: type, qualify: _Qualifier) -> str:
 
 
 def _functions(cls: type, name: str) -> list[ast.FunctionDef]:
-    """The definitions of a method in the source of a class; overloads are several."""
+    """Return the definitions of a method in the source of a class, with all overloads."""
     if cls is object:
         return []
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
@@ -176,7 +176,7 @@ def _functions(cls: type, name: str) -> list[ast.FunctionDef]:
 
 
 def _item_of(annotation: ast.expr | None) -> ast.expr | None:
-    """The `T` of `IterDataPipe[T]`."""
+    """Return the `T` of `IterDataPipe[T]`."""
     return annotation.slice if isinstance(annotation, ast.Subscript) else None
 
 
@@ -186,7 +186,7 @@ def _docstring(cls: type) -> str:
 
 
 class _Names:
-    """The names that a stub uses: modules to import, and type variables to define."""
+    """The names in a stub: modules to import, and type variables to define."""
 
     def __init__(self, methods: set[str]) -> None:
         self.methods = methods
@@ -198,7 +198,7 @@ class _Names:
 
 
 class _Qualifier(ast.NodeTransformer):
-    """Writes the annotations of a module with names that mean the same elsewhere."""
+    """Writes the annotations of a module with fully qualified names, valid in other modules."""
 
     def __init__(self, names: _Names, module: ModuleType, stands_for: dict[str, str]) -> None:
         self.names = names
@@ -242,7 +242,7 @@ class _Qualifier(ast.NodeTransformer):
         if name in self._origins:
             module, attribute = self._origins[name]
         elif hasattr(builtins, name):
-            # A method of that name would be taken for the type, inside the class.
+            # Inside the class, the bare name would mean the method.
             module, attribute = ("builtins", name) if name in self.names.methods else ("", name)
         else:
             module, attribute = self._module.__name__, name
@@ -253,7 +253,7 @@ class _Qualifier(ast.NodeTransformer):
     def _type_variable(self, name: str) -> str:
         variable: TypeVar | ParamSpec = getattr(self._module, name)
         options = [self(_parsed(each)) for each in getattr(variable, "__constraints__", ())]
-        if variable.__bound__ not in (None, type(None)):  # the latter is what a ParamSpec has from Python 3.12 on
+        if variable.__bound__ not in (None, type(None)):  # from Python 3.12 on, NoneType for a ParamSpec
             options.append(f"bound={self(_parsed(variable.__bound__))}")
         unique, number = name, 1
         while True:
@@ -270,7 +270,7 @@ def _parsed(annotation: object) -> ast.expr:
 
 
 def _imported_names(module: ModuleType) -> dict[str, tuple[str, str]]:
-    """Where the names that a module imports come from: their module, and what they are called there."""
+    """Return, for each imported name of a module, its origin: the module and its name there."""
     package = module.__name__ if hasattr(module, "__path__") else module.__name__.rpartition(".")[0]
     origins: dict[str, tuple[str, str]] = {}
     for node in ast.walk(ast.parse(inspect.getsource(module))):

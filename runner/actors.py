@@ -33,12 +33,12 @@ import torch
 
 from ..registry import expect_whole
 from ..registry.extras import require
-from ..workers.cluster import Cluster, actor_options, connection_now, expect_resources, nodes_now
+from ..workers.cluster import GLANCE, Cluster, actor_options, connection_now, expect_resources, nodes_now
 from ..workers.processes import PREPARATIONS, pickled_error, start_server
 from ..workers.threads import Interrupted
 from ..workers.transport import blocks_for_each
 from .beginning import begin, prepare
-from .child import PATIENCE, Child, ChildProcess, Children, insist_on_end
+from .child import ENDS_WITHIN, Child, ChildProcess, Children, insist_on_end
 from .dispatch import STREAM_READER, Dispatch, give_up_when_told, received_dispatch, serve_shard
 from .line import FAILED, HUNG_UP, NONE, Arrival
 from .watch import Sighting, Watch
@@ -52,11 +52,9 @@ _DEATHS_IN_A_ROW = 3
 """How many deaths in a row at the same item are an error."""
 _ANSWERS_WITHIN = 1.0
 """Seconds for an actor to answer: what a dispatcher reads may hold the GIL."""
-_GLANCE = 0.02
+_LOOK_AGAIN = 0.02
 """Seconds between checks whether a process in an actor has ended."""
 _WELCOME = b"come in"
-_LOOK_EVERY = 0.2
-"""Seconds between checks whether a starting actor is still wanted."""
 _SPEAKS_WITHIN = 10.0
 """Seconds for the handshake of a new connection."""
 
@@ -327,7 +325,7 @@ class RayFleet:
         self.num_workers = num_workers
         self.resources_per_worker = {"CPU": 1, **(resources_per_worker or {})}
         expect_resources(self.resources_per_worker)
-        self._actors = [_started(_WorkerHost, self.resources_per_worker) for _ in range(num_workers)]
+        self._actors = [_new_actor(_WorkerHost, self.resources_per_worker) for _ in range(num_workers)]
         self._nodes = nodes_now()
 
     def actor(self, number: int) -> Any:
@@ -350,7 +348,7 @@ class RayFleet:
 
     def start_again(self, number: int) -> Any:
         """Start an actor in place of one that Ray does not restart."""
-        self._actors[number] = _started(_WorkerHost, self.resources_per_worker)
+        self._actors[number] = _new_actor(_WorkerHost, self.resources_per_worker)
         return self._actors[number]
 
     def shutdown(self) -> None:
@@ -416,7 +414,7 @@ class WorkerActors(Children):
             self._given_up.clear()
 
     def dispatcher(self, lines: list[tuple[int, int]]) -> tuple[Child, dict[tuple[int, int], Any]]:
-        actor = _started(_DispatcherHost, self._fleet.resources_per_worker)
+        actor = _new_actor(_DispatcherHost, self._fleet.resources_per_worker)
         self._dispatchers.append(actor)
         door = self._door_of(actor, "the actor that reads the dispatched stream")
         return _ChildActor(actor, door, None, 1), dict.fromkeys(lines, door)
@@ -426,7 +424,7 @@ class WorkerActors(Children):
             return
         for actor in self._dispatchers:
             require("ray", "ray").kill(actor)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + ENDS_WITHIN
         for child in children:
             if (left := deadline - time.monotonic()) > 0:
                 child.end(left)
@@ -440,7 +438,7 @@ class WorkerActors(Children):
         answer = actor.door.options(max_task_retries=-1).remote()  # waits for an actor that Ray restarts
         patience = max(_TO_START, self._timeout or 0)
         began, has_warned = time.monotonic(), False
-        while not ray.wait([answer], timeout=_LOOK_EVERY)[0]:
+        while not ray.wait([answer], timeout=GLANCE)[0]:
             if self._given_up.is_set():
                 raise Interrupted
             if time.monotonic() - began < patience or has_warned:
@@ -471,10 +469,10 @@ class _ChildActor(Child):
     def seen(self) -> str:
         return self._told().seen
 
-    def end(self, patience: float = PATIENCE) -> str | None:
+    def end(self, patience: float = ENDS_WITHIN) -> str | None:
         deadline = time.monotonic() + patience
         while (ended := self._told().ended) is None and time.monotonic() < deadline:
-            time.sleep(_GLANCE)
+            time.sleep(_LOOK_AGAIN)
         return ended
 
     def is_stopped(self) -> bool:
@@ -504,7 +502,7 @@ class _ChildActor(Child):
         return f"(on {self._host})"
 
 
-def _started(kind: type[_Host], resources: Mapping[str, float]) -> Any:
+def _new_actor(kind: type[_Host], resources: Mapping[str, float]) -> Any:
     """Start an actor, and return its handle."""
     ray = Cluster().connect()
     return (

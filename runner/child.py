@@ -23,7 +23,7 @@ from .worker import run_worker
 
 __all__ = ["Child", "ChildProcess", "ChildProcesses", "Children", "insist_on_end"]
 
-PATIENCE = 2.0
+ENDS_WITHIN = 2.0
 """Seconds for a process to end by itself, and again after it is terminated, before it is killed."""
 
 
@@ -45,7 +45,7 @@ class Child(ABC):
         """Return what it was doing, as the rest of a sentence, if known."""
 
     @abstractmethod
-    def end(self, patience: float = PATIENCE) -> str | None:
+    def end(self, patience: float = ENDS_WITHIN) -> str | None:
         """Return how it ended, and what it was doing; None if it does not end within `patience` seconds."""
 
     def is_stopped(self) -> bool:
@@ -126,7 +126,7 @@ class ChildProcess(Child):
     def seen(self) -> str:
         return "" if self._sighting is None else str(self._sighting)
 
-    def end(self, patience: float = PATIENCE) -> str | None:
+    def end(self, patience: float = ENDS_WITHIN) -> str | None:
         _join(self.process, patience)
         with lock:
             ended = self.process.exitcode
@@ -191,7 +191,7 @@ class ChildProcesses(Children):
 def insist_on_end(processes: list[BaseProcess]) -> None:
     """Wait for processes that were told to end; terminate, then kill those that do not."""
     for insist in (None, BaseProcess.terminate, BaseProcess.kill):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + ENDS_WITHIN
         for process in processes:
             with lock:
                 if insist is not None and process.is_alive():
@@ -204,4 +204,4 @@ def _join(process: BaseProcess, patience: float) -> None:
     """Wait until a process has ended, without the lock that `join` needs."""
     if mp_connection.wait([process.sentinel], patience):
         with lock:
-            process.join(PATIENCE)  # its descriptors are closed, so it ends in a moment
+            process.join(ENDS_WITHIN)  # its descriptors are closed, so it ends in a moment

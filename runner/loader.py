@@ -44,7 +44,7 @@ from .services import InProcessReadingService, ReadingServiceInterface
 __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
 T = TypeVar("T")
-Adapter = Callable[[Any], Any]
+AdapterFunction = Callable[[Any], Any]
 
 _ARGUMENTS_OF_TORCH = {
     "num_workers": "reading_service=MultiProcessingReadingService(num_workers=…)",
@@ -86,7 +86,7 @@ class DataLoader2Iterator(Iterator[T]):
     def __next__(self) -> T:
         if self._left is not None:
             if self._left == 0:
-                raise PauseIteration("this iterator is paused: resume() lets it go on")
+                raise PauseIteration("this iterator is paused: resume() continues it")
             self._left -= 1
         return next(self._items)
 
@@ -143,7 +143,7 @@ class DataLoader2(Generic[T]):
     def __init__(
         self,
         datapipe: IterDataPipe[T] | MapDataPipe[T],
-        datapipe_adapter_fn: Iterable[Adapter] | Adapter | None = None,
+        datapipe_adapter_fn: Iterable[AdapterFunction] | AdapterFunction | None = None,
         reading_service: ReadingServiceInterface | None = None,
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):

@@ -30,7 +30,7 @@ from .worker import Setup
 
 __all__ = ["WorkerPool"]
 
-_LOOK_EVERY = 2.0
+_CHECK_EVERY = 2.0
 """Seconds between checks on a worker that gives nothing."""
 
 _OF_NO_SHARD = -1
@@ -151,7 +151,7 @@ class _Line:
     def _wait(self, interruption: Connection, needed: list[_Dispatcher]) -> None:
         """Wait until something arrives, or raise an error that says why nothing does."""
         stopped: list[_Line | _Dispatcher] = []
-        patience = _LOOK_EVERY if self._timeout is None else min(self._timeout, _LOOK_EVERY)
+        patience = _CHECK_EVERY if self._timeout is None else min(self._timeout, _CHECK_EVERY)
         began = time.monotonic()
         connection = self.child.connection
         while not (ready := mp_connection.wait([connection, interruption], patience)):
@@ -163,7 +163,7 @@ class _Line:
             before, stopped = stopped, [each for each in everyone if each.child.is_stopped()]
             for each in stopped:
                 if each in before:
-                    raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and does not go on{each.seen()}")
+                    raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and has not continued{each.seen()}")
         if interruption in ready:
             raise Interrupted
 

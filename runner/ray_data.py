@@ -1,4 +1,4 @@
-"""`to_ray_dataset`: from a chain to a dataset of Ray Data, each shard of which is read by a task of its own."""
+"""`to_ray_dataset`: converts a chain to a dataset of Ray Data, with a read task for each shard."""
 
 from __future__ import annotations
 
@@ -27,35 +27,33 @@ def to_ray_dataset(
     require_sharding: bool = True,
     **read_options: Any,
 ) -> Dataset:
-    """Return a dataset of Ray Data whose rows are those of the chain, read by one task of Ray's for each shard.
+    """Return a dataset of Ray Data with the rows of the chain; one Ray task reads each shard.
 
-    The `num_shards` parts are those that a `DataLoader2` with as many shards reads, with the same items in the same
-    order. Without a number, there is one for each CPU of the cluster, or a single one where the chain has no sharding
-    point. Ray gives the blocks of the shards as they come, and with `execution_options.preserve_order` of its
-    `DataContext` shard after shard. Nothing is read before Ray executes the dataset, which it does to find out the
-    schema, too: up to the first block.
+    Each of the `num_shards` shards has the same items in the same order as in a `DataLoader2` with that many shards.
+    The default is one shard per CPU of the cluster, or a single one for a chain without a sharding point. Ray gives
+    blocks in the order of arrival. With `execution_options.preserve_order` of its `DataContext`, it gives one shard
+    after the other. Nothing is read before Ray executes the dataset. To find out the schema, Ray reads the first block.
 
-    Of the items, dicts and named tuples are rows, with a column for each key or field, and what is neither is the
-    column `"item"`. Batches, of Arrow, of pandas or dicts of tensors, arrays and lists, are as many rows. Whether a
-    dict is a row or a batch says `batched`, or else the chain, as for `iter_torch_batches`. Tensors and arrays become
-    Ray's tensor columns, also where rows differ in their shapes; such a column has a tensor in each row. In others, a
-    row that lacks a column has null there; what Arrow has nothing for is pickled by Ray. A task holds no more than 256
-    rows, some 8 MiB, or one of the chain's batches, besides what Ray collects to blocks of `target_max_block_size`.
+    A dict or named tuple is a row, with a column for each key or field. A batch (Arrow, pandas, or a dict of tensors,
+    arrays and lists) becomes as many rows as it has. Any other item becomes the column `"item"`. `batched`, or else the
+    chain, tells whether a dict is a row or a batch, as for `iter_torch_batches`. Tensors and arrays become Ray's tensor
+    columns, even if their shapes differ; every row must then have a tensor. In other columns, missing values are null,
+    and Ray pickles values without an Arrow type. A task collects up to 256 rows, about 8 MiB, or one batch of the
+    chain, before Ray adds them to a block of `target_max_block_size`.
 
-    `seed` is a loader's seed; without one, torch's generator draws it. Each time that Ray executes the dataset is
-    another epoch, with an order and random numbers of its own, also where it only counts the rows or looks for the
-    schema. With `epoch`, each time is that one, counted from 0, as a loader with this seed reads it. As in a loader's
-    workers, the global generators of torch, NumPy and random get a seed before each item.
+    `seed` is a loader's seed; without one, torch's generator draws it. Each execution by Ray is a new epoch, with its
+    own order and random numbers, even if Ray only counts rows or looks for the schema. With `epoch`, each execution is
+    that epoch, counted from 0, as a loader with this seed reads it. As in a loader's workers, the global generators of
+    torch, NumPy and random are seeded before each item.
 
-    The chain travels to the tasks by cloudpickle, once; the modules that its functions are from must be there.
-    `read_options` are those of `ray.data.read_datasource`, such as `num_cpus`, `num_gpus`, `memory` and `concurrency`.
+    cloudpickle sends the chain to the tasks once; the modules of its functions must be installed there. `read_options`
+    are those of `ray.data.read_datasource`, such as `num_cpus`, `num_gpus`, `memory` and `concurrency`.
 
-    Raises RuntimeError where there are several shards and no sharding point, unless `require_sharding=False` says that
-    each is to be all of the chain, and for steps that belong in the main process; ImportError where Ray is missing.
-    While it is read, Ray raises what the chain does, as an error that is a `RayTaskError`, too, with the notes that say
-    where; that is ValueError for a dict that may be batch or row, TypeError for a tuple or list with tensors, which
-    have no names, for a row without columns, for tensors in some rows of a column only, and for tensors of dtypes that
-    NumPy does not have.
+    Raises RuntimeError for several shards without a sharding point, unless `require_sharding=False` lets each shard
+    read the whole chain; RuntimeError for steps that belong in the main process; ImportError if Ray is missing. While
+    the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also `RayTaskError`s:
+    ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
+    for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
     """
     require("ray.data", "ray")
     from .ray_shards import PenstockDatasource, cpus, dataset_of
@@ -74,7 +72,7 @@ def to_ray_dataset(
     for pipe in walk(chain):
         if getattr(pipe, "in_main_process", False):
             raise RuntimeError(
-                f"{type(pipe).__name__} belongs in the process that uses the items, and Ray reads the chain "
+                f"{type(pipe).__name__} belongs in the process that uses the items, but Ray reads the chain "
                 "elsewhere: leave it out"
             )
     told = gives_batches(chain) if batched is None else batched

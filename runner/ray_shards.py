@@ -1,4 +1,4 @@
-"""The shards of a chain as read tasks of Ray Data: imported by `ray_data` when it is needed, since it imports Ray."""
+"""The shards of a chain as read tasks of Ray Data. `ray_data` imports it on first use, since it imports Ray."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .shards import Dispatched, Division, Epoch, Place, ShardPass, Shards, Worke
 __all__ = ["PenstockDatasource", "cpus", "dataset_of"]
 
 _ROWS = 256
-"""So many rows, at most, are put together before Ray gets them."""
+"""The most rows collected before they go to Ray."""
 
 _BYTES = 2**23
-"""Or rows of so many bytes."""
+"""The bytes of collected rows at which they go to Ray."""
 
 
 class PenstockDatasource(ray.data.Datasource):  # type: ignore[misc, unused-ignore]
-    """A chain that Ray Data reads, with one task for each of its shards."""
+    """A chain that Ray Data reads, with one task per shard."""
 
     def __init__(
         self, chain: IterDataPipe[Any], num_shards: int, seed: int, epoch: int | None, batched: bool | None
@@ -48,7 +48,7 @@ class PenstockDatasource(ray.data.Datasource):  # type: ignore[misc, unused-igno
         self._seed = seed
         self._epoch = epoch
         self._batched = batched
-        self._chain = ray.put(cloudpickle.dumps(chain))  # once for all tasks, however much is in it
+        self._chain = ray.put(cloudpickle.dumps(chain))  # stored once for all tasks: it may be large
 
     def estimate_inmemory_data_size(self) -> int | None:
         return None
@@ -56,7 +56,7 @@ class PenstockDatasource(ray.data.Datasource):  # type: ignore[misc, unused-igno
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ray.data.ReadTask]:
-        # How many times the dataset was read before, as Ray's own readers count it that shuffle files.
+        # How often the dataset was read before: Ray's own file readers shuffle by this count.
         times = getattr(data_context, "_execution_idx", 0)
         epoch = times if self._epoch is None else self._epoch
         unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
@@ -101,7 +101,7 @@ def _blocks_of_shard(
 
 
 def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: int) -> ShardPass:
-    """Return a pass over a shard, as a loader's worker that reads this shard only would begin it."""
+    """Return a pass over a shard, as a loader's worker with only this shard would begin it."""
     chain, streams = divided(chain)
     dispatch = Dispatch(streams, division)
     for pipe in walk(chain):
@@ -112,7 +112,7 @@ def _begun_shard(chain: Any, division: Division, shard: int, seed: int, epoch: i
 
 
 def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any]:
-    """Yield the items of a shard as blocks of Ray's: batches as they are, and rows as many as make one."""
+    """Yield the items of a shard as Ray blocks: one per batch, and one per group of rows."""
     rows: list[Mapping[str, Any]] = []
     size = 0
     are_tensors: dict[str, bool] = {}
@@ -143,15 +143,15 @@ def _row_of(item: Any) -> Mapping[str, Any]:
     if not isinstance(item, Mapping):
         if isinstance(item, (tuple, list)) and any(isinstance(part, (torch.Tensor, np.ndarray)) for part in item):
             raise TypeError(
-                f"a row of Ray's has columns with names, and this is a {type(item).__name__} with tensors: make a dict "
-                'of it before, such as .map(lambda pair: {"image": pair[0], "label": pair[1]})'
+                f"a row of Ray's has columns with names, and this is a {type(item).__name__} with tensors: convert it "
+                'to a dict, as with .map(lambda pair: {"image": pair[0], "label": pair[1]})'
             )
         return {"item": _without_tensor("item", item)}
     return {_name(name): _without_tensor(name, value) for name, value in item.items()}
 
 
 def _expect_kinds(row: Mapping[str, Any], are_tensors: dict[str, bool]) -> None:
-    """Learn which columns have tensors; TypeError for a row that differs, whichever block it would come into."""
+    """Record which columns have tensors; TypeError for a row that differs from any before, in any block."""
     if not row:
         raise TypeError("the row has no columns, which Ray Data cannot represent: drop it, or give it one")
     is_first = not are_tensors
@@ -159,8 +159,8 @@ def _expect_kinds(row: Mapping[str, Any], are_tensors: dict[str, bool]) -> None:
         is_one = isinstance(row.get(name), np.ndarray)
         if are_tensors.setdefault(name, is_one and is_first) != is_one:
             raise TypeError(
-                f"column {name!r} has a tensor in some rows and none in others, which Ray Data cannot represent: give "
-                "one to each row, or to none"
+                f"column {name!r} has a tensor in some rows and none in others, which Ray Data cannot represent: put "
+                "one in each row, or in none"
             )
 
 
@@ -170,7 +170,7 @@ def _block_of_rows(rows: list[Mapping[str, Any]]) -> Any:
 
 
 def _block_of(item: Any) -> Any:
-    """Return a batch as a block; None for one without rows, which would not even tell the types of its columns."""
+    """Return a batch as a block; None for one without rows, whose column types Ray could not infer."""
     batch = as_batch(item)
     if rows_in(batch) == 0:
         return None
@@ -210,5 +210,5 @@ def _name(name: Any) -> str:
 
 
 def _bytes_of(value: Any) -> int:
-    """Return how large a value is, of the kinds that are large."""
+    """Return the bytes of a value that may be large; 0 for other types."""
     return len(value) if isinstance(value, (str, bytes)) else getattr(value, "nbytes", 0)

@@ -215,10 +215,10 @@ class ShardReader(IterDataPipe[Any]):
         divided = expect_shards(own.get("divided", self.num_shards))
         places = [Place.from_plain(place, divided) for place in own.get("standing", ())]
         if len({place.shard for place in places}) < len(places):
-            raise ValueError("a state tells once where a shard stands")
+            raise ValueError("a state has one position per shard")
         given = own.get("given", 0)
         if not all(type(number) is int and 0 <= number <= given for number in [given, *own.get("repeated", ())]):
-            raise ValueError("a state tells how many items each rank was given, and how many of them it repeated")
+            raise ValueError("a state has the number of items of each rank, and how many of them it repeated")
 
     def random_state(self) -> dict[str, Any]:
         """Return the seeds in the chain that a loader's seed does not replace: those of `random_split`."""

@@ -358,7 +358,7 @@ class RayReadingService(_WorkersReadingService):
         require_sharding: bool = True,
     ) -> None:
         if fleet is not None and (num_workers or resources_per_worker):
-            raise ValueError("num_workers and resources_per_worker are those of the fleet: give a fleet, or them")
+            raise ValueError("a fleet has its own num_workers and resources_per_worker: give a fleet, or them")
         super().__init__(
             num_workers if fleet is None else fleet.num_workers,
             worker_prefetch_cnt,

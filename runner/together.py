@@ -255,7 +255,7 @@ class Together:
         if empty := sorted({part for part, has_any in told if not has_any}):
             raise RuntimeError(
                 f"{'part' if len(empty) == 1 else 'parts'} {', '.join(map(str, empty))} of {self.part.ranks} "
-                f"{'is' if len(empty) == 1 else 'are'} empty, so there is a rank that has nothing to read: there are "
+                f"{'is' if len(empty) == 1 else 'are'} empty, so a rank has nothing to read: there are "
                 "fewer items before the sharding point than shards, or filters leave none. Take fewer ranks, or put "
                 "sharding_filter where there are more items"
             )
@@ -299,7 +299,7 @@ def _expect_all_parts(parts: list[Part]) -> None:
             f"rank {rank} part {part.rank} of {part.ranks}{', and sends it to others' if part.is_sent else ''}"
             for rank, part in enumerate(parts)
         )
-        raise ValueError(f"the ranks do not read all parts of the data, of which each is to be read: {told}")
+        raise ValueError(f"each part of the data must be read by a rank, and some are not: {told}")
 
 
 def _digest_of_value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`iter_torch_batches`: from a chain of columns or rows to a loader of batches of tensors, by one call."""
+"""`iter_torch_batches`: one call from a chain of columns or rows to a loader of batches of tensors."""
 
 from __future__ import annotations
 
@@ -41,36 +41,34 @@ def iter_torch_batches(
 ) -> DataLoader2[Any]:
     """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
 
-    The items of the chain are of two kinds:
+    The items of the chain are of one of two kinds:
 
-    - batches of columns, of Arrow or dicts of tensors, arrays and lists, whatever their number of rows is: columns
-      become tensors as `to_tensors` makes them, with `dtypes`
-    - rows, such as dicts of numbers, text and tensors, and tuples: they are stacked as `collate` does it
+    - batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors` converts
+      their columns, with `dtypes`
+    - rows, such as dicts of numbers, text and tensors, and tuples. `collate` stacks them
 
-    Which of both they are, `batched` says, or else the chain: batches after `ps.read_parquet` or `to_tensors`, rows
-    after `rows`, `ps.read_images` or `ps.from_items`; and what `map` makes of a row is a row. Where its operators do
-    not tell, as after `IterableWrapper` or `flatmap`, all but Arrow's are rows, and a dict with tensors and arrays, and
-    perhaps lists, but nothing else is an error. With `batch_size=None`, the chain's items are the batches, which are
-    made tensors and otherwise left alone; then the loader's length is that of the chain. Of others the number of rows
-    is not known before.
+    `batched` tells the kind, or else the chain does: batches after `ps.read_parquet` or `to_tensors`, rows after
+    `rows`, `ps.read_images` or `ps.from_items`; `map` keeps the kind. Operators such as `IterableWrapper` and `flatmap`
+    do not tell. After them, Arrow batches are batches, and other items are rows. A dict of only tensors and arrays, and
+    perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
+    loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
 
-    `local_shuffle_buffer_size` is the number of rows among which they are shuffled, anew in each epoch, by the loader's
-    seed. `collate_fn` is called with each batch in place of all conversions: a RecordBatch, a dict, or a list of rows.
-    `device` is where tensors are moved, from pinned memory, while the batch before is used; None leaves them.
-    `drop_last` drops the last batch where it is short.
+    `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed gives each epoch another
+    order. `collate_fn` replaces all conversions: it is called with each batch, a RecordBatch, a dict, or a list of
+    rows. If `device` is given, tensors are copied there from pinned memory while the batch before is used. `drop_last`
+    drops a short last batch.
 
-    `prefetch_batches` are read ahead by a thread, or by each of `num_workers` processes. Processes share the stream at
-    the chain's sharding points, as after `ps.read_parquet`. Where the chain is known to give batches, these are what is
-    read ahead and comes from the processes, as large as they are, and they are cut to `batch_size` here. Rows are put
-    together by each process, whose last batch may be short, and so are batches with a `collate_fn`, which is called
-    there.
+    A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
+    chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
+    whole, and this process cuts them to `batch_size`. Rows are batched in each process, whose last batch may be short.
+    With a `collate_fn`, batches too are cut in each process, which calls it.
 
-    A `reading_service` takes the place of `num_workers` and `prefetch_batches`: one for Ray, for more shards than
-    workers, or for the ranks of distributed training. Where ranks share the stream, batches are cut in the shards, the
-    last of each of which may be short, so that all ranks count the same items.
+    A `reading_service` replaces `num_workers` and `prefetch_batches`: for Ray, for more shards than workers, or for the
+    ranks of distributed training. If ranks share the stream, batches are cut in the shards, so that all ranks count the
+    same items. The last batch of each shard may be short.
 
-    Raises TypeError or ValueError for wrong arguments, also for `dtypes` together with a `collate_fn`, and while it is
-    read ValueError for a dict that may be batch or row, and what `to_tensors`, `rebatch` and `collate` raise.
+    Raises TypeError or ValueError for wrong arguments, such as `dtypes` together with a `collate_fn`. While it is read,
+    raises ValueError for a dict that may be a batch or a row, and what `to_tensors`, `rebatch` and `collate` raise.
 
     >>> import penstock as ps
     >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
@@ -84,12 +82,14 @@ def iter_torch_batches(
     expect_whole("prefetch_batches", prefetch_batches, least=0)
     expect_whole("num_workers", num_workers, least=0)
     if reading_service is not None and num_workers:
-        raise ValueError("num_workers is that of the reading_service: give one of them")
+        raise ValueError(
+            "a reading_service has its own number of workers: give num_workers or reading_service, not both"
+        )
     chain = readable(dp)
     known = gives_batches(chain) if batched is None else batched
     if batch_size is not None:
         chain = RowGatherer(chain, batch_size, known)
-    if collate_fn is None:  # before the rows are cut, which costs least with large tensors
+    if collate_fn is None:  # convert before cutting: large tensors are cheapest to cut
         chain = _ColumnsInTensors(chain, dtypes, leave=_is_no_batch if batch_size is None else are_rows)
     if local_shuffle_buffer_size is not None:
         chain = RowShuffler(chain, local_shuffle_buffer_size)
@@ -153,13 +153,13 @@ def _is_no_batch(item: Any) -> bool:
 
 
 class _Cutter(Rebatcher):
-    """Yield column batches cut to a size, in the main process: small ones take long to come from another."""
+    """Yield column batches cut to a size, in the main process: many small ones would be slow to receive."""
 
     in_main_process = True
 
 
 class _Finisher(OneToOne[Any]):
-    """Yield what the loader gives for each batch, and for rows that were gathered into one."""
+    """Yield the loader's final batches: collated, and with their dtypes."""
 
     def __init__(
         self,

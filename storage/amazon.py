@@ -77,7 +77,7 @@ def _check_answer(request: Any, answer: Any) -> None:
     if int(told.setdefault("Content-Length", str(length))) > length:  # set, so that a truncated body is noticed
         raise io.UnsupportedOperation("the server sends whole objects only, which cannot be read from the middle")
     if int(told["Content-Length"]) < length:
-        raise ConnectionError(errno.EIO, f"of {length} bytes there came {told['Content-Length']}")
+        raise ConnectionError(errno.EIO, f"{told['Content-Length']} of {length} bytes came")
 
 
 def _text(value: str | bytes) -> str:

@@ -34,7 +34,7 @@ def expect_range(asked: str, status: int, told: Mapping[str, str]) -> None:
     else:
         is_right = status == 200 and not first
     if not is_right:
-        text = f"of the bytes {first} to {last} there came {told.get('Content-Range', 'something else')!r}"
+        text = f"bytes {first} to {last} were requested, and {told.get('Content-Range', 'something else')!r} came"
         raise ConnectionError(errno.EIO, text)
 
 

@@ -17,28 +17,26 @@ from .addresses import WEB, links_of
 from .clients import environment
 from .kept_files import KeptFiles, NotKept
 
-__all__ = ["Link", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
+__all__ = ["ChainLink", "class_of", "file_named_by", "first_link", "kept_file", "no_option", "protocol_of"]
 
 _CACHES = ("simplecache", "filecache")
-"""Links whose files are kept by us, in place of fsspec."""
+"""Caching links that we implement in place of fsspec."""
 
 _TAKEN = {"zip": set[str](), "libarchive": set[str](), "tar": {"compression"}}
-"""Options that archives are read with. fsspec's others are for writing: `mode="w"` empties the archive at once."""
+"""Options for reading archives. fsspec's other options are for writing: `mode="w"` empties the archive at once."""
 
 _OF_TARGETS = {"fo", "fs", "target_options", "target_protocol"}
-"""What fsspec tells a link of the next one."""
+"""Arguments by which fsspec passes the next link to a link."""
 
-_PATIENCE = 300.0
+_PATIENCE_WITH_OTHERS = 300.0
 """Seconds to wait for another process that fetches the same file."""
 
 _ANY_SIZE = 10**18
 
-_logger = logging.getLogger("penstock")
-
 
 @dataclass(frozen=True)
-class Link:
-    """The first link of a chain, its options, and the address of what is behind it, with its options."""
+class ChainLink:
+    """The first link of a chain and its options, and the address of the rest with its options."""
 
     name: str
     options: Mapping[str, Any] = field(repr=False)
@@ -60,7 +58,7 @@ class Link:
         return protocol in _CACHES
 
     def archive(self) -> Any:
-        """Return the class of fsspec that reads this archive, or None where the link is of another kind."""
+        """Return fsspec's class for this archive, or None for a link of another kind."""
         protocol = protocol_of(self.name)
         if protocol not in _TAKEN:
             return None
@@ -69,8 +67,8 @@ class Link:
         return class_of(protocol)
 
 
-def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
-    """Return the first link of a chain, or None for an address that is no chain.
+def first_link(url: str, options: Mapping[str, Any]) -> ChainLink | None:
+    """Return the first link of a chain, or None for a single address.
 
     A link gets the options under its protocol, as in `{"s3": {…}}`, and those that it knows. The last one, the store,
     gets all others.
@@ -87,11 +85,11 @@ def first_link(url: str, options: Mapping[str, Any]) -> Link | None:
             by_protocol[protocol].setdefault(name, others.pop(name))
     by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]]}
     behind = by_protocol[protocols[1]] if len(links) == 2 else {each: by_protocol[each] for each in protocols[1:]}
-    return Link(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
+    return ChainLink(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
 
 
 def file_named_by(url: str) -> str:
-    """Return the link of a chain that names the file, as `zip://a.txt.gz`; of a URL of the web, without its query."""
+    """Return the link of a chain that names the file, as `zip://a.txt.gz`; web URLs lose their query."""
     links = links_of(url)
     link = next((link for link in links if "://" in link), links[-1])
     return link.partition("?")[0] if link.partition("://")[0] in WEB else link
@@ -123,15 +121,15 @@ def _known_to(protocol: str) -> set[str] | None:
 
 
 def no_option(what: str, unknown: Iterable[str]) -> str:
-    """Return the text of an error for options that an address is not read with."""
+    """Return the error message for options that the client of an address does not take."""
     return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
 
 
-def kept_file(link: Link, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:
-    """Return the file behind a link that keeps files, open, or None where it cannot be kept.
+def kept_file(link: ChainLink, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:
+    """Return the open file behind a caching link, or None if it cannot be kept.
 
-    `fetch` opens it where it is read from, with these arguments. It appears in `cache_storage` whole or not at all, for
-    all processes. Without that option it is kept until this process ends, and only for the same options.
+    `fetch` opens the original with these arguments. The file appears in `cache_storage` whole or not at all, and all
+    processes share it. Without that option it is kept until this process ends, and only for the same options.
     """
     folder, name = link.options.get("cache_storage"), link.rest
     if arguments:  # they may name a version
@@ -152,13 +150,15 @@ def kept_file(link: Link, arguments: Mapping[str, Any], fetch: Callable[[], IO[b
                     kept = cache.keep(name, stream, None)
             return kept
     except NotKept as error:
-        _logger.warning("%r is read without the cache in %r: %s", without_secrets(link.rest), folder, error)
+        logging.getLogger("penstock").warning(
+            "%r is read without the cache in %r: %s", without_secrets(link.rest), folder, error
+        )
         return None
 
 
 @functools.lru_cache
 def _cache_in(folder: str, process: int) -> KeptFiles:
     """Return the cache in a folder; each process has its own, since a fork may have copied a lock that is held."""
-    cache = KeptFiles(folder, _ANY_SIZE, _PATIENCE, lambda _: None, Event())
+    cache = KeptFiles(folder, _ANY_SIZE, _PATIENCE_WITH_OTHERS, lambda _: None, Event())
     cache.begin()
     return cache

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["check_digest", "check_hash_type", "digest_of"]
+__all__ = ["CHUNK", "check_digest", "check_hash_type", "digest_of"]
 
-_CHUNK = 2**20
+CHUNK = 2**20
+"""Bytes read at a time."""
 
 
 def check_hash_type(hash_type: str) -> str:
@@ -47,5 +48,5 @@ def _chunks(content: Any) -> Iterable[Any]:
     if isinstance(content, (str, bytes, bytearray, memoryview)):
         return (content,)
     if hasattr(content, "read"):
-        return iter(lambda: content.read(_CHUNK), type(content.read(0))())
+        return iter(lambda: content.read(CHUNK), type(content.read(0))())
     return content  # type: ignore[no-any-return]

@@ -37,15 +37,15 @@ class Untold(OSError):
 
 NO_CREDENTIALS = (
     "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or pass key= and "
-    "secret=; for a bucket that anybody may read, pass anon=True"
+    "secret=; for a public bucket, pass anon=True"
 )
 NO_PROXY = "http://127.0.0.1:2"
 """A proxy address where nothing listens."""
 REDIRECTED = (
-    "the server redirects to another host, which would get the keys; where the bucket is in another region: pass "
+    "the server redirects to another host, which would get the keys; if the bucket is in another region, pass "
     "region, or set AWS_REGION"
 )
-PERHAPS_WRITTEN = "the server did not say that it has the whole object, which may be there or not"
+PERHAPS_WRITTEN = "the server did not confirm the whole object, which may or may not be there"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _PASSING = (408, 429, 500, 502, 503, 504)

@@ -11,7 +11,7 @@ from ..registry.extras import require
 from ..registry.secrets import without_secrets
 from .addresses import AMAZON, AZURE, GOOGLE, WEB, check_key, check_user, is_local_path, links_of
 from .answers import OneVersion
-from .chains import Link, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
+from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
 from .errors import in_plain_words
 from .streams import stream_over
@@ -76,10 +76,7 @@ def opened(
 
 
 def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return an fsspec file, its file system, which the file needs as long as it is open, and what is below both.
-
-    That is the stream of the archive, where the file is in one.
-    """
+    """Return an fsspec file, its file system, which an open file needs, and for a member the archive's stream."""
     check_user(url)
     check_key(url)
     link = first_link(url, options)
@@ -98,7 +95,7 @@ def file_behind(url: str, options: Mapping[str, Any], arguments: Mapping[str, An
 def locate(url: str, options: Mapping[str, Any], one_attempt: bool = False) -> tuple[Any, str]:
     """Return the file system of a URL, and the path in it; `one_attempt` turns off the five retries of S3 requests.
 
-    What a link keeps, as `simplecache::`, is located behind it.
+    A caching link, as `simplecache::`, is skipped: the result is that of the next link.
     """
     file_system, path, _ = _located(url, options, one_attempt)
     return file_system, path
@@ -113,7 +110,7 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
         return _located(link.rest, link.rest_options, one_attempt)
     if link is not None and (kind := link.archive()):
         below: Any = opened(link.rest, link.rest_options, None, {})
-        below.original = file_named_by(link.rest)  # by which fsspec tells how a tar is compressed
+        below.original = file_named_by(link.rest)  # fsspec infers a tar's compression from it
         return in_plain_words(url, _archive_in, kind, below, link.options), kind._strip_protocol(link.name), below
     protocols = [*link.by_protocol] if link is not None else [protocol_of(url)]
     given = link.by_protocol if link is not None else {protocols[0]: options}
@@ -140,7 +137,7 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
     return file_system, path, None
 
 
-def _to_be_kept(link: Link, arguments: Mapping[str, Any]) -> IO[bytes]:
+def _to_be_kept(link: ChainLink, arguments: Mapping[str, Any]) -> IO[bytes]:
     of_web = link.rest.startswith(OF_WEB)  # one answer: some servers send whole files only
     return opened(link.rest, link.rest_options, None, {**arguments, **({"block_size": 0} if of_web else {})})
 
@@ -156,7 +153,7 @@ def _archive_in(kind: Any, stream: IO[bytes], options: Mapping[str, Any]) -> Any
 
 def _kept_close(protocol: str, options: Mapping[str, Any], one_attempt: bool) -> Mapping[str, Any]:
     """Return options for a file system that sends keys to no other host, and describes objects as they are now."""
-    if protocol in (*AMAZON, *GOOGLE, *AZURE):  # else what was listed is taken for what is there
+    if protocol in (*AMAZON, *GOOGLE, *AZURE):  # else fsspec answers from earlier listings
         options = {"use_listings_cache": False, **options}
     if protocol in AMAZON:
         return for_s3fs(options, one_attempt)

@@ -19,6 +19,6 @@ def expect_honest(grown: int, packed: int, max_bytes: float) -> None:
     """Raise TooLarge if bytes decompress to more than `max_bytes` and to more than 100 times their size."""
     if grown > max(max_bytes, _HONEST * packed):
         raise TooLarge(
-            f"{packed:,} bytes grow to {grown:,} or more, and max_bytes is {max_bytes:,}: this may be made to fill the "
-            "memory; where it is right, give a larger max_bytes"
+            f"{packed:,} bytes grow to {grown:,} or more, and max_bytes is {max_bytes:,}: this may be a decompression "
+            "bomb; if the file is right, give a larger max_bytes"
         )

@@ -27,7 +27,7 @@ _PIECE = 2**20
 _REST = 60.0
 """Seconds without caching after a full disk: each attempt would fetch part of a file for nothing."""
 
-_SHARE = 16
+_EVICTED_SHARE = 16
 """Each eviction scans all files, so it evicts at least 1/16 of them."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -37,7 +37,7 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DIGITS = 20
 """Digits of the number in `total`."""
 
-_PART = re.compile("[0-9a-f]{40}")
+_NAME_OF_PART = re.compile("[0-9a-f]{40}")
 _FOLDER = re.compile("[0-9a-f]{3}")
 _FILE = re.compile("[0-9a-f]{37}-[0-9a-f]{8}-[0-9]+")
 
@@ -116,7 +116,7 @@ class KeptFiles:
         try:
             with suppress(FileNotFoundError):
                 os.unlink(part)  # its writer ended, or it was planted
-            with open(part, "wb", opener=_made) as file:
+            with open(part, "wb", opener=_created) as file:
                 if size is not None:  # fail before fetching if there is no room
                     self._grow(file, 0, size)
                 mark = _mark_of(self._copying(stream, file, size))
@@ -159,7 +159,7 @@ class KeptFiles:
         with self._counting, self._lock(self._total), open(self._total, "r+", opener=_opened_or_made) as file:
             total = file.read(_DIGITS + 1)
             if len(total) > _DIGITS:
-                raise NotKept(f"{self._total} is no file of a cache: use a folder of its own")
+                raise NotKept(f"{self._total} is no file of a cache: give the cache its own folder")
             try:
                 there = int(total) + more
             except ValueError:  # just created, still empty
@@ -176,7 +176,7 @@ class KeptFiles:
         """Evict the least recently used files until `more` bytes fit; return the new total."""
         self._remove_leftovers()
         # Before the complete files: a file renamed meanwhile is counted twice, rather than missed.
-        in_hand = sum(size for _, size, _ in self._files_in(self._fetching, _PART)) + more
+        in_hand = sum(size for _, size, _ in self._files_in(self._fetching, _NAME_OF_PART)) + more
         if in_hand > self._max_bytes:
             raise NotKept(f"with those that are being fetched it comes to {in_hand} bytes of {self._max_bytes}")
         with os.scandir(self._path) as entries:
@@ -185,7 +185,7 @@ class KeptFiles:
             ]
         kept = sorted(entry for folder in folders for entry in self._files_in(folder, _FILE))
         there = in_hand + sum(size for _, size, _ in kept)
-        least = len(kept) // _SHARE if there > self._max_bytes else 0
+        least = len(kept) // _EVICTED_SHARE if there > self._max_bytes else 0
         for number, (_, size, path) in enumerate(kept):
             if there <= self._max_bytes and number >= least:
                 break
@@ -207,7 +207,7 @@ class KeptFiles:
     def _remove_leftovers(self) -> None:
         """Remove the incomplete files of ended processes."""
         names = {name.removesuffix(".lock") for name in os.listdir(self._fetching)}
-        for part in (os.path.join(self._fetching, name) for name in names if _PART.fullmatch(name)):
+        for part in (os.path.join(self._fetching, name) for name in names if _NAME_OF_PART.fullmatch(name)):
             with (
                 suppress(TimeoutError, FileNotFoundError, Untrusted),
                 FileLock(f"{part}.lock", 0, self._given_up),  # a live process holds the lock
@@ -272,7 +272,7 @@ def _opened_or_made(path: str, flags: int) -> int:
     return open_trusted(path, flags | os.O_CREAT)
 
 
-def _made(path: str, flags: int) -> int:
+def _created(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL, 0o666)
 
 

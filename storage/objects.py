@@ -88,7 +88,7 @@ class _Ranges:
                 with self._reading_body:
                     return self._out_of_another_body(start)
         if len(content) != end - start:
-            raise ConnectionError(errno.EIO, f"of {end - start} bytes there came {len(content)}", self._url)
+            raise ConnectionError(errno.EIO, f"{len(content)} of {end - start} bytes came", self._url)
         return content
 
     def _range(self, start: int, end: int) -> Any:

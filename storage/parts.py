@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 __all__ = ["beside", "is_part", "lock_beside"]
 
-_BEGINNING, _END, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
+_START_OF_NAME, _END_OF_PART, _END_OF_LOCK = ".penstock-", ".partial", ".lock"
 
 _LONGEST = 200
 """Most bytes of a file name used inside another name; the system's limit is 255."""
@@ -34,7 +34,7 @@ _MOST_FOLDERS = 1000
 def is_part(path: str) -> bool:
     """Say whether a path is one of our incomplete files or locks."""
     name = path.rpartition("/")[2]
-    return name.startswith(_BEGINNING) and name.endswith((_END, _END_OF_LOCK))
+    return name.startswith(_START_OF_NAME) and name.endswith((_END_OF_PART, _END_OF_LOCK))
 
 
 def lock_beside(path: str) -> str:
@@ -42,7 +42,7 @@ def lock_beside(path: str) -> str:
     folder, name = os.path.split(path)
     if len(os.fsencode(name)) > _LONGEST:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
-    return os.path.join(folder, f"{_BEGINNING}{name}{_END_OF_LOCK}")
+    return os.path.join(folder, f"{_START_OF_NAME}{name}{_END_OF_LOCK}")
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def beside(path: str) -> Iterator[str]:
 def _new_part(path: str) -> tuple[str, int]:
     """Return the path of a new file beside another, and its descriptor, which holds the lock."""
     while True:
-        part = os.path.join(os.path.dirname(path), f"{_BEGINNING}{_system()}-{secrets.token_hex(8)}{_END}")
+        part = os.path.join(os.path.dirname(path), f"{_START_OF_NAME}{_system()}-{secrets.token_hex(8)}{_END_OF_PART}")
         try:
             lock = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except OSError as error:
@@ -106,7 +106,7 @@ def _remove_what_is_left(folder: str) -> None:
         return
     with suppress(OSError), os.scandir(folder or ".") as entries:  # the folder may be missing or unreadable
         for entry in entries:
-            if is_part(entry.name) and entry.name.endswith(_END):
+            if is_part(entry.name) and entry.name.endswith(_END_OF_PART):
                 with suppress(OSError):  # its writer finished, or it is a link or another user's
                     _remove_if_left(entry.path)
     ended = time.monotonic()
@@ -122,7 +122,7 @@ def _remove_if_left(part: str) -> None:
         if locked is False:  # its writer is alive
             return
         # Some network file systems show a machine only its own locks.
-        is_sure = locked and os.path.basename(part).startswith(f"{_BEGINNING}{_system()}-")
+        is_sure = locked and os.path.basename(part).startswith(f"{_START_OF_NAME}{_system()}-")
         if is_sure or time.time() - os.fstat(file).st_mtime > _WEEK:
             os.unlink(part)
     finally:

@@ -122,7 +122,7 @@ class ClosedWhenDropped(io.RawIOBase):
 
 
 def _naming(name: str, read: Callable[[int], bytes], size: int) -> bytes:
-    """Return what a read of packed bytes returns; add a note to an error of damage, which names no file, or another."""
+    """Return the result of reading packed bytes. Add a note to errors of damage, which do not name this file."""
     try:
         return read(size)
     except Exception as error:
@@ -152,8 +152,8 @@ def stream_over(
 ) -> IO[Any]:
     """Return a stream that closes its file when dropped: bytes, or text if `text` has arguments for TextIOWrapper.
 
-    The stream keeps `owner` alive: some files close with the object that opened them. `attempts` retries failed reads;
-    those of `below`, for a file in an archive, or a compressed one, which is in that stream.
+    The stream keeps `owner` alive: some files close with the object that opened them. `attempts` retries failed reads.
+    For a compressed file, or a member of an archive, it retries reads of the underlying stream `below`.
     """
     raw = ClosedWhenDropped(file, name, owner, below)
     if attempts is not None:

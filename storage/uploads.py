@@ -28,14 +28,14 @@ __all__ = ["is_sent_in_parts", "sending"]
 AT_ONCE = 3
 """How many parts are sent concurrently."""
 
-_AT_A_TIME = 2**20
+_SENT_AT_A_TIME = 2**20
 """Bytes handed to a connection at a time; it must send them within its timeout."""
 
-_MOST = 16
+_MOST_CLIENTS = 16
 """How many clients are cached: creating one is slow."""
 
 _clients: dict[tuple[Any, ...], Any] = {}
-_making = threading.Lock()
+_making_client = threading.Lock()
 
 
 def is_sent_in_parts(url: str, options: Mapping[str, Any]) -> bool:
@@ -84,7 +84,7 @@ class _Part(io.RawIOBase):
     def read(self, size: int | None = -1, /) -> Any:
         """Return the next bytes as a view; more than requested, since connections request few."""
         left = self._end - self._place
-        size = left if size is None or size < 0 else min(max(size, _AT_A_TIME), left)
+        size = left if size is None or size < 0 else min(max(size, _SENT_AT_A_TIME), left)
         self._place += size
         return self.memory[self._place - size : self._place]
 
@@ -153,7 +153,7 @@ class _Upload(io.RawIOBase):
         self._expect(answer, "ETag", "Key", "Location")
 
     def _object_if_it_is_this(self) -> Mapping[str, Any]:
-        """Return the description of the object if this upload made it, as far as size and time tell; else none."""
+        """Return the description of the object if its size and time show that this upload made it; else none."""
         try:
             found: Mapping[str, Any] = self._call("head_object")
         except (FileNotFoundError, PermissionError):
@@ -235,11 +235,11 @@ def _time_of(answer: Mapping[str, Any]) -> datetime:
 def _client_of(options: Mapping[str, Any]) -> Any:
     """Return the upload client for these options; each process has its own."""
     known_as = os.getpid(), repr(sorted(options.items())), environment()
-    with _making:
+    with _making_client:
         client = _clients.get(known_as)
         if client is None:
             client = amazon_client(options, AT_ONCE)
-            while len(_clients) >= _MOST:
+            while len(_clients) >= _MOST_CLIENTS:
                 _clients.pop(next(iter(_clients)))
             _clients[known_as] = client
         return client

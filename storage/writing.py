@@ -19,7 +19,7 @@ from ..registry.notes import add_note
 from ..registry.secrets import stream_name, without_secrets
 from .addresses import check_written
 from .chains import first_link
-from .digest import check_digest
+from .digest import CHUNK, check_digest
 from .errors import plain_error
 from .file_systems import locate
 from .parts import beside
@@ -27,7 +27,7 @@ from .uploads import is_sent_in_parts, sending
 
 __all__ = ["naming", "open_in_folder", "save_whole", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
 
-_PART = 2**24
+_SENT_BLOCK = 2**24
 """Bytes sent at a time. S3 allows up to 10,000 parts per object."""
 
 
@@ -46,7 +46,7 @@ def whole_file(
 
     def open_file(place: str, mode: str) -> IO[bytes]:
         try:
-            file: IO[bytes] = file_system.open(place, mode, **{"block_size": _PART, **arguments})
+            file: IO[bytes] = file_system.open(place, mode, **{"block_size": _SENT_BLOCK, **arguments})
         except NotImplementedError as error:
             what = f"fsspec reads {url.partition('://')[0]}://, and cannot write to it"
             raise OSError(errno.EROFS, what, without_secrets(url)) from error
@@ -55,7 +55,7 @@ def whole_file(
     check_written(url)
     link = first_link(url, options)
     if link is not None and link.keeps_files():
-        what = f"{link.name}:: only reads, since it would go on to serve what it kept: write to what is behind it"
+        what = f"{link.name}:: only reads, since it would go on to serve its kept copy: write to the address after it"
         raise OSError(errno.EROFS, what, without_secrets(url))
     if link is not None and link.archive():
         what = "archives are only read, since each file would replace its archive: see write_tar"
@@ -63,7 +63,7 @@ def whole_file(
     compression = arguments.pop("compression", None)
     if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(url, options):
         place = url
-        opened = sending(url, options, arguments.get("block_size", _PART), counted_by)
+        opened = sending(url, options, arguments.get("block_size", _SENT_BLOCK), counted_by)
     else:
         file_system, place = locate(url, options)
         if isinstance(file_system, LocalFileSystem):
@@ -90,8 +90,8 @@ def _compressing(file: IO[bytes], mode: str, compression: str) -> Any:
 def write_in_parts(file: IO[bytes], content: Any) -> None:
     """Write bytes to an upload in pieces: a single write would hold a second copy of all of them."""
     contiguous = np.frombuffer(content, np.uint8).data
-    for start in range(0, len(contiguous), _PART):
-        file.write(contiguous[start : start + _PART])
+    for start in range(0, len(contiguous), _SENT_BLOCK):
+        file.write(contiguous[start : start + _SENT_BLOCK])
 
 
 def write_whole(path: str, mode: str, content: Any, open_file: Callable[[str, str], IO[Any]]) -> None:
@@ -167,9 +167,6 @@ class _Named:
         return getattr(self._file, name)
 
 
-_CHUNK = 2**20
-
-
 def save_whole(
     content: Any,
     path: str,
@@ -236,7 +233,7 @@ def _take_back(file: Any, error: BaseException) -> None:
 
 def _write(content: Any, file: Any) -> None:
     if hasattr(content, "read"):
-        shutil.copyfileobj(content, file, _CHUNK)
+        shutil.copyfileobj(content, file, CHUNK)
     elif isinstance(content, (str, bytes, bytearray, memoryview)):
         file.write(content)
     else:

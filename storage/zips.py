@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 from zlib import crc32
 
+from .digest import CHUNK
 from .growth import TooLarge, expect_honest
 from .retrying import Transient
 from .streams import is_damage
@@ -22,18 +23,16 @@ __all__ = ["is_of_torchs_zips", "opened_part", "opened_zip", "read_verified", "t
 
 R = TypeVar("R")
 
-_HEADER = 30
+_LOCAL_HEADER = 30
 """Bytes of a local file header, before the file name."""
 
-_END = 22
+_END_RECORD = 22
 """Bytes of the end of central directory record, before the comment."""
 
 _IN_ZIP64 = 2**16 - 1
 """Number of files that refers to the zip64 record."""
 
-_BEGINNING = b"PK\3\4"
-
-_PIECE = 2**20
+_SIGNATURE = b"PK\3\4"
 
 _OF_ZIPFILE = (ValueError, RuntimeError, LookupError, OverflowError, struct.error)
 """What zipfile raises for a corrupt zip, besides its own error."""
@@ -56,13 +55,13 @@ def _expect_all(archive: zipfile.ZipFile, stream: IO[bytes]) -> None:
 
     An end record with zero files (as in zeroed data) is valid only if nothing precedes it.
     """
-    stream.seek(-_END - len(archive.comment), os.SEEK_END)
-    end = stream.read(_END)
+    stream.seek(-_END_RECORD - len(archive.comment), os.SEEK_END)
+    end = stream.read(_END_RECORD)
     told, found = int.from_bytes(end[10:12], "little"), len(archive.infolist())
     if end.startswith(b"PK\5\6") and told not in (found % 2**16, _IN_ZIP64):
-        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of {told} files, and there are {found}")
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end counts {told} files, and there are {found}")
     if not found and archive.start_dir:
-        raise zipfile.BadZipFile(f"the archive is corrupt: its end tells of no files, after {archive.start_dir} bytes")
+        raise zipfile.BadZipFile(f"the archive is corrupt: its end counts no files, after {archive.start_dir} bytes")
 
 
 def opened_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> IO[bytes]:
@@ -112,7 +111,7 @@ def verify(file: IO[bytes]) -> None:
 def _is_zip(file: IO[bytes]) -> bool:
     """Say whether a file is a zip; raise zipfile.BadZipFile if only its end looks like one."""
     file.seek(0)
-    if file.read(4) == _BEGINNING:
+    if file.read(4) == _SIGNATURE:
         return True
     if zipfile.is_zipfile(file):
         raise zipfile.BadZipFile("the archive is corrupt: its first bytes are not those of a zip")
@@ -122,7 +121,7 @@ def _is_zip(file: IO[bytes]) -> bool:
 def _read_through(archive: zipfile.ZipFile, parts: Iterable[zipfile.ZipInfo]) -> None:
     for part in parts:
         with opened_part(archive, part) as content, told_as_damage():
-            while content.read(_PIECE):
+            while content.read(CHUNK):
                 pass
 
 
@@ -171,9 +170,9 @@ class _Parts(io.RawIOBase):
         return count
 
     def _look_at(self, at: int, read: memoryview) -> None:
-        if at in self._headers and len(read) == _HEADER:
+        if at in self._headers and len(read) == _LOCAL_HEADER:
             part = self._headers[at]
-            self._contents[at + _HEADER + sum(struct.unpack("<HH", read[26:]))] = part
+            self._contents[at + _LOCAL_HEADER + sum(struct.unpack("<HH", read[26:]))] = part
             self._unverified[part.filename] = part
             return
         if at in self._contents:

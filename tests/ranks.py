@@ -1,4 +1,4 @@
-"""Ranks of torch.distributed, as real processes, for tests of what they do together."""
+"""Programs in processes that are forked off a server; ranks of torch.distributed, and what they do together."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import runpy
 import textwrap
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,22 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
     program = folder / "rank.py"
     program.write_text(_PREAMBLE + textwrap.indent(textwrap.dedent(code) + _END, "    "))
     environment = {**os.environ, "WORLD_SIZE": str(ranks), "STORE": str(folder / "store")}
-    # A fork server has imported torch once for all of them: an interpreter of its own takes a rank 2 s.
+    outputs = [folder / f"rank {rank}" for rank in range(ranks)]
+    run_programs(program, {output: {**environment, "RANK": str(rank)} for rank, output in enumerate(outputs)}, seconds)
+    (folder / "store").unlink(missing_ok=True)
+    return [[json.loads(line) for line in output.with_suffix(".out").read_text().splitlines()] for output in outputs]
+
+
+def run_programs(program: Path, environments: Mapping[Path, Mapping[str, str]], seconds: float) -> None:
+    """Run a program in processes with these environments. What each prints is in files beside its key, `.out`, `.err`.
+
+    A fork server has imported torch once for all of them: an interpreter of its own takes each 2 s.
+    """
     start_server("penstock.runner.worker")
     context = multiprocessing.get_context("forkserver")
-    outputs = [folder / f"rank {rank}" for rank in range(ranks)]
     processes = [
-        context.Process(target=_run, args=(str(program), {**environment, "RANK": str(rank)}, str(outputs[rank])))
-        for rank in range(ranks)
+        context.Process(target=_run, args=(str(program), environment, str(output)))
+        for output, environment in environments.items()
     ]
     for process in processes:
         process.start()
@@ -49,21 +59,20 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
         for process in processes:
             process.join(ends - time.monotonic())
     finally:
-        late = [rank for rank, process in enumerate(processes) if process.is_alive()]
+        late = [number for number, process in enumerate(processes) if process.is_alive()]
         for process in processes:
             process.kill()
             process.join()
-    said = [(output.with_suffix(".out").read_text(), output.with_suffix(".err").read_text()) for output in outputs]
-    failed = [errors for process, (_, errors) in zip(processes, said, strict=True) if process.exitcode]
-    assert not late, f"ranks {late} did not end within {seconds} s\n" + "\n".join(errors for _, errors in said)
+    told = [output.with_suffix(".err").read_text() for output in environments]
+    failed = [errors for process, errors in zip(processes, told, strict=True) if process.exitcode]
+    assert not late, f"processes {late} did not end within {seconds} s\n" + "\n".join(told)
     assert not failed, "\n".join(failed)
-    (folder / "store").unlink(missing_ok=True)
-    return [[json.loads(line) for line in output.splitlines()] for output, _ in said]
 
 
-def _run(program: str, environment: dict[str, str], output: str) -> None:
+def _run(program: str, environment: Mapping[str, str], output: str) -> None:
     os.environ.clear()
     os.environ.update(environment)
+    os.chdir(os.path.dirname(program))
     for descriptor, ending in (1, ".out"), (2, ".err"):
         with open(output + ending, "w") as file:
             os.dup2(file.fileno(), descriptor)

@@ -387,7 +387,7 @@ BROKEN: list[tuple[Callable[[], Any], list[str]]] = [
 def test_a_broken_operator_is_caught_by_its_laws_and_no_other(
     make: Callable[[], Any], laws: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(laws_of_reading, "_PATIENCE", 0.01)  # nothing here has a thread to wait for
+    monkeypatch.setattr(laws_of_reading, "_CLOSES_WITHIN", 0.01)  # nothing here has a thread to wait for
     kind = "iter" if isinstance(make(), ps.IterDataPipe) else "map"
     caught = set()
     for law in LAWS[kind]:
@@ -446,8 +446,8 @@ def test_an_operator_opts_out_of_a_law_with_a_reason() -> None:
     ("broken_laws", "message"),
     [
         ({"len_is_exakt": "why not"}, "no law 'len_is_exakt': did you mean 'len_is_exact'"),
-        ({"len_is_exact": " "}, "give the reason why 'len_is_exact' cannot be held"),
-        ({"len_is_exact": True}, "give the reason why 'len_is_exact' cannot be held"),
+        ({"len_is_exact": " "}, "give the reason why 'len_is_exact' cannot be kept"),
+        ({"len_is_exact": True}, "give the reason why 'len_is_exact' cannot be kept"),
     ],
 )
 def test_opting_out_takes_a_law_that_there_is_and_a_reason(broken_laws: Any, message: str) -> None:
@@ -483,7 +483,7 @@ def test_a_chain_that_does_not_end_is_told_so() -> None:
             while True:
                 yield from self.source
 
-    with pytest.raises(AssertionError, match="gives 1000 items or more"):
+    with pytest.raises(AssertionError, match="yields 1000 items or more"):
         check_operator(lambda: Endless(items()), ["two_passes_agree"])
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from ranks import run_programs
 
 BLOCKS = [
     pytest.param(block, id=f"{page.stem} {number}")
@@ -18,9 +19,9 @@ BLOCKS = [
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_code_runs(block: str, tmp_path: Path) -> None:
-    (tmp_path / "block.py").write_text(block)
-    result = subprocess.run([sys.executable, "block.py"], cwd=tmp_path, capture_output=True, text=True, timeout=50)
-    assert result.returncode == 0, result.stderr
+    program = tmp_path / "block.py"
+    program.write_text(block)
+    run_programs(program, {tmp_path / "block": {**os.environ}}, seconds=50)
 
 
 def test_there_is_code_to_run() -> None:

@@ -230,7 +230,7 @@ def test_a_shard_that_stands_at_two_places_is_a_value_error() -> None:
     state = loader.state_dict()
     standing = state["state"]["steps"][-1]["own"]["standing"]
     standing[1][0] = standing[0][0]
-    with pytest.raises(ValueError, match="a state tells once where a shard stands"):
+    with pytest.raises(ValueError, match="a state has one position per shard"):
         loader.load_state_dict(state)
 
 

@@ -49,9 +49,9 @@ def test_ranks_that_are_killed_go_on_as_one_and_as_three() -> None:
     done = subprocess.run([sys.executable, str(tutorial)], capture_output=True, text=True, timeout=140)
     assert done.returncode == 0, done.stderr
     killed, one, three = done.stdout.splitlines()
-    assert killed.startswith("2 ranks were killed; their last checkpoint is behind")
-    assert one == "1 went on, to the end of the epoch: 1797 images, once each"
-    assert three == "3 went on, to the end of the epoch: 1797 images, once each"
+    assert killed.startswith("2 ranks were killed; their last checkpoint came after")
+    assert one == "resumed on 1, to the end of the epoch: 1797 images, once each"
+    assert three == "resumed on 3, to the end of the epoch: 1797 images, once each"
 
 
 @pytest.mark.timeout(150)
@@ -101,7 +101,7 @@ def test_what_is_divided_already_is_not_divided_once_more() -> None:
     assert len([*IterableDatasetShard(dp, num_processes=1)]) == 80
     apply_sharding(dp, 2, 0)
     assert len([*dp]) == 40
-    with pytest.raises(RuntimeError, match="accelerate divides it among 2 processes once more"):
+    with pytest.raises(RuntimeError, match="accelerate divides it again among 2 processes"):
         list(IterableDatasetShard(dp, num_processes=2, process_index=0))
 
 
@@ -126,7 +126,7 @@ os._exit(0)  # the other rank waits for what this would send
 def test_a_chain_that_is_divided_is_not_read_by_one_rank_for_all(tmp_path: Path) -> None:
     program = tmp_path / "read.py"
     program.write_text(READ_BY_ONE)
-    assert any("accelerate divides it among 2 processes once more" in line for line in torchrun(2, program))
+    assert any("accelerate divides it again among 2 processes" in line for line in torchrun(2, program))
 
 
 def test_what_skips_batches_is_told_to_load_the_state() -> None:

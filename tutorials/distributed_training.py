@@ -1,7 +1,7 @@
-"""Two ranks train on images of digits and are killed in the middle; one rank goes on, and so do three.
+"""Train on images of digits with two ranks, kill both in the middle, and resume with one rank and with three.
 
-Run it with `python tutorials/distributed_training.py`; it needs `pip install "penstock[image]"`, and takes a minute.
-Each image of the epoch is trained on once, however many ranks there were before and after.
+Run it with `python tutorials/distributed_training.py`. It needs `pip install "penstock[image]"`, and takes a minute.
+Each image of the epoch is trained on once, on any number of ranks before and after.
 """
 
 import json
@@ -35,7 +35,7 @@ def make_loader():
         samples()
         .webdataset()
         .shuffle(buffer_size=200)
-        .sharding_filter()  # what stands before it, every rank reads; what stands after it is shared out
+        .sharding_filter()  # every rank runs the steps above on all samples, and those below on its part
         .routed_decode("torchl")
         .map(lambda sample: (sample["__key__"], sample[".png"], sample[".cls"]))
         .batch(16)
@@ -68,7 +68,7 @@ def train(folder, rank, ranks):
             cross_entropy(model(images), labels).backward()
             optimizer.step()
 
-            # The end of the epoch: ranks that have no more repeat batches until all are done.
+            # At the end of the epoch, ranks without batches repeat earlier ones until all ranks are done.
             is_new = loader.stats()["ranks"]["repeated"] == repeated
             repeated = loader.stats()["ranks"]["repeated"]
             of_all_ranks = [None] * ranks
@@ -76,7 +76,7 @@ def train(folder, rank, ranks):
             trained_on += [key for of_rank in of_all_ranks for key in of_rank]
 
             if step % 10 == 0:
-                state = json.dumps(loader.state_dict())  # asked for on every rank, written by one
+                state = json.dumps(loader.state_dict())  # every rank calls it, one writes it
                 if rank == 0:
                     whole = {
                         "model": model.state_dict(),
@@ -92,13 +92,13 @@ def train(folder, rank, ranks):
 
 
 def start(folder, ranks):
-    """Start so many ranks, each a process that runs this program."""
+    """Start `ranks` processes that run this program."""
     (folder / "store").unlink(missing_ok=True)
     return [subprocess.Popen([sys.executable, __file__, str(folder), str(rank), str(ranks)]) for rank in range(ranks)]
 
 
 def main():
-    """Start, kill and go on."""
+    """Start two ranks, kill them, and resume."""
     with tempfile.TemporaryDirectory() as name:
         killed = Path(name) / "two ranks"
         killed.mkdir()
@@ -109,7 +109,7 @@ def main():
             process.send_signal(signal.SIGKILL)
             process.wait()
         done = torch.load(killed / "checkpoint.pt", weights_only=True)["trained_on"]
-        print(f"2 ranks were killed; their last checkpoint is behind {len(done)} images")
+        print(f"2 ranks were killed; their last checkpoint came after {len(done)} images")
 
         every_image = Counter(sample["__key__"] for sample in samples().webdataset())
         for ranks in (1, 3):
@@ -118,7 +118,7 @@ def main():
             codes = [process.wait() for process in start(folder, ranks)]
             trained_on = Counter(json.loads((folder / "trained_on.json").read_text())) if codes == [0] * ranks else None
             assert trained_on == every_image, "an image was left out, or trained on twice"
-            print(f"{ranks} went on, to the end of the epoch: {trained_on.total()} images, once each")
+            print(f"resumed on {ranks}, to the end of the epoch: {trained_on.total()} images, once each")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What runs elsewhere than where it is asked for."""
+"""Work in other threads, processes, actors and ranks."""

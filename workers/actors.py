@@ -18,21 +18,19 @@ import torch
 
 from ..registry.errors import Skipped
 from ..registry.notes import add_note
-from .cluster import Cluster, actor_options, connection_now
+from .cluster import GLANCE, Cluster, actor_options, connection_now
 from .processes import PREPARATIONS, pickled_error
 from .threads import Arrivals, Interrupted, Outcome, Threads
 from .transport import Inbox, Parcel, pickled_apart
 
 __all__ = ["ActorCaller", "Actors", "Server"]
 
-_PATIENCE = 5.0
+_PATIENCE_WITH_ACTOR = 5.0
 """Seconds for an actor to finish an item that is no longer wanted, before it is killed."""
 _PATIENCE_WITH_RAY = 10.0
 """Seconds for Ray to start an actor, before a warning names the requested resources."""
 _LOOK = 1.0
 """Seconds between checks whether Ray is still there."""
-_GLANCE = 0.2
-"""Seconds between checks whether a starting actor is still wanted."""
 
 
 class Actors:
@@ -146,7 +144,7 @@ class _ThreadsOfActors(Threads):
     def __init__(
         self, actors: Actors, in_thread: Callable[[], Callable[[Any], Any]], arrivals: Arrivals[Outcome], most: int
     ) -> None:
-        super().__init__(in_thread, arrivals, most, "penstock-actors", _PATIENCE, actors.kill_busy)
+        super().__init__(in_thread, arrivals, most, "penstock-actors", _PATIENCE_WITH_ACTOR, actors.kill_busy)
         self._over = actors.over
 
     def stop(self) -> None:
@@ -177,7 +175,7 @@ class ActorCaller:
             return
         is_there, made = self._starts
         warn_at = time.monotonic() + _PATIENCE_WITH_RAY
-        while not self._has_come(made, _GLANCE):
+        while not self._has_come(made, GLANCE):
             if self._actors.over.is_set():
                 raise Interrupted  # it keeps starting, for the next pass
             if time.monotonic() > warn_at:
@@ -193,7 +191,7 @@ class ActorCaller:
 
     def call(self, *args: Any) -> Any:
         """Call the model there. Raises what it raises, and RuntimeError if its actor dies."""
-        packed = _packed_arrays(args, "what the model is to be called with")
+        packed = _packed_arrays(args, "the model's argument")
         self.busy = True
         try:
             with self._actors.calling():
@@ -207,7 +205,7 @@ class ActorCaller:
         if not self.is_ready():
             return
         answer = self._actor.is_there.remote()
-        while not self._has_come(answer, _GLANCE):
+        while not self._has_come(answer, GLANCE):
             if self._actors.over.is_set():
                 raise Interrupted
         try:

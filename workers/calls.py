@@ -1,4 +1,4 @@
-"""Functions called in processes of their own.
+"""Functions called in other processes.
 
 `transport` carries their arguments and results from one process to the other.
 """
@@ -26,10 +26,10 @@ from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_de
 
 __all__ = ["Caller", "Processes", "is_made_once"]
 
-_PATIENCE = 2.0
+_PATIENCE_WITH_PROCESS = 2.0
 """Seconds for the system to report how a process ended."""
 
-_CANNOT_TRAVEL = "{} cannot be pickled, and so not go from one process to another"
+_CANNOT_TRAVEL = "{} cannot be pickled, so it cannot be sent to another process"
 
 _Packed = tuple[Parcel, int | None]
 """A value in transit, and the descriptor of its block if that is new."""
@@ -192,7 +192,7 @@ class Caller:
                 self._connection.close()
             if process is not None:
                 process.kill()
-                process.join(_PATIENCE)
+                process.join(_PATIENCE_WITH_PROCESS)
                 if process.exitcode is not None:
                     process.close()
 
@@ -224,7 +224,7 @@ class Caller:
 
     def _death(self) -> RuntimeError:
         with lock:
-            self._process.join(_PATIENCE)
+            self._process.join(_PATIENCE_WITH_PROCESS)
             how = f"the process that fn was called in ({self._process.pid}) {describe_exit(self._process.exitcode)}"
             self.end()
         return RuntimeError(f"{how}; what it printed, or the system's log, may say why")

@@ -1,4 +1,4 @@
-"""The Ray that a process is to use."""
+"""The Ray cluster that a process uses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from typing import Any
 from ..registry.extras import require
 from ..registry.notes import add_note
 
-__all__ = ["Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
+__all__ = ["GLANCE", "Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
+
+GLANCE = 0.2
+"""Seconds between checks whether a starting actor is still wanted."""
 
 _connecting = threading.Lock()
 _forked_from: int | None = None
-"""The process connected to Ray from which this one was forked off: the connection does not work here, and hangs."""
+"""The parent, if this process was forked from one connected to Ray: calls over that connection hang here."""
 
 
 def _note_ray_fork() -> None:
@@ -31,14 +34,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def actor_options(resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return the options of an actor that needs "CPU", by default 1, "GPU", "memory", or what nodes have."""
+    """Return the options of an actor from its resources: "CPU" (default 1), "GPU", "memory", or custom ones."""
     others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU", "memory")}
     options = {"num_cpus": resources.get("CPU", 1), "num_gpus": resources.get("GPU", 0), "resources": others}
     return {**options, "memory": resources["memory"]} if "memory" in resources else options
 
 
 def expect_resources(resources: Mapping[str, float]) -> None:
-    """Raise ValueError or TypeError for resources that an actor cannot have, ImportError where Ray is missing."""
+    """Raise ValueError or TypeError for resources that an actor cannot have, ImportError if Ray is missing."""
     ray: Any = require("ray", "ray")
     try:
         ray.remote(type("Actor", (), {})).options(**actor_options(resources))
@@ -48,7 +51,7 @@ def expect_resources(resources: Mapping[str, float]) -> None:
 
 
 def connection_now() -> tuple[Any, ...] | None:
-    """Return what tells the connection of this process to Ray from any other; None where there is none."""
+    """Return an identifier of this process's connection to Ray; None if it has none."""
     ray: Any = require("ray", "ray")
     if _forked_from is not None or not ray.is_initialized():
         return None
@@ -57,7 +60,7 @@ def connection_now() -> tuple[Any, ...] | None:
 
 
 def nodes_now() -> frozenset[str]:
-    """Return the ids of all nodes that the Ray has, or had, that this process is connected to; none where to none."""
+    """Return the ids of all present and past nodes of the connected cluster; empty without a connection."""
     ray: Any = require("ray", "ray")
     if _forked_from is not None or not ray.is_initialized():
         return frozenset()
@@ -65,10 +68,9 @@ def nodes_now() -> frozenset[str]:
 
 
 class Cluster:
-    """The Ray that actors are asked of.
+    """The Ray cluster that provides actors.
 
-    A chain that goes to another process takes along where that is, so that the workers of a loader do not start a Ray
-    each.
+    Its address is pickled with a chain, so that the workers of a loader do not each start their own Ray.
     """
 
     _address: str | None = None
@@ -82,9 +84,9 @@ class Cluster:
         return {"_address": context.gcs_address, "_runtime_env": {**context.runtime_env}}
 
     def connect(self) -> Any:
-        """Return the module of Ray, connected as it is or will be by itself; in a worker, to the Ray of its parent.
+        """Return the `ray` module; connect a worker process to the Ray of its parent.
 
-        Raises RuntimeError in a worker whose parent is connected to none, or from which it was forked off.
+        Raises RuntimeError in a worker if its parent has no connection, or if the worker was forked.
         """
         ray: Any = require("ray", "ray")
         if _forked_from is not None:

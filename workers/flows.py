@@ -16,7 +16,7 @@ __all__ = ["Flows"]
 K = TypeVar("K")
 T = TypeVar("T")
 
-_END = object()
+_END_OF_FLOW = object()
 
 
 class _Flow(Generic[K]):
@@ -100,7 +100,7 @@ class Flows(Generic[K, T]):
             output, error = flow.arrived.popleft()
             if error is not None:
                 raise error
-            if output is _END:
+            if output is _END_OF_FLOW:
                 return
             flow.room.release()
             yield output
@@ -110,10 +110,10 @@ class Flows(Generic[K, T]):
         outputs = self._outputs_of(flow.item)
         try:
             flow.room.acquire()
-            while flow.wanted and (output := next(outputs, _END)) is not _END:
+            while flow.wanted and (output := next(outputs, _END_OF_FLOW)) is not _END_OF_FLOW:
                 self._arrivals.put((flow.number, output, None))
                 del output
                 flow.room.acquire()
         finally:
             close(outputs)
-        return _END
+        return _END_OF_FLOW

@@ -1,4 +1,4 @@
-"""The ranks of torch.distributed, and the messages by which they keep in step."""
+"""The ranks of torch.distributed, and the messages that keep them in step."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from .threads import Interrupted
 __all__ = ["AllRanks", "expect_no_second_division", "expect_ranks", "in_words", "several_ranks", "telling_other_ranks"]
 
 _PATIENCE = 2.5
-"""Seconds after which a rank that waits says so to the others, and again as long until it says for whom it waits."""
+"""Seconds before a waiting rank tells the others; after as many again, it warns which ranks it waits for."""
 _GRACE = 1.0
-"""Seconds in which those who are alive hear that another is not."""
+"""Seconds for live ranks to learn that another one is gone."""
 
 _LOOK_EVERY = 0.2
-"""Seconds from one look to the next whether a rank that waits is to go on waiting."""
+"""Seconds between checks whether a waiting rank should stop waiting."""
 
 _NOT_LEAST = 2**62
 
 _made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-"""How many were made of each world."""
+"""The number of `AllRanks` made for each world."""
 
 _pending: list[Any] = []
-"""Groups that were left while they wait for a rank: to free one is to wait for that rank to end."""
+"""Groups given up while they wait for a rank. Freeing one would block until that rank ends."""
 atexit.register(_pending.clear)
 
 _failures: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -51,18 +51,18 @@ def several_ranks() -> bool:
 
 
 def expect_ranks(who: str) -> tuple[int, int]:
-    """Return which of how many ranks this process is; RuntimeError where there are none."""
+    """Return this process's rank and the number of ranks; RuntimeError if there are none."""
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError(
             f"{who} needs the ranks of torch.distributed: call torch.distributed.init_process_group before the chain "
-            "is read, or leave it out where there is one process only"
+            "is read, or leave it out if there is only one process"
         )
     return dist.get_rank(), dist.get_world_size()
 
 
 @contextmanager
 def telling_other_ranks() -> Iterator[None]:
-    """Tell the other ranks of an error before it is raised here: they may wait for this rank, which will not come."""
+    """Tell the other ranks of an error before it is raised here, since they may be waiting for this rank."""
     try:
         yield
     except Exception as error:
@@ -76,7 +76,7 @@ def telling_other_ranks() -> Iterator[None]:
 
 
 def _store(*prefix: object) -> Any:
-    # Of torch without ranks there are none.
+    # Imported here: a torch built without torch.distributed lacks them.
     from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)  # torchrun's ranks keep their store
@@ -84,11 +84,11 @@ def _store(*prefix: object) -> Any:
 
 
 def expect_no_second_division() -> None:
-    """Raise RuntimeError where accelerate, or transformers' Trainer, divides among ranks what is divided already."""
+    """Raise RuntimeError if accelerate, or transformers' Trainer, divides an already divided chain among ranks."""
     module = sys.modules.get("accelerate.data_loader")
     if module is None:
         return
-    # The one takes every nth item on each rank; the other has the first rank read, and shares out what it gets.
+    # IterableDatasetShard takes every nth item on each rank. DataLoaderDispatcher reads on rank 0 and sends shares.
     divide = {module.IterableDatasetShard.__iter__.__code__, module.DataLoaderDispatcher._fetch_batches.__code__}
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code not in divide:
@@ -99,21 +99,21 @@ def expect_no_second_division() -> None:
     number = reader.num_processes if hasattr(reader, "num_processes") else reader.state.num_processes
     if number > 1:
         raise RuntimeError(
-            f"the chain is divided among ranks, and accelerate divides it among {number} processes once more, which "
-            "would lose items: give accelerate a chain that nobody has divided, or do not let it prepare the loader"
+            f"the chain is divided among ranks, and accelerate divides it again among {number} processes, which "
+            "would lose items: give accelerate an undivided chain, or do not let it prepare the loader"
         )
 
 
 class AllRanks:
     """All ranks of `torch.distributed`, for messages between CPUs; every rank makes its own at the same time.
 
-    A rank that does not come, or does something else than the others, is named, on every other: as a warning after some
-    seconds, as RuntimeError after `timeout` seconds, at once where it has ended, or soon where it tells that it failed.
+    If a rank is missing or out of step, every other rank names it: in a warning after some seconds, and in a
+    RuntimeError after `timeout` seconds. The error comes at once if the rank has ended, and soon if it has failed.
 
-    The messages go through a gloo group. It is given up with `leave`, or when nobody holds this any more.
+    The messages go through a gloo group. `leave` or garbage collection gives it up.
 
     While `interrupted` is set, a thread that waits for the others raises Interrupted. Then the ranks are out of step,
-    and all of them must leave: gloo lets none of them go alone.
+    and all of them must leave: with gloo, a single rank cannot.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -126,18 +126,18 @@ class AllRanks:
         self.interrupted = Event()
         self.is_out_of_step = False
         self._number = 0
-        """Of the next time that they meet; the same on all ranks."""
+        """The number of the next operation; the same on all ranks."""
         try:
             self._expect_all()
-        except RuntimeError:  # no group has been made, and the others may yet come to make this one
+        except RuntimeError:  # no group was made; the others may still try to make this one
             _made[world] -= 1
             raise
-        # Only the finalizer holds the groups: one that lived until the interpreter is torn down would abort it.
+        # Only the finalizer holds the groups: a group that is alive at interpreter shutdown would abort the process.
         self.leave = weakref.finalize(self, _leave, [])
         self.group_of(range(self.size))
 
     def group_of(self, ranks: Iterable[int]) -> int:
-        """Make a group of some of the ranks, which all ranks do together, and return its number; all have the first."""
+        """Make a group of some ranks, and return its number. All ranks must call this. Group 0 has all ranks."""
         groups = self._groups
         groups.append(dist.new_group([*ranks], backend="gloo", timeout=timedelta(seconds=self.timeout)))
         return len(groups) - 1
@@ -146,18 +146,18 @@ class AllRanks:
     def _groups(self) -> list[Any]:
         held = self.leave.peek()
         if held is None:
-            raise RuntimeError("the ranks are out of step, for instance since one failed: begin a new epoch")
+            raise RuntimeError("the ranks are out of step, perhaps since one failed: begin a new epoch")
         groups: list[Any] = held[2][0]
         return groups
 
     def is_of_this_world(self) -> bool:
-        """Say whether the ranks are still those that the program has begun."""
+        """Say whether the program's process group is still the same."""
         return self._world() is dist.group.WORLD and self.leave.alive
 
     def agree(self, what: str, number: int | None = None) -> tuple[int, int]:
-        """Return the least and the greatest of the numbers that ranks have; `what` says what they are for.
+        """Return the smallest and the largest number of all ranks; `what` describes the purpose.
 
-        Raises RuntimeError where the ranks do not all say the same, and where one does not answer.
+        Raises RuntimeError if `what` differs between ranks, or if a rank does not answer.
         """
         code = zlib.crc32(what.encode())
         numbers = [_NOT_LEAST, _NOT_LEAST] if number is None else [number, -number]
@@ -171,7 +171,7 @@ class AllRanks:
         return least, -greatest
 
     def exchange(self, what: str, told: Any) -> list[Any]:
-        """Return what each rank has told, in their order."""
+        """Return the `told` of each rank, in rank order."""
         self.agree(what)
         return self._told_by_all(told)
 
@@ -187,7 +187,7 @@ class AllRanks:
         return items[0]
 
     def _expect_all(self) -> None:
-        """Wait until every rank is there: a group is made by all."""
+        """Wait until every rank is here: all must make a group together."""
         what = "begin to read together"
         until = time.monotonic() + self.timeout
         self._say_here("made")
@@ -196,7 +196,7 @@ class AllRanks:
             looks += 1
             failed = self._failed(missing)
             if failed or time.monotonic() >= until:
-                time.sleep(_GRACE)  # for the others who wait, too
+                time.sleep(_GRACE)  # so that the other waiting ranks still see this one
                 with suppress(RuntimeError):
                     self._store.delete_key(f"made/{self.rank}")
                 raise RuntimeError(failed or self._not_there(missing, what))
@@ -205,12 +205,12 @@ class AllRanks:
         self._forget_failures()
 
     def _wait(self, work: Any, what: str) -> None:
-        """Wait for what all ranks do together, and say for whom where that takes long."""
+        """Wait for an operation of all ranks. If it takes long, warn which ranks are missing."""
         number = str(self._number)
         self._number += 1
         looks, failed = 0, ""
         try:
-            while not failed and not self._is_done(work, min(_PATIENCE, self.timeout)):  # gloo ends it in time
+            while not failed and not self._is_done(work, min(_PATIENCE, self.timeout)):  # gloo's timeout ends it
                 looks += 1
                 if looks == 1:
                     self._say_here(number)
@@ -225,7 +225,7 @@ class AllRanks:
         except RuntimeError as error:
             self._say_here(number)
             missing = self._missing(number, _GRACE)
-            self.leave()  # the group is of no use any more
+            self.leave()  # the group is unusable now
             raise RuntimeError(self._failed(missing) or f"{self._not_there(missing, what)} ({error})") from None
         if failed:
             _pending.extend(self._groups)
@@ -237,11 +237,11 @@ class AllRanks:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             try:
-                # In whole milliseconds, of which 0 would be no limit.
+                # gloo rounds to whole milliseconds, and 0 would mean no limit.
                 work.wait(timedelta(seconds=max(min(left, _LOOK_EVERY), 0.001)))
             except RuntimeError:
                 if work.is_completed():
-                    work.wait()  # raises where it has failed; it may have come to its end since the wait gave up
+                    work.wait()  # raises if it failed; it may also have finished after the timeout
                     return True
                 if self.interrupted.is_set():
                     raise Interrupted from None
@@ -254,7 +254,7 @@ class AllRanks:
             self._store.set(f"{where}/{self.rank}", "here")
 
     def _missing(self, where: str, seconds: float) -> list[int]:
-        """Return the ranks that are not there after so many seconds at most."""
+        """Return the ranks that are still missing, after at most `seconds`."""
         keys = [f"{where}/{rank}" for rank in range(self.size)]
         try:
             with suppress(RuntimeError):
@@ -265,9 +265,9 @@ class AllRanks:
             return [rank for rank in range(self.size) if rank != self.rank]
 
     def _failed(self, missing: list[int]) -> str:
-        """Return, as a text, which of the missing ranks say that they failed; empty if none does.
+        """Return, as text, which missing ranks reported a failure; empty if none did.
 
-        As often as this rank has failed itself, the others may have failed with it, and come again.
+        Ignore as many failures of a rank as this rank had itself: they may have failed together, and begin again.
         """
         together = _failures.get(dist.group.WORLD, 0)
         board, told = _store(), list[str]()
@@ -291,7 +291,7 @@ class AllRanks:
     def _not_there(self, missing: list[int], what: str) -> str:
         who = _ranks(missing) if missing else "another rank"
         return (
-            f"rank {self.rank} was to {what}, and {who} did not: it has ended, has failed, is still at "
+            f"rank {self.rank} was to {what}, and {who} did not: it has ended, has failed, is still busy with "
             f"something else after timeout={self.timeout:g} s, or left its loop earlier than the others"
         )
 
@@ -301,7 +301,7 @@ def _ranks(numbers: list[int]) -> str:
 
 
 def in_words(told: Sequence[Any]) -> str:
-    """Return which rank says what, those together who say the same."""
+    """Return as text what each rank said; ranks that said the same are grouped."""
     who: dict[str, list[int]] = {}
     for rank, each in enumerate(told):
         who.setdefault(str(each), []).append(rank)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import IO, Protocol
 
+from ..pipes.files.members import inner_path
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe, close, own
 from ..storage.addresses import is_local_path
@@ -269,7 +270,8 @@ class Tar:
     def _table(self) -> dict[str, tuple[int, int]]:
         """Return the table of the archive that begins where the stream stands."""
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
-            return {each.name: (each.offset_data, each.size) for each in tar if each.isreg() and not each.sparse}
+            parts = [each for each in tar if each.isreg() and not each.sparse]
+        return {inner_path(each.name): (each.offset_data, each.size) for each in parts}
 
 
 def archive_at(place: str) -> Access:

@@ -1,1 +1,1 @@
-"""What several operators are built on."""
+"""Base classes and functions that several operators share."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-ignore]
 
 from ...registry import IterDataPipe, close
-from ...registry.state import hand_down, load_state, state_of
+from ...registry.state import begin_afresh, load_state, state_of
 
 __all__ = ["ChainNode"]
 
@@ -28,8 +28,7 @@ class ChainNode(BaseNode[T]):  # type: ignore[misc, unused-ignore]
         super().reset(initial_state)
         # Also without a state: the state of an earlier reset may be unused.
         if initial_state is None:
-            self.chain._epoch += self.chain._handed_down is not None  # the pass of the earlier state is over
-            hand_down(self.chain, [])
+            begin_afresh(self.chain)
         else:
             load_state(self.chain, initial_state)
         self._it = iter(self.chain)

@@ -11,7 +11,7 @@ from ...registry.notes import add_note
 
 __all__ = ["collated_columns", "default_collated"]
 
-_ADVICE = (
+_ON_COLLATE = (
     "default_collate stacks tensors and arrays of one shape, numbers, and tuples, lists and dicts of these that are "
     "laid out alike: pad, resize or convert what differs before collate, or give collate a function of your own"
 )
@@ -22,7 +22,7 @@ def default_collated(batch: Any) -> Any:
     try:
         return default_collate(batch)
     except Exception as error:
-        add_note(error, _ADVICE)
+        add_note(error, _ON_COLLATE)
         raise
 
 

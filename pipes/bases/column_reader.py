@@ -130,7 +130,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
 
         guarded: Callable[[Any], Any] = self.guard.wrap(read)
         with closing(file):
-            for number in _numbers(item, file, first):
+            for number in _part_numbers(item, file, first):
                 table = guarded((file.origin.url, number))
                 if table is None:
                     return
@@ -169,7 +169,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     def _opened(self, item: Any) -> ColumnFile:
         url = origin_of(item).url
         if isinstance(item, RowGroup) and self.kind != "parquet":
-            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is to be read as {self.kind}")
+            raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is read as {self.kind}")
         footers = self._footers
         file = self._column_file(item, self._open_files, self._expression, self._target, footer=footers.get(url))
         if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):
@@ -240,7 +240,7 @@ def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
     return iter(copy)
 
 
-def _numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
+def _part_numbers(item: Any, file: ColumnFile, first: int) -> Iterable[int]:
     """Return the numbers of the parts to read, from `first` on; a `RowGroup` matched already and is one part."""
     if not isinstance(item, RowGroup):
         return file.parts(first)

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, TypeVar
 from ...registry import MapDataPipe, say_where
 from ...registry.graph import sources_of
 
-__all__ = ["Fetch", "Fetching", "fetch", "fetcher"]
+__all__ = ["FetchItems", "Fetching", "fetch", "fetcher"]
 
 T = TypeVar("T")
-Fetch = Callable[[list[Any]], Sequence[T]]
+FetchItems = Callable[[list[Any]], Sequence[T]]
 
 
 class Fetching(MapDataPipe[T]):
@@ -30,7 +30,7 @@ class Fetching(MapDataPipe[T]):
             cls._fetches = "_fetch" in vars(cls)
 
     @property
-    def __getitems__(self) -> Fetch[T]:
+    def __getitems__(self) -> FetchItems[T]:
         """Return the function that gives the items at a list of indices; AttributeError without one."""
         if not self._fetches or None in map(fetcher, self._read_from()):
             raise AttributeError("__getitems__")
@@ -44,12 +44,12 @@ class Fetching(MapDataPipe[T]):
         return sources_of(self)
 
 
-def fetcher(source: Any) -> Fetch[Any] | None:
+def fetcher(source: Any) -> FetchItems[Any] | None:
     """Return the `__getitems__` of a source, or None."""
     return getattr(source, "__getitems__", None)
 
 
-def fetch(pipe: Any, function: Fetch[T], indices: list[Any]) -> Sequence[T]:
+def fetch(pipe: Any, function: FetchItems[T], indices: list[Any]) -> Sequence[T]:
     """Return the items that `function` gives for `indices`; errors name the pipe.
 
     Raises ValueError for more or fewer items than indices.

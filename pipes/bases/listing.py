@@ -72,7 +72,7 @@ def matches(path: str, masks: str | Sequence[str]) -> bool:
 def check_length(length: int) -> int:
     """Return a length for `len`, -1 for unknown; raise ValueError for a smaller one."""
     if length < -1:
-        raise ValueError(f"length must be a number of items, or -1 where it is not known, and is {length}")
+        raise ValueError(f"length must be a number of items, or -1 if unknown, and is {length}")
     return length
 
 

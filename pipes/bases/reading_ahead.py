@@ -15,7 +15,7 @@ from ...workers.threads import PATIENCE, Arrivals, join
 T = TypeVar("T")
 
 
-_END = object()
+_END_OF_SOURCE = object()
 
 
 class ReadingThread:
@@ -33,7 +33,7 @@ class ReadingThread:
         self._thread.start()
 
     def __iter__(self) -> Iterator[Any]:
-        while (item := self._buffer.get()) is not _END:
+        while (item := self._buffer.get()) is not _END_OF_SOURCE:
             self._room.release()
             yield item
         self._is_at_end = True
@@ -74,4 +74,4 @@ class ReadingThread:
                 self._error = error
         finally:
             self._items.close()
-            self._buffer.put(_END)
+            self._buffer.put(_END_OF_SOURCE)

@@ -11,6 +11,7 @@ from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own
 from ...registry.notes import add_note
 from ...registry.secrets import Options
 from ...storage.streams import checked_path
+from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import sliced
 from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
 from ..columns.to_arrow import rows_in
@@ -136,25 +137,13 @@ class RowWriter(ShardWriter, Generic[P]):
             try:
                 return self._accepted(self._together(rows), of_rows=True)
             except Exception as failure:
-                wrong, error = self._first_failing(rows, failure)
+                wrong, error = first_failing(rows, self._together, failure)
             add_note(error, f"row {wrong} in it is this item: {len(rows)} rows are converted at once")
             self._refuse(error, *rows.pop(wrong))
         return None
 
     def _together(self, rows: Sequence[Numbered]) -> P:
         return self._fitted(self._made(columns_of_rows([row for _, row in rows])), of_rows=True)
-
-    def _first_failing(self, rows: Sequence[Numbered], error: Exception) -> tuple[int, Exception]:
-        """Return the position of the first row that does not fit those before it, and the error."""
-        low, high = 0, len(rows)  # rows[:low] fit, rows[:high] do not
-        while high - low > 1:
-            middle = (low + high) // 2
-            try:
-                self._together(rows[:middle])
-                low = middle
-            except Exception as earlier:
-                high, error = middle, earlier
-        return low, error
 
     def _accepted(self, piece: P, of_rows: bool) -> P:
         if self.known is None:

@@ -45,7 +45,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 yield url, told[self.counted]
         folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
         index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
-        with _naming(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
+        with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _shards(self) -> Generator[Iterator[Any], None, None]:
@@ -64,7 +64,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return its index entry."""
-        with _naming(url), whole_file(url, "wb", self.storage_options, counted_by=self.guard) as file:
+        with _naming_shard(url), whole_file(url, "wb", self.storage_options, counted_by=self.guard) as file:
             counted = CountedFile(file)
             number = self._fill(counted, content)
         name = url.rpartition("/")[2]
@@ -72,7 +72,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
 
 @contextmanager
-def _naming(url: str) -> Iterator[None]:
+def _naming_shard(url: str) -> Iterator[None]:
     """Name the URL in errors while it is written."""
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -180,21 +179,21 @@ def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Arra
     try:
         return array.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        row = first_failing(array, lambda part: part.cast(pa.int64()))
+        row, _ = first_failing(array, lambda part: part.cast(pa.int64()), error)
         raise ValueError(f"{where(row)} is {array[row].as_py()}, which {dtype} cannot hold: {error}") from None
 
 
-def first_failing(values: Any, attempt: Callable[[Any], object]) -> int:
-    """Return the number of the first value that makes `attempt` fail."""
-
-    def fails(end: int) -> bool:
+def first_failing(values: Any, attempt: Callable[[Any], object], error: Exception) -> tuple[int, Exception]:
+    """Return the number of the first value that makes `attempt` fail, and its error; `error` is that of all values."""
+    low, high = 0, len(values)  # values[:low] do not fail, values[:high] do
+    while high - low > 1:
+        middle = (low + high) // 2
         try:
-            attempt(values[:end])
-        except Exception:
-            return True
-        return False
-
-    return bisect_left(range(1, len(values)), True, key=fails)
+            attempt(values[:middle])
+            low = middle
+        except Exception as earlier:
+            high, error = middle, earlier
+    return low, error
 
 
 def cast_values(values: torch.Tensor, dtype: torch.dtype, where: Where) -> torch.Tensor:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 
-__all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken"]
+__all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken", "values_of_arrow"]
 
-_AT_A_TIME = 1024
+_ROWS_IN_A_RUN = 1024
 """Rows or pieces of a batch made before the first is yielded."""
 
 Batch = Any
@@ -71,7 +71,7 @@ def pieces(batch: Batch, start: int, end: int, size: int) -> Iterator[Batch]:
     """
     if not isinstance(batch, dict):
         return map(batch.slice, range(start, end, size), repeat(size))
-    run = size * _AT_A_TIME
+    run = size * _ROWS_IN_A_RUN
     return chain.from_iterable(
         _batch_pieces(batch, first, min(first + run, end), size) for first in range(start, end, run)
     )
@@ -175,10 +175,10 @@ def _joined_dicts(first: dict[str, Any], batches: Sequence[dict[str, Any]]) -> B
 def _joined_columns(name: str, columns: list[Any]) -> Any:
     first = columns[0]
     for column in columns:
-        if _kind(column) != _kind(first):
+        if _kind_of_column(column) != _kind_of_column(first):
             raise ValueError(
-                f"batches cannot be joined: column {name!r} is {' of '.join(_kind(first))} in one and "
-                f"{' of '.join(_kind(column))} in another"
+                f"batches cannot be joined: column {name!r} is {' of '.join(_kind_of_column(first))} in one and "
+                f"{' of '.join(_kind_of_column(column))} in another"
             )
     if isinstance(first, torch.Tensor):
         return _joined_tensors(columns)
@@ -202,7 +202,7 @@ def _shared(tensor: torch.Tensor) -> NDArray[Any] | None:
         return None
 
 
-def _kind(column: Any) -> tuple[str, ...]:
+def _kind_of_column(column: Any) -> tuple[str, ...]:
     """Describe what two columns must share to be joined."""
     if isinstance(column, (torch.Tensor, np.ndarray)):
         return type(column).__name__, f"{column.dtype} with rows of the shape {(*column.shape[1:],)}"
@@ -219,7 +219,7 @@ def row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
     rows = rows_in(batch)
     if not isinstance(batch, dict) and len({*batch.schema.names}) < batch.num_columns:
         raise ValueError(f"a row is a dict, and there are several columns of one name: {batch.schema.names}")
-    parts = (sliced(batch, start, start + _AT_A_TIME) for start in range(0, rows, _AT_A_TIME))
+    parts = (sliced(batch, start, start + _ROWS_IN_A_RUN) for start in range(0, rows, _ROWS_IN_A_RUN))
     return chain.from_iterable(map(_row_dicts, parts))
 
 
@@ -227,7 +227,7 @@ def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
     if isinstance(batch, dict):
         names, columns = [*batch], [*map(_column_values, batch.values())]
     else:
-        names, columns = batch.schema.names, [*map(_values_of_arrow, batch.schema.names, batch.columns)]
+        names, columns = batch.schema.names, [*map(values_of_arrow, batch.schema.names, batch.columns)]
     if not columns:
         return ({} for _ in range(rows_in(batch)))
     return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
@@ -239,7 +239,8 @@ def _column_values(column: Any) -> Sequence[Any]:
     return column  # type: ignore[no-any-return]
 
 
-def _values_of_arrow(name: str, column: Any) -> Sequence[Any]:
+def values_of_arrow(name: str, column: Any) -> Sequence[Any]:
+    """Return the value of each row of a column, as `row_dicts` has them."""
     import pyarrow as pa
 
     kind = column.type

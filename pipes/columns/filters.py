@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-__all__ = ["Filter", "expression_of", "fields_in", "may_be_true"]
-
-Filter = "str | pc.Expression"
+__all__ = ["expression_of", "fields_in", "may_be_true"]
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,

@@ -122,9 +122,7 @@ def expect_all_rows(footer: pq.FileMetaData) -> None:
 
     found = sum(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
     if found != footer.num_rows:
-        raise pa.ArrowInvalid(
-            f"the footer is corrupt: it tells of {footer.num_rows} rows, and of {found} in the row groups"
-        )
+        raise pa.ArrowInvalid(f"the footer is corrupt: it counts {footer.num_rows} rows, but {found} in the row groups")
 
 
 class OrcFormat(ColumnFormat):
@@ -312,14 +310,14 @@ def options_by_class(options: Mapping[str, Any], kinds: Sequence[type]) -> dict[
 
     Raises TypeError for an option that none of them has.
     """
-    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _OURS for kind in kinds}
+    known = {kind: {name for name in dir(kind) if name[0] != "_"} - _NOT_OPTIONS for kind in kinds}
     if unknown := [name for name in options if not any(name in names for names in known.values())]:
         possible = ", ".join(sorted(set().union(*known.values())))
         raise TypeError(f"there is no option {', '.join(map(repr, unknown))}: the options are {possible}")
     return {kind: {name: options[name] for name in options if name in names} for kind, names in known.items()}
 
 
-_OURS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
+_NOT_OPTIONS = {"equals", "validate", "include_columns", "include_missing_columns", "use_threads"}
 """Attributes of the option classes that users may not set."""
 
 

@@ -14,7 +14,7 @@ from .to_arrow import rows_in
 
 __all__ = ["RowGatherer", "are_rows", "out_of_batch"]
 
-_ROWS = "rows that came one by one"
+_GATHERED = "rows that came one by one"
 """The name of the only column of a batch of loose rows."""
 
 
@@ -43,7 +43,7 @@ class RowGatherer(IterDataPipe[Any]):
         for item in items:
             # Only the first is checked: mixed kinds raise in the steps after this one.
             self._gathers = not is_batch(item, self.batched)
-            yield {_ROWS: [item, *islice(items, self.n - 1)]} if self._gathers else self._checked(item)
+            yield {_GATHERED: [item, *islice(items, self.n - 1)]} if self._gathers else self._checked(item)
 
     def _checked(self, item: Any) -> Any:
         try:
@@ -61,9 +61,9 @@ class RowGatherer(IterDataPipe[Any]):
 
 def out_of_batch(batch: Any) -> Any:
     """Return the rows gathered into a batch as a list; any other batch as is."""
-    return batch[_ROWS] if are_rows(batch) else batch
+    return batch[_GATHERED] if are_rows(batch) else batch
 
 
 def are_rows(batch: Any) -> bool:
     """Say whether rows were gathered into a batch."""
-    return isinstance(batch, Mapping) and [*batch] == [_ROWS]
+    return isinstance(batch, Mapping) and [*batch] == [_GATHERED]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .arrow_values import cast_values, converted, stays_list
-from .to_arrow import Column, array_of
+from .to_arrow import Values, array_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -19,7 +19,7 @@ Dtypes = torch.dtype | Mapping[str, torch.dtype]
 """One dtype for all numeric columns, or a dict of dtypes by column name."""
 
 
-def tensor_of(values: Column, name: str, dtype: torch.dtype | None = None) -> torch.Tensor | list[Any]:
+def tensor_of(values: Values, name: str, dtype: torch.dtype | None = None) -> torch.Tensor | list[Any]:
     """Return a column as a tensor, with rows as first dimension; text and bytes as a list.
 
     The column is Arrow's, or anything that `array_of` takes. Types map to:

@@ -15,13 +15,13 @@ from .arrow_values import first_failing
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["Column", "array_of", "batch_of", "batch_of_frame", "is_frame", "listed", "rows_in"]
+__all__ = ["Values", "array_of", "batch_of", "batch_of_frame", "is_frame", "listed", "rows_in"]
 
-Column = Any
+Values = Any
 """An Arrow column, a tensor, a NumPy array, or a list of values."""
 
 
-def array_of(values: Column, name: str) -> pa.Array:
+def array_of(values: Values, name: str) -> pa.Array:
     """Return tensors, arrays and other values as an Arrow array, without a copy where the type allows.
 
     The first dimension is the rows; more dimensions give Arrow's fixed-shape tensor type. Tensors on a device are
@@ -64,7 +64,7 @@ def listed(values: Sequence[Any], name: str) -> Sequence[Any]:
     return [_as_lists(_plain(value, name)) for value in values] if _are_nested(values) else values
 
 
-def batch_of(columns: Mapping[str, Column]) -> pa.RecordBatch:
+def batch_of(columns: Mapping[str, Values]) -> pa.RecordBatch:
     """Return columns that `array_of` takes as one batch; raise ValueError where their lengths differ.
 
     >>> batch_of({"id": torch.tensor([1, 2]), "text": ["a", "b"]}).to_pydict()
@@ -95,7 +95,7 @@ def batch_of_frame(frame: Any) -> pa.RecordBatch:
     return batch_of({name: _of_series(frame.iloc[:, place]) for place, name in enumerate(names)})
 
 
-def _of_series(series: Any) -> Column:
+def _of_series(series: Any) -> Values:
     if not isinstance(series.dtype, np.dtype):
         return series
     if series.dtype != object:
@@ -173,7 +173,7 @@ def _of_values(values: Any, name: str) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         where = f"column {name!r}"
         if isinstance(values, list):
-            where += f", row {first_failing(values, pa.array)}"
+            where += f", row {first_failing(values, pa.array, error)[0]}"
         kind = ValueError if isinstance(error, (ValueError, OverflowError)) else TypeError
         raise kind(f"{where}: {error}") from error
 

@@ -1,1 +1,1 @@
-"""What is in files: compression, archives, encodings."""
+"""File contents: compression, archives, encodings."""

@@ -19,7 +19,7 @@ from ...storage.streams import ClosedWhenDropped, can_seek, stream_over
 __all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]
 
 _CHUNK = 2**17
-"""Bytes that are read or decompressed at once."""
+"""Bytes read or decompressed at once."""
 
 _START = 263
 """Bytes that identify a file: the mark of a tar comes last, after the name of its first file."""

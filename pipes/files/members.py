@@ -19,14 +19,12 @@ from ...registry import close
 from ...registry.notes import add_note
 from ...registry.secrets import stream_name, without_secrets
 from ...storage.growth import expect_honest
+from ...storage.objects import LARGE
 from ...storage.streams import can_seek, is_damage
 
 __all__ = ["Member", "OpenArchive", "inner_path", "seekable"]
 
 R = TypeVar("R")
-
-LARGE = 16 * 2**20
-"""Larger files are not read into memory, but on demand from the archive."""
 
 
 class Member(NamedTuple):

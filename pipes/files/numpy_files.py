@@ -72,7 +72,7 @@ def _array(file: IO[bytes], size: int) -> Any:
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return the shape of an array, whether its first dimension varies fastest, and its dtype."""
     layout = np.lib.format
-    for attempts_left in reversed(range(_ATTEMPTS)):
+    for attempts_left in reversed(range(_HEADER_ATTEMPTS)):
         file.seek(0)
         is_first_version = layout.read_magic(file) == (1, 0)
         # Version 3 differs from version 2 only in field names.
@@ -85,5 +85,5 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     raise AssertionError
 
 
-_ATTEMPTS = 10
+_HEADER_ATTEMPTS = 10
 """Attempts to parse a header: threads share the depth counter of Python 3.11's parser (CPython #106905)."""

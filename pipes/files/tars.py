@@ -18,7 +18,7 @@ __all__ = ["HEADER_BYTES", "MODES", "Tar", "opened_tar"]
 HEADER_BYTES = 2**20
 """Default maximum bytes of a file's header. Names have up to a few thousand."""
 
-_PIECE = 2**22
+_LARGE_READ = 2**22
 """Bytes read at a time in large reads."""
 
 _COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "xz": "lzma", "zst": "zstd"}
@@ -109,12 +109,12 @@ class _Bounded:
                 f"a file in the archive has a name or another header of more than {self._most:,} bytes: where that is "
                 "right, give load_from_tar a larger max_bytes"
             )
-        if size <= _PIECE:
+        if size <= _LARGE_READ:
             content: bytes = self._file.read(size)
             return content
         pieces = io.BytesIO()
         # In pieces: a header may declare more bytes than memory holds.
-        while (grown := pieces.tell()) < size and (piece := self._file.read(min(size - grown, _PIECE))):
+        while (grown := pieces.tell()) < size and (piece := self._file.read(min(size - grown, _LARGE_READ))):
             pieces.write(piece)
             if self._taken is not None:
                 expect_honest(pieces.tell(), self._taken(), max(MAX_BYTES, self._most))
@@ -123,7 +123,7 @@ class _Bounded:
     def seek(self, position: int) -> None:
         # tarfile itself would request every block up to there, even past the end.
         while not self._can_go_back and (rest := position - self._file.tell()) > 0:
-            if not self._file.read(min(rest, _PIECE)):
+            if not self._file.read(min(rest, _LARGE_READ)):
                 raise tarfile.ReadError("unexpected end of data")
         self._file.seek(position)
 

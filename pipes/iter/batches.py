@@ -22,7 +22,7 @@ from ..bases.one_to_one import OneToOne
 from ..bases.striding import in_runs
 from ..bases.works_ahead import WorksAhead
 
-_ADVICE = (
+_ON_VMAP = (
     "vmap runs fn once for a whole batch: that takes tensors whose first dimension is the batch, or the one that "
     "in_dims says, and torch's operations only, without branches on values and .item(). Name the columns that are "
     "tensors with input_col; for functions of another kind there are .map before .batch, and .map_batches"
@@ -248,7 +248,7 @@ class _Loop:
 
 @functional_datapipe("vmap")
 class Vectorizer(OneToOne[Any]):
-    """Yield what `fn` makes of each sample of a collated batch, computed for the whole batch at once.
+    """Yield the results of `fn` for the samples of each collated batch, computed for the whole batch at once.
 
     Take it for a function of tensors that is written for one sample. The batch is a tensor, or tuples, lists and dicts
     of tensors, as `collate` makes them. The first dimension of each tensor is the batch. `fn` takes a sample, without
@@ -302,7 +302,7 @@ class Vectorizer(OneToOne[Any]):
             try:
                 return vectorized(*columns)
             except Exception as error:
-                add_note(error, _ADVICE)
+                add_note(error, _ON_VMAP)
                 raise
 
         return replacing_columns(of_batch, self.input_col, self.output_col)

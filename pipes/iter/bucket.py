@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @functional_datapipe("bucketbatch")
 class BucketBatcher(Shuffling[DataChunk[T]]):
-    """Yield batches cut from buckets that were shuffled and then sorted, so that the items of a batch are alike.
+    """Yield batches of similar items, cut from buckets that are shuffled and then sorted.
 
     Take `bucket_by_length` where lengths have natural boundaries; this sorts pools of items. A bucket has the items of
     `batch_num` batches. `sort_key` takes the list of a bucket and returns it sorted. Items are shuffled before: in
@@ -107,7 +107,7 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
 
 @functional_datapipe("max_token_bucketize")
 class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
-    """Yield batches of as many items as have at most `max_token_count` tokens together, shorter items first.
+    """Yield batches with at most `max_token_count` tokens in all, shorter items first.
 
     Take it where memory bounds the tokens of a batch. `len_fn` returns the number of tokens of an item. Up to
     `buffer_size` items are held. When the buffer is full, the shortest item, the first of several, goes into the batch;
@@ -219,7 +219,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
 
 @functional_datapipe("bucket_by_length")
 class LengthBucketer(IterDataPipe[DataChunk[T]]):
-    """Yield batches of items whose lengths lie between the same two of some boundaries.
+    """Yield batches of items whose lengths lie between the same two boundaries.
 
     Take it for batches with little padding; `bucketbatch` sorts pools of items instead, and `pack` needs no padding.
     With boundaries `[10, 20]` there are three buckets: for lengths below 10, from 10 to below 20, and of 20 or more.

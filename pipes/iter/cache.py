@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @functional_datapipe("in_memory_cache")
 class InMemoryCacheHolder(IterDataPipe[T]):
-    """Yield the items of the source, and keep them: every pass after a whole one gives the same again from memory.
+    """Yield the items of the source, and keep them: after a complete pass, later ones read from memory.
 
     With a `size`, in megabytes (of 2**20 bytes), items are kept up to the first one over the limit, and a warning gives
     their number. Each pass reads the rest from the source. The size of an item includes the tensors, arrays, bytes and

@@ -108,7 +108,7 @@ class Multiplexer(IterDataPipe[T]):
 
 @functional_datapipe("mux_longest")
 class MultiplexerLongest(IterDataPipe[T]):
-    """Yield one item from each source in turn, passing over those that are exhausted, until all are.
+    """Yield one item from each source in turn, skipping exhausted ones, until all are exhausted.
 
     Take it for turns in which no item is dropped; `mux` ends with the shortest source.
 

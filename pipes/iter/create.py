@@ -69,7 +69,7 @@ class IterableWrapper(Positioned[T]):
 
 @functional_datapipe(None)
 class Sampler(Seeded, IterDataPipe[Any]):
-    """Yield what one of torch's samplers draws for a source with a length: for most, the indices of its items.
+    """Yield the draws of a torch sampler for a source with a length: usually the indices of its items.
 
     The source itself is not read; for a source with an index, `.map(source.__getitem__)` fetches the items. `sampler`
     is a class. Its arguments are the source, if its first parameter is `data_source` or `dataset`, then `sampler_args`

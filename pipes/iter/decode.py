@@ -165,7 +165,7 @@ def default_handlers(image_spec: str = "torch", max_bytes: int = MAX_BYTES) -> t
 
 @functional_datapipe("routed_decode")
 class RoutedDecoder(OneToOne[Any]):
-    """Yield each file with what its bytes stand for, chosen by its extension.
+    """Yield each file with its decoded content; its extension chooses the decoder.
 
     Take it for images, text, JSON, arrays and tensors in one stream. A pair of a path and a stream (or bytes) becomes a
     pair of the path and the value. In a dict, as from `webdataset`, each value is decoded. Streams are read and closed.
@@ -178,7 +178,7 @@ class RoutedDecoder(OneToOne[Any]):
     no handler: reading one runs the code in it.
 
     Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
-    file where that is more.
+    file if that is more.
 
     `key_fn` returns the extension of a path. For an entry of a dict, the path is `"__key__"` of the dict, a dot and the
     key of the entry. `on_error` handles a file or dict that cannot be read or decoded; it cannot be a `Retry`.
@@ -245,7 +245,7 @@ class RoutedDecoder(OneToOne[Any]):
         return decoded
 
     def _decode_file(self, path: str, data: Any) -> Any:
-        content = _bytes_of(data)
+        content = _as_bytes(data)
         if content is None:
             return data
         extension = self.key_fn(path)
@@ -256,7 +256,7 @@ class RoutedDecoder(OneToOne[Any]):
         return content
 
 
-def _bytes_of(data: Any) -> bytes | None:
+def _as_bytes(data: Any) -> bytes | None:
     """Return the bytes of a buffer or of a stream, which is closed; None for anything else."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)

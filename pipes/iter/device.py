@@ -62,7 +62,7 @@ class PinMemory(IterDataPipe[T]):
 
 @functional_datapipe("to_device")
 class DeviceMover(IterDataPipe[T]):
-    """Yield the items with their tensors on a device; on an accelerator, the next item is copied meanwhile.
+    """Yield the items with their tensors on a device; on an accelerator, copy one item ahead.
 
     The next item is copied from pinned memory on a separate stream, so the copy overlaps computation on the current
     item. Tensors in dicts, lists and tuples are moved, and objects with a `to` method; other values stay. On the CPU

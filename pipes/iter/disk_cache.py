@@ -18,7 +18,7 @@ from ...storage.streams import checked_path
 from ...storage.writing import save_whole
 
 T_co = TypeVar("T_co", covariant=True)
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+OnePathOrMore = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _LIST = ".torchdata_list"
 """The suffix for the list of files made in place of a path. It is the one of torchdata, whose caches stay usable."""
@@ -41,7 +41,7 @@ class _Fed:
 
 @functional_datapipe("on_disk_cache")
 class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
-    """Yield the items whose files are missing, to the steps between this and `end_caching`, which make the files.
+    """Yield the items whose files are missing to the steps up to `end_caching`, which make the files.
 
     Take it to download or convert a data set once, under names of your own; `cache_files` keeps what fits a bound.
     `filepath_fn` returns the path of an item's file, or a list or generator of several paths; without it, items are
@@ -69,7 +69,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
     def __init__(
         self,
         source: IterDataPipe[T_co],
-        filepath_fn: Callable[[Any], Paths] | None = None,
+        filepath_fn: Callable[[Any], OnePathOrMore] | None = None,
         hash_dict: Mapping[str, str] | None = None,
         hash_type: str = "sha256",
         extra_check_fn: Callable[[str], bool] | None = None,
@@ -118,7 +118,7 @@ class OnDiskCacheHolder(_Fed, IterDataPipe[T_co]):
 
 @functional_datapipe("end_caching")
 class EndOnDiskCacheHolder(IterDataPipe[str]):
-    """Yield the paths of each item's files, which were there, or are made now by the steps since `on_disk_cache`.
+    """Yield the paths of each item's files; the steps since `on_disk_cache` make missing ones.
 
     Paths come in the order of the items and, for one item, in the order of `filepath_fn`, whichever files existed
     before. An item that a step between leaves out gives nothing and is tried again in the next pass.

@@ -43,7 +43,7 @@ class Dropper(OneToOne[Any]):
 
 @functional_datapipe("slice")
 class Slicer(OneToOne[Any]):
-    """Yield some of the fields of each item: from `index` up to `stop`, or those that a list names.
+    """Yield some of the fields of each item: those from `index` up to `stop`, or those in a list.
 
     With a number as `index`, a tuple or list becomes `item[index:stop:step]`; without `stop`, up to its end. For a
     dict, `index` is the key of the one field that stays. With a list of indices (negative from the end) or keys, those
@@ -86,7 +86,7 @@ class Slicer(OneToOne[Any]):
 
 @functional_datapipe("flatten")
 class Flattener(OneToOne[Any]):
-    """Yield each item with the fields of what is nested in it put in its place, one level deep.
+    """Yield each item with nested tuples, lists and dicts replaced by their fields, one level deep.
 
     Tuples and lists are flattened into a tuple or list, and dicts into a dict. `indices` is an index (negative from the
     end), a key, or a list of these; without it, all nested fields are flattened. Other fields stay as they are. Where a

@@ -23,8 +23,6 @@ __all__ = ["FileCacher"]
 
 _COUNTS = ("hits", "misses", "evictions", "corrupt", "uncached")
 
-_logger = logging.getLogger("penstock")
-
 
 class _CountingGuard(Guard):
     """A guard that retries lost connections and also counts cache hits, misses and the like."""
@@ -52,7 +50,7 @@ class _CountingGuard(Guard):
 
 @functional_datapipe("cache_files")
 class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
-    """Yield the URL and a stream of the bytes of each file, given its URL: from a disk, once it was fetched.
+    """Yield the URL and a stream of the bytes of each file, given its URL: from a local disk after the first fetch.
 
     Take it where remote files are read more than once, and may be more than the disk has room for. This operator opens
     and fetches missing files itself, so it replaces the operator that opens:
@@ -163,7 +161,9 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         stream, _ = self._opened(url)
         self.guard.count("misses", "uncached")
         level = logging.INFO if self.guard.stats["uncached"] > 1 else logging.WARNING
-        _logger.log(level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason)
+        logging.getLogger("penstock").log(
+            level, "%r is read without the cache in %r: %s", without_secrets(url), self.directory, reason
+        )
         return url, stream
 
     def _fetched(self, folder: KeptFiles, url: str) -> io.FileIO:

@@ -59,7 +59,7 @@ class Batcher(IterDataPipe[DataChunk[T]]):
 
 @functional_datapipe("unbatch")
 class UnBatcher(IterDataPipe[T]):
-    """Yield the items of each batch, which is a list; at `unbatch_level` 2 the items of the lists in it, and so on.
+    """Yield the items of each batch, a list; with `unbatch_level` 2 those of the lists in it, and so on.
 
     Level -1 flattens lists at any depth and yields other items as they are. Level 0 flattens nothing. Tuples are items,
     not batches.
@@ -100,7 +100,7 @@ class UnBatcher(IterDataPipe[T]):
 
 @functional_datapipe("groupby")
 class Grouper(IterDataPipe[Any]):
-    """Yield lists of the items that have the same key, which `group_key_fn` makes of each.
+    """Yield lists of items with the same key; `group_key_fn` returns an item's key.
 
     Items may come in any order: they are held in a buffer. A group is yielded
 

@@ -8,15 +8,15 @@ from typing import IO, Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
 from ...storage.digest import check_digest, check_hash_type
+from ...storage.objects import LARGE
 from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
 from ..bases.one_to_one import OneToOne
-from ..files.members import LARGE
 from ..files.streams import path_and
 
 
 @functional_datapipe("check_hash")
 class HashChecker(OneToOne[tuple[str, Any]]):
-    """Yield the path and the content of each file whose content has the digest that is expected of it.
+    """Yield the path and the content of each file whose content has the expected digest.
 
     Takes pairs of a path and a content: a stream of bytes, bytes, or text, which counts as UTF-8. `hash_dict` maps
     paths to hexadecimal digests, and `hash_type` is the name of a hash in hashlib, such as `"sha256"` or `"md5"`. A

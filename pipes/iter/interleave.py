@@ -12,7 +12,7 @@ from ...registry.seeds import derive_seed
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
 
-_END = object()
+_END_OF_OUTPUTS = object()
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Open:
 
 @functional_datapipe("shuffled_flatmap")
 class ShuffledFlatMapper(Shuffling[Any]):
-    """Yield all that `fn(item)` gives for each item, each time from one of up to `buffer_size` items at random.
+    """Yield all outputs of `fn(item)` for each item; each comes from a random one of `buffer_size` open items.
 
     Take it to mix the content of several files; `flatmap` reads one after another. The outputs of one item keep their
     order. Each output comes from an open item, drawn uniformly; an exhausted item makes room for the next. `fn` returns
@@ -87,7 +87,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
             for number, given in were_open:
                 opened.append(current := self._begin(number, again[number], outputs_of))
                 for _ in range(given):
-                    if self._advance(current) is _END:
+                    if self._advance(current) is _END_OF_OUTPUTS:
                         raise RuntimeError(f"item {number} of the source gave fewer than when the state was taken")
             while True:
                 while len(opened) < size and (found := next(numbered, None)) is not None:
@@ -96,7 +96,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
                     return
                 slot = int(next(draws) * len(opened))
                 current = opened[slot]
-                if (output := self._advance(current)) is _END:
+                if (output := self._advance(current)) is _END_OF_OUTPUTS:
                     opened[slot] = opened[-1]
                     opened.pop()
                 else:
@@ -114,7 +114,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
     def _advance(self, current: _Open) -> Any:
         self.advanced = current
         try:
-            output = next(current.outputs, _END)
+            output = next(current.outputs, _END_OF_OUTPUTS)
         except Exception as error:
             say_where(error, self, current.item)  # not the newest item of the source
             raise

@@ -151,7 +151,7 @@ def _came_before(key: Hashable) -> Exception:
 
 @functional_datapipe("zip_with_map")
 class MapKeyZipper(OneToOne[Any]):
-    """Yield each item together with the item of a map-style pipe that its key finds there.
+    """Yield each item together with the item of a map-style pipe at its key.
 
     Take it to join with what has an index or fits in memory, and `zip_with_iter` for two streams. `key_fn` makes the
     key or index. The two items come as a tuple, or as the result of `merge_fn(item, found)`; with `keep_key`, in a pair

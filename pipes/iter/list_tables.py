@@ -38,7 +38,7 @@ _MASKS = {
 }
 """The names that the files of a format have in a folder."""
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 
 
 @functional_datapipe("list_table_files")
@@ -162,4 +162,4 @@ def _files_with_values(urls: list[str]) -> Iterator[Origin]:
 
 
 def _is_whole_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d{1,19}", text, re.ASCII) is not None and _LEAST <= int(text) <= _MOST
+    return re.fullmatch(r"-?\d{1,19}", text, re.ASCII) is not None and _LEAST_INT <= int(text) <= _MOST_INT

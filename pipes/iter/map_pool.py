@@ -24,17 +24,17 @@ from .rebatch import Rebatcher
 
 @functional_datapipe("map_pool")
 class ModelPoolMapper(ProcessPoolMapper):
-    """Yield what a model makes of each item, with `workers` of them at work at once, in the order of the items.
+    """Yield a model's result for each item, in order; `workers` models work at once.
 
     Take it for a model that is slow to make: each worker makes it once. `model` is a class with callable instances, or
     a function that returns a callable, such as `functools.partial(Predictor, "weights.pt")`. Each worker makes its
     model once and calls it on one item after another, in all passes. `engine` decides what the workers are:
 
     - `"processes"` of this machine.
-    - `"threads"` of this process: nothing is pickled or copied, which is quicker where what is computed takes less time
-      than the items' way to another process, as small models do; torch's operations run in threads at once.
-    - `"ray"`: actors of Ray, on any machine of a cluster. `resources` are what each needs, by default `{"CPU": 1}`:
-      "CPU", "GPU", and what the cluster's nodes have by other names.
+    - `"threads"` of this process: nothing is pickled or copied. This is faster for small models, whose computation
+      takes less time than sending an item to another process. torch's operations run in parallel in threads.
+    - `"ray"`: Ray actors, on any machine of a cluster. `resources` are those of each actor, by default `{"CPU": 1}`:
+      "CPU", "GPU", and custom resources of the cluster's nodes.
 
     With `batch_size`, the model is called with batches of that many rows, and its results are yielded. Batches of
     columns are cut to that size, as by `rebatch`; rows are put into lists. `batched` says which of the two they are;

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @functional_datapipe("mix")
 class Mixer(Drawer[T]):
-    """Yield items of several sources, each time from one that is drawn by weight.
+    """Yield items of several sources; a random draw by weight chooses the source of each item.
 
     Take it to train on several corpora; `mux` takes turns in place of drawing. `weights` has one number for each
     source, the first included. They need not add up to 1; without them all sources are equally likely. With
@@ -87,7 +87,7 @@ class Mixer(Drawer[T]):
 
 @functional_datapipe(None)
 class SampleMultiplexer(Mixer[T]):
-    """Yield items of several sources, each time from one that is drawn by weight, until all are exhausted.
+    """Yield items of several sources until all are exhausted; a random draw by weight chooses each source.
 
     Prefer `mix`: this is torchdata's spelling of it, with a dict from sources to weights. `seed` works as `set_seed`.
 

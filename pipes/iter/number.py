@@ -51,7 +51,7 @@ class Enumerator(_Numbering[tuple[int, T]]):
 
 @functional_datapipe("add_index")
 class IndexAdder(_Numbering[dict[Any, Any]]):
-    """Yield each dict with its running number, from 0 on, put in under the key `index_name`.
+    """Yield each dict with its running number, from 0 on, added under the key `index_name`.
 
     The outputs are copies: dicts of the source stay unchanged. An existing value under that key is replaced.
 
@@ -86,7 +86,7 @@ class IndexAdder(_Numbering[dict[Any, Any]]):
 
 @functional_datapipe("set_length")
 class LengthSetter(IterDataPipe[T]):
-    """Yield the items as they are, and say that there are `length` of them.
+    """Yield the items as they are, and set `len` to `length`.
 
     Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
     cuts.

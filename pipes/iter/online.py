@@ -23,7 +23,7 @@ Timeout = float | tuple[float | None, float | None] | None
 Ask = Callable[..., Any]
 """A function that requests a URL and returns the response."""
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 """The default timeout, in seconds."""
 
 _PACKED_THEMSELVES = ("application/gzip", "application/x-gzip")
@@ -60,7 +60,7 @@ class _Downloader(OneToOne[tuple[str, IO[bytes]]]):
 
     def _function(self) -> Callable[[Any], tuple[str, IO[bytes]]]:
         requests = require("requests", "http")
-        timeout = _PATIENCE if self.timeout is None else self.timeout
+        timeout = _TIMEOUT if self.timeout is None else self.timeout
 
         def download(item: Any) -> tuple[str, IO[bytes]]:
             # One session per file, which may take several requests: no cookies reach other files.

@@ -78,7 +78,7 @@ class RarArchiveLoader(ArchiveLoader):
             if entry.needs_password():
                 raise RuntimeError(f"{entry.filename!r} is encrypted, and no password can be given")
             if entry.is_file():
-                opening = partial(_open, rarfile, archive, entry)
+                opening = partial(_open_entry, rarfile, archive, entry)
                 yield Member(entry.filename, entry.file_size, opening, packed=entry.compress_size)
 
 
@@ -89,7 +89,7 @@ def _is_part(rarfile: Any, header: Any) -> bool:
     return bool(header.type == rarfile.RAR_BLOCK_ENDARC and header.flags & rarfile.RAR_ENDARC_NEXT_VOLUME)
 
 
-def _open(rarfile: Any, archive: Any, entry: Any) -> Any:
+def _open_entry(rarfile: Any, archive: Any, entry: Any) -> Any:
     try:
         return archive.open(entry)
     except rarfile.RarCannotExec as error:

@@ -17,7 +17,7 @@ __all__ = ["CsvReader", "IpcReader", "JsonReader", "OrcReader", "ParquetReader"]
 
 @functional_datapipe("read_parquet")
 class ParquetReader(ColumnReader):
-    """Yield the record batches of each Parquet file, of at most `batch_size` rows: none has rows of two row groups.
+    """Yield the record batches of each Parquet file, of at most `batch_size` rows from one row group.
 
     Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
     `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
@@ -102,7 +102,7 @@ class CsvReader(ColumnReader):
 
 @functional_datapipe("read_json")
 class JsonReader(ColumnReader):
-    r"""Yield the record batches of each file with an object of JSON in each line, of at most `batch_size` rows.
+    r"""Yield the record batches of each JSON Lines file, of at most `batch_size` rows.
 
     Arguments and errors are as for `read_csv`. Further arguments are options of `pyarrow.json`: `explicit_schema`,
     `newlines_in_values`, `unexpected_field_behavior` and `block_size`.
@@ -146,7 +146,7 @@ class JsonReader(ColumnReader):
 
 @functional_datapipe("read_ipc")
 class IpcReader(ColumnReader):
-    """Yield the record batches of each file of Arrow's own, as Feather is, cut to at most `batch_size` rows.
+    """Yield the record batches of each Arrow IPC file, such as Feather, cut to at most `batch_size` rows.
 
     Arguments and errors are as for `read_parquet`, with the record batches of a file in place of row groups. Both IPC
     formats are read, file and stream. Uncompressed data are not copied: a local file is memory-mapped, and must not be
@@ -166,7 +166,7 @@ class IpcReader(ColumnReader):
 
 @functional_datapipe("read_orc")
 class OrcReader(ColumnReader):
-    """Yield the record batches of each ORC file, of at most `batch_size` rows: none has rows of two stripes.
+    """Yield the record batches of each ORC file, of at most `batch_size` rows from one stripe.
 
     Arguments and errors are as for `read_parquet`, with stripes in place of row groups. All stripes are read, whatever
     the filter.

@@ -113,12 +113,12 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
 
 @functional_datapipe("read_numpy")
 class NumpyReader(WholeFileReader["pa.RecordBatch"]):
-    """Yield a `pyarrow.RecordBatch` of each file of NumPy's, whose rows are the first dimension of its arrays.
+    """Yield a `pyarrow.RecordBatch` for each NumPy file; the rows are the first dimension of its arrays.
 
     A `.npy` file has the column `"data"`, a `.npz` file its arrays by their names, all with the same number of rows. A
     column of more than one dimension has Arrow's fixed-shape tensor type, which `to_tensors` converts without a copy.
     With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
-    have `max_bytes`, or a hundred times the bytes of the file where that is more.
+    have `max_bytes`, or a hundred times the bytes of the file if that is more.
 
     Up to `workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
 

@@ -27,10 +27,10 @@ _FOOTERS_AT_ONCE = 8
 class RowGroupLister(ReadsParts[RowGroup]):
     """Yield a `RowGroup` for each row group of each Parquet file: the file's `url`, its `number`, how many `rows`.
 
-    Take it where files are few and large: row groups are shuffled and sharded in their place. `read_parquet` takes them
-    in place of paths, so `.list_row_groups().shuffle().sharding_filter().read_parquet()` shuffles and shards row groups
-    in place of files. Only the footers are read, of `prefetch` files at once. A row group is left out where the footer
-    excludes a match of the `filter`. `storage_options` and `on_error` are as for `read_parquet`.
+    Take it where files are few and large, to shuffle and shard row groups in place of files. `read_parquet` takes them
+    in place of paths, as in `.list_row_groups().shuffle().sharding_filter().read_parquet()`. Only the footers are read,
+    of `prefetch` files at once. A row group is left out where the footer excludes a match of the `filter`.
+    `storage_options` and `on_error` are as for `read_parquet`.
 
     Raises FileNotFoundError for a missing file, KeyError for a filter on a column that a file lacks, and
     `pyarrow.ArrowInvalid`, a ValueError, for a file that is not Parquet.
@@ -93,7 +93,7 @@ class RowGroupLister(ReadsParts[RowGroup]):
 
 @functional_datapipe("shuffle_row_groups")
 class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
-    """Yield what `list_row_groups` does, of all files, in an order in which all orders are equally likely.
+    """Yield the row groups of all files in a random order; all orders are equally likely.
 
     All row groups are listed before the first is yielded, and again on resuming. The arguments are those of
     `list_row_groups`. Put it before a `sharding_filter`, so all readers share one order.

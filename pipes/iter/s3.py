@@ -116,7 +116,7 @@ class S3FileLister(IterDataPipe[str]):
 
 @functional_datapipe("load_files_by_s3")
 class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
-    """Yield the URL and a stream of the bytes of each object, given its URL: many are loaded at once.
+    """Yield the URL and a stream of the bytes of each object, given its URL; load many at once.
 
     Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
     them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by

@@ -84,7 +84,7 @@ class Filter(IterDataPipe[T]):
 
 @functional_datapipe("header")
 class Header(IterDataPipe[T]):
-    """Yield the first `limit` items; all where it is None. No item after them is pulled.
+    """Yield the first `limit` items, or all if it is None. No item after them is pulled.
 
     `len` is exact, so it raises TypeError where the length of the source is unknown.
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @functional_datapipe("sharding_filter")
 class ShardingFilter(Strided[T]):
-    """Yield every n-th item, where n readers share the stream; all items where nobody shares it.
+    """Yield every n-th item if n readers share the stream; all items for a single reader.
 
     The runner, or torch's DataLoader, assigns each reader its part. Every reader runs the steps before this one, so put
     it early in a chain: after listing and shuffling files, before opening and decoding. Right after `shuffle` or
@@ -118,7 +118,7 @@ class ShardingFilter(Strided[T]):
 
 @functional_datapipe("sharding_round_robin_dispatch")
 class ShardingRoundRobinDispatcher(ShardingFilter[T]):
-    """Yield every n-th item, where n worker processes share the stream of one process; all items where there are none.
+    """Yield every n-th item if n workers share the stream, which one process reads; all items without workers.
 
     This is a `sharding_filter` at the level of workers: `sharding_group_filter` must be
     `SHARDING_PRIORITIES.MULTIPROCESSING`. A `sharding_filter` before it shares the stream among ranks only.
@@ -155,7 +155,7 @@ _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 @functional_datapipe("shard_expand")
 class ShardExpander(IterDataPipe[str]):
-    """Yield the names that a name with ranges in braces stands for, one after another; other names as they are.
+    """Yield all names for each name with ranges in braces; other names as they are.
 
     All numbers have at least as many digits as the first of the range. Several ranges in a name give all combinations.
     Files need not exist: nothing is looked up.

@@ -25,7 +25,7 @@ _COPIES: dict[str | None, Callable[[Any], Any] | None] = {
 
 @functional_datapipe("fork")
 class Forker(Splitter):
-    """Give a list of `num_instances` pipes, each of which yields all items of the source, which is read once.
+    """Give a list of `num_instances` pipes that each yield all items of the source, which is read once.
 
     Read the pipes in any order, together or one after the other. Items that one has read and another has not wait in a
     buffer. When `buffer_size` items wait for a pipe, no other can read on. With -1 there is no limit, and memory may
@@ -75,7 +75,7 @@ class Forker(Splitter):
 
 @functional_datapipe("unzip")
 class UnZipper(Splitter):
-    """Give a list of pipes, one for each place in the items, which are sequences of `sequence_length`: its columns.
+    """Give a list of pipes, one per column of the items, which are sequences of `sequence_length`.
 
     The indices in `columns_to_skip` get no pipe. For the buffer and for passes, see `fork`.
 
@@ -128,7 +128,7 @@ class _Divider(Splitter):
 
 @functional_datapipe("demux")
 class Demultiplexer(_Divider):
-    """Give a list of `num_instances` pipes, of which each item of the source is yielded by one.
+    """Give a list of `num_instances` pipes; one of them yields each item of the source.
 
     `classifier_fn(item)` returns the number of that pipe. With `drop_none`, items with None are left out. `on_error`
     handles an item for which it raises, or returns an invalid number: `"raise"`, `"skip"`, or a `Skip`, `Retry` or

@@ -11,8 +11,8 @@ from ...workers.ranks import AllRanks, expect_ranks
 
 T = TypeVar("T")
 
-_FAILED, _ENDED, _READY = -1, 0, 1
-_NO_MORE = object()
+_HAS_FAILED, _HAS_ENDED, _HAS_ITEM = -1, 0, 1
+_NO_ITEM = object()
 
 
 @functional_datapipe("fullsync")
@@ -62,19 +62,19 @@ class FullSync(IterDataPipe[T]):
         source = iter(self.source)
         while True:
             try:
-                item: Any = next(source, _NO_MORE)
+                item: Any = next(source, _NO_ITEM)
             except Exception as error:
                 with suppress(RuntimeError):  # the error of the source matters more than silent ranks
-                    self._least_of_all(_FAILED)
+                    self._least_of_all(_HAS_FAILED)
                     self._errors_of_all(f"{type(error).__name__}: {error}"[:1000])
                 raise
-            if item is not _NO_MORE and self.given < agreed:
-                least = _READY
+            if item is not _NO_ITEM and self.given < agreed:
+                least = _HAS_ITEM
             else:
-                least = self._least_of_all(_ENDED if item is _NO_MORE else _READY)
-            if least == _FAILED:
+                least = self._least_of_all(_HAS_ENDED if item is _NO_ITEM else _HAS_ITEM)
+            if least == _HAS_FAILED:
                 raise RuntimeError(f"all ranks stop here: {self._errors_of_all(None)}")
-            if least == _ENDED:
+            if least == _HAS_ENDED:
                 return
             self.given += 1
             yield item

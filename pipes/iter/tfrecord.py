@@ -21,7 +21,7 @@ from .archive import Unpacker
 Spec = Mapping[str, tuple[Sequence[int] | None, torch.dtype | None] | None]
 """The features to yield, each with its shape and dtype; None leaves them unchanged."""
 
-_NUMBERS = {"float_list": np.float32, "int64_list": np.int64}
+_DTYPES = {"float_list": np.float32, "int64_list": np.int64}
 
 
 @functional_datapipe("load_from_tfrecord")
@@ -160,7 +160,7 @@ def _feature_values(feature: Any) -> Any:
     if kind is None:
         return []
     values = getattr(feature, kind).value
-    return torch.from_numpy(np.array(values, _NUMBERS[kind])) if kind in _NUMBERS else list(values)
+    return torch.from_numpy(np.array(values, _DTYPES[kind])) if kind in _DTYPES else list(values)
 
 
 def _of_all_steps(steps: list[Any], shape: Sequence[int] | None, dtype: torch.dtype | None) -> Any:

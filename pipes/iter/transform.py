@@ -147,7 +147,7 @@ class Collator(OneToOne[Any]):
 
 @functional_datapipe("flatmap")
 class FlatMapper(IterDataPipe[R]):
-    """Yield all that `fn(item)` gives, one after another, for each item; without `fn`, what each item itself gives.
+    """Yield all outputs of `fn(item)` for each item; without `fn`, the elements of each item.
 
     Take it where an item becomes several or none; `shuffled_flatmap` mixes the outputs of several items. `fn` returns
     an iterable, such as a list, or is a generator function. With `input_col`, it takes these columns of the item as
@@ -212,7 +212,7 @@ class FlatMapper(IterDataPipe[R]):
 
 @functional_datapipe("pipe")
 class StreamMapper(IterDataPipe[R]):
-    """Yield what `fn(items, *args, **kwargs)` gives, where `items` is an iterator over the whole source.
+    """Yield the outputs of `fn(items, *args, **kwargs)`; `items` is an iterator over the whole source.
 
     Use it for a step with state, without writing a class: `fn` is a generator function, or returns an iterable. It is
     called when a pass begins. Its state cannot be saved, so resuming runs it again from the start and drops the outputs

@@ -124,7 +124,7 @@ class ParquetWriter(TableWriter):
 
 @functional_datapipe("write_numpy")
 class NumpyWriter(RowWriter[Arrays]):
-    """Write files of NumPy of `rows_per_file` rows, and yield the URL and the number of rows of each.
+    """Write NumPy files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
     Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
     `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.

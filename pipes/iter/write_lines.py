@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ..bases.write_rows import TableWriter
 from ..bases.write_shards import CountedFile
 from ..columns.arrow_values import first_failing
+from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
 from ..columns.tensors import tensor_of
 
@@ -81,7 +82,7 @@ class CSVWriter(TableWriter):
 
 @functional_datapipe("write_json")
 class JSONWriter(TableWriter):
-    """Write files of `rows_per_file` lines of JSON, an object for each row, and yield the URL and the rows of each.
+    """Write JSON Lines files of `rows_per_file` rows, and yield the URL and the number of rows of each.
 
     Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
     null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,
@@ -121,11 +122,13 @@ class JSONWriter(TableWriter):
 
     def _expect_values(self, table: pa.Table) -> None:
         for name, column in zip(table.schema.names, table.columns, strict=True):
-            if not _is_finite(column):
-                row = first_failing(column, _expect_finite)
+            try:
+                _expect_finite(column)
+            except ValueError as error:
+                row, _ = first_failing(column, _expect_finite, error)
                 raise ValueError(
                     f"the column {name!r} has a float that is infinite or not a number in row {row}: JSON has none"
-                )
+                ) from None
 
     def _fill(self, file: CountedFile, content: Iterator[pa.Table]) -> int:
         rows = 0
@@ -143,31 +146,20 @@ def _lines(table: pa.Table) -> str:
     return "".join([f"{_to_json(row)}\n" for row in rows])
 
 
-def _json_values(column: pa.ChunkedArray, name: str) -> list[Any]:
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    kind = column.type
-    if is_tensor(kind):
+def _json_values(column: pa.ChunkedArray, name: str) -> Sequence[Any]:
+    if is_tensor(column.type):
         return tensor_of(column, name).tolist()  # type: ignore[union-attr]
-    numbers = (types.is_integer(kind) or types.is_floating(kind)) and not column.null_count
-    values: list[Any] = column.to_numpy().tolist() if numbers else column.to_pylist()  # to_numpy is ten times as fast
-    return values
+    return values_of_arrow(name, column)
 
 
 # Older versions of pyarrow give half floats as NumPy scalars.
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float).encode
 
 
-def _is_finite(column: pa.ChunkedArray) -> bool:
+def _expect_finite(column: pa.ChunkedArray) -> None:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-    return all(
-        pc.all(pc.is_finite(floats), min_count=0).as_py() is not False
-        for chunk in column.chunks
-        for floats in floats_in(chunk)
-    )
-
-
-def _expect_finite(column: pa.ChunkedArray) -> None:
-    if not _is_finite(column):
-        raise ValueError("not all are finite")
+    for chunk in column.chunks:
+        for floats in floats_in(chunk):
+            if pc.all(pc.is_finite(floats), min_count=0).as_py() is False:
+                raise ValueError("not all are finite")

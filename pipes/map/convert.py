@@ -14,7 +14,7 @@ from ...registry.seeds import seeds_of
 
 T = TypeVar("T")
 
-_AT_A_TIME = 1024
+_PAIRS_AT_A_TIME = 1024
 """Pairs checked together, which costs less per pair."""
 
 
@@ -101,7 +101,7 @@ class IterToMapConverter(MapDataPipe[T]):
             results = (pair_of(item) for item in self.source)
             pairs = filter(self.guard.keep, results) if self.guard.skips else results
         pairs = iter(pairs)
-        while some := list(islice(pairs, _AT_A_TIME)):
+        while some := list(islice(pairs, _PAIRS_AT_A_TIME)):
             before = len(values)
             try:
                 if {*map(type, some)} != {tuple}:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ...registry import DataChunk, MapDataPipe, functional_datapipe, say_where
 from ..bases.arguments import expect_batching
-from ..bases.fetching import Fetch, fetch, fetcher
+from ..bases.fetching import FetchItems, fetch, fetcher
 from ..bases.indexing import from_start
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Batcher(MapDataPipe[Any]):
             raise
 
     @functools.cached_property
-    def _together(self) -> Fetch[Any] | None:
+    def _together(self) -> FetchItems[Any] | None:
         return fetcher(self.source)
 
     def __len__(self) -> int:

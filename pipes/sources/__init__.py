@@ -1,1 +1,1 @@
-"""Chains that begin with files, tables or data sets, by one call."""
+"""Functions that start a chain from files, tables or data sets."""

@@ -1,14 +1,14 @@
-"""Chains over column files: listed, sharded and read by one call."""
+"""Functions that list, shard and read column files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...registry import IterDataPipe, OnError
 from ...registry.old_names import takes_old_names
-from ..bases.column_reader import BATCH_SIZE, PREFETCH
+from ..bases.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Paths", "files_of", "read_csv", "read_ipc", "read_json", "read_orc", "read_parquet"]
 
-R = TypeVar("R")
+R = TypeVar("R", bound=ColumnReader)
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """The path or URL of a file, of a folder, or with a pattern; or a list of them."""
@@ -59,7 +59,6 @@ def read_parquet(
     """
     return _reading(
         ParquetReader,
-        "parquet",
         paths,
         columns,
         filter,
@@ -102,7 +101,6 @@ def read_csv(
     """
     return _reading(
         CsvReader,
-        "csv",
         paths,
         columns,
         filter,
@@ -145,7 +143,6 @@ def read_json(
     """
     return _reading(
         JsonReader,
-        "json",
         paths,
         columns,
         filter,
@@ -185,7 +182,6 @@ def read_ipc(
     """
     return _reading(
         IpcReader,
-        "ipc",
         paths,
         columns,
         filter,
@@ -224,7 +220,6 @@ def read_orc(
     """
     return _reading(
         OrcReader,
-        "orc",
         paths,
         columns,
         filter,
@@ -238,8 +233,7 @@ def read_orc(
 
 
 def _reading(
-    reader: Callable[..., R],
-    kind: str,
+    reader: type[R],
     paths: Paths,
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
@@ -251,7 +245,7 @@ def _reading(
     on_error: OnError,
     **options: Any,
 ) -> R:
-    files: IterDataPipe[Any] = files_of(paths, kind, storage_options, on_error, hive, filter)
+    files: IterDataPipe[Any] = files_of(paths, reader.kind, storage_options, on_error, hive, filter)
     if shuffle_row_groups:
         files = files.shuffle_row_groups(filter, storage_options=storage_options, on_error=on_error)
     shared_out = files.sharding_filter()

@@ -1,4 +1,4 @@
-"""Chains over image, text or array files: listed, sharded and read by one call."""
+"""Functions that list, shard and read image, text or array files."""
 
 from __future__ import annotations
 

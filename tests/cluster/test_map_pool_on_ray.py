@@ -282,7 +282,7 @@ def test_items_after_a_death_go_to_a_new_actor(tmp_path):
 def test_an_item_that_cannot_be_pickled_says_so():
     with pytest.raises(TypeError) as caught:
         list(on_ray([threading.Lock()], Scaler, workers=1))
-    assert "what the model is to be called with cannot be pickled" in caught.value.__notes__[0]
+    assert "the model's argument cannot be pickled" in caught.value.__notes__[0]
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):

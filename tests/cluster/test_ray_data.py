@@ -301,7 +301,7 @@ def test_an_error_in_a_task_says_where() -> None:
     ("item", "error", "said"),
     [
         ({"x": torch.zeros(2)}, ValueError, "give batched=True, or batched=False for rows"),
-        ((torch.zeros(2), 1), TypeError, 'make a dict of it before, such as .map(lambda pair: {"image": pair[0]'),
+        ((torch.zeros(2), 1), TypeError, 'convert it to a dict, as with .map(lambda pair: {"image": pair[0]'),
         ({"x": torch.zeros(2, dtype=torch.bfloat16), "y": 1}, TypeError, "column 'x': NumPy, and so Ray, has no type"),
         ({1: 2}, TypeError, "the names of columns must be strings, and one is 1"),
     ],

@@ -317,7 +317,7 @@ def test_batches_of_tensors_come_from_actors(fleet: ps.RayFleet) -> None:
     with ps.iter_torch_batches(columns, 8, batched=True, reading_service=ps.RayReadingService(fleet=fleet)) as reader:
         batches = [batch["x"].tolist() for batch in reader]
     assert batches == [[*range(8)], [*range(8, 16)], [*range(16, 24)], [*range(24, 30)]]
-    with pytest.raises(ValueError, match="num_workers is that of the reading_service"):
+    with pytest.raises(ValueError, match="give num_workers or reading_service, not both"):
         ps.iter_torch_batches(columns, 8, num_workers=2, reading_service=ps.RayReadingService(fleet=fleet))
 
 
@@ -450,7 +450,7 @@ def test_resources_that_the_cluster_has_not_are_said(monkeypatch: pytest.MonkeyP
 
 def test_an_actor_that_is_late_is_told_of_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actors, "_TO_START", 0.01)
-    monkeypatch.setattr(actors, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(actors, "GLANCE", 0.01)
     with loader(numbers(6), ps.RayReadingService(1)) as reader, pytest.warns(RuntimeWarning, match="has not started"):
         assert sorted(reader) == list(range(6))
 
@@ -491,7 +491,7 @@ def test_arguments_that_cannot_be_are_refused(given: dict[str, Any], match: str)
 
 
 def test_a_fleet_says_what_it_has(fleet: ps.RayFleet) -> None:
-    with pytest.raises(ValueError, match="those of the fleet"):
+    with pytest.raises(ValueError, match="a fleet has its own num_workers"):
         ps.RayReadingService(2, fleet=fleet)
     with pytest.raises(ValueError, match="num_workers must be at least 1, and is 0"):
         ps.RayFleet(0)

@@ -143,7 +143,7 @@ def old_torchdata(tmp_path):
 def test_a_torchdata_with_datapipes_is_not_hidden(old_torchdata):
     result = run("-c", "import penstock.compat; penstock.compat.install()", PYTHONPATH=old_torchdata)
     assert result.returncode == 1
-    assert "RuntimeError: the installed torchdata, 0.9.0, has DataPipes of its own" in result.stderr
+    assert "RuntimeError: the installed torchdata, 0.9.0, has its own DataPipes" in result.stderr
     assert "install torchdata 0.11 or later" in result.stderr
 
 

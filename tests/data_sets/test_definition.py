@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, roll
 from penstock.registry.seeds import seed_graph
+from ranks import run_ranks
+from s3 import S3Server
 
 ROWS = {
     split: "".join(f"{split} {number}\t{number % 2}\n" for number in range(12)).encode() for split in ("train", "test")
@@ -290,3 +292,34 @@ def test_check_dataset_wants_a_maker_and_known_laws(words: Dataset[Any], tmp_pat
         check_dataset(lambda **_: ps.iter.IterableWrapper([1]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no law 'counts_hodl': did you mean 'counts_hold'"):
         check_dataset(lambda **arguments: words(tmp_path, **arguments), laws=["counts_hodl"])
+
+
+# Where it is read
+
+
+def test_ranks_download_it_once_and_read_it_once(words: Dataset[Any], server: FileServer, tmp_path: Path) -> None:
+    code = f"""
+    import sys
+    sys.path.insert(0, {str(Path(__file__).parent)!r})
+    from test_definition import _by_hand
+    url, digest, size = {[words.resources["archive"].url, words.resources["archive"].sha256, len(ARCHIVE)]!r}
+    resource = ps.datasets.Resource(url, sha256=digest, size=size)
+    words = ps.datasets.Dataset("words", _by_hand, resources={{"archive": resource}}, splits={{"train": 12}})
+    data = words({str(tmp_path / "root")!r}, shuffle=True)
+    services = ps.DistributedReadingService(num_shards=4), ps.MultiProcessingReadingService(1)
+    with ps.DataLoader2(data, reading_service=ps.SequentialReadingService(*services)) as loader:
+        loader.seed(1)
+        say(sorted(loader))
+    """
+    first, second = run_ranks(tmp_path, code)
+    assert sorted(map(tuple, first[0] + second[0])) == sorted(words(tmp_path / "root"))
+    assert server.requests["words/words.zip"] == 1
+
+
+def test_a_root_in_a_store(words: Dataset[Any], s3_server: S3Server, server: FileServer) -> None:
+    (s3_server.root / "roots").mkdir(exist_ok=True)
+    data = words("s3://roots/here", shuffle=True)
+    with ps.DataLoader2(data, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert sorted(loader) == [(f"train {number}", number % 2) for number in sorted(range(12), key=str)]
+    assert words("s3://roots/here", map_style=True)[3] == ("train 3", 1)
+    assert server.requests["words/words.zip"] == 1

@@ -59,7 +59,7 @@ RENAMED: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", RENAMED)
 def test_an_old_name_works_and_warns_with_the_line_that_has_it(name: str) -> None:
     make, old, expected = RENAMED[name]
-    with pytest.warns(DeprecationWarning, match="the old name goes") as caught:
+    with pytest.warns(DeprecationWarning, match="the next release removes the old name") as caught:
         dp = make(**old)
     said = {str(each.message) for each in caught}
     assert len(said) == len(old)

@@ -248,7 +248,7 @@ def test_columns_of_two_versions_are_not_mixed(server: Server) -> None:
 @pytest.mark.parametrize("play", ["portal", "another range", "half a range", "another version"])
 def test_what_is_no_part_of_an_object_is_not_taken_for_one(play: str, server: Server) -> None:
     server.plays = {"GET": [play]}
-    with pytest.raises(OSError, match=r"there came|was replaced") as caught:
+    with pytest.raises(OSError, match=r"bytes came|were requested|was replaced") as caught:
         read(IterableWrapper(["s3://b/a"]).open_files_by_fsspec("rb", **keys_for(server)))
     assert caught.value.filename == "s3://b/a"
     assert server.count("GET") == 1

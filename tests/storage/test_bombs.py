@@ -125,7 +125,7 @@ def test_a_sparse_file_in_a_tar(tmp_path: Path) -> None:
 @ways
 def test_a_large_file_in_a_compressed_tar(way: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tars, "MAX_BYTES", MIB)
-    monkeypatch.setattr(tars, "_PIECE", MIB)
+    monkeypatch.setattr(tars, "_LARGE_READ", MIB)
     file = tarfile.TarInfo("a.txt")
     file.size = 100 * MIB
     content = gzip.compress(file.tobuf() + bytes(file.size + 1024))

@@ -92,10 +92,10 @@ def test_a_page_of_a_gateway_in_place_of_the_answer_is_an_error(
     requests = {"POST /uploads/a?uploadId=": CONTENT, "POST /uploads/a?uploads": CONTENT, "PUT /uploads/a": b"small"}
     for request, content in requests.items():
         fault_proxy.play(Fault("status", request, status=200))
-        with pytest.raises(OSError, match="did not say that it has the whole object, .* or not: 's3://uploads/a'"):
+        with pytest.raises(OSError, match="did not confirm the whole object, .* not be there: 's3://uploads/a'"):
             write([content], **options)
         assert not (bucket / "a").exists()
-    with pytest.raises(OSError, match="did not say that it has the whole object"):
+    with pytest.raises(OSError, match="did not confirm the whole object"):
         checkpoint.save("s3://uploads/a", step=1, storage_options=options)
 
 
@@ -109,7 +109,7 @@ def test_where_the_answer_to_the_last_request_is_lost_the_object_tells(
         assert (bucket / "a").read_bytes() == CONTENT
         return
     monkeypatch.setattr("penstock.storage.uploads._time_of", lambda _: datetime.now(UTC) + timedelta(days=1))
-    with pytest.raises(OSError, match="did not say that it has the whole object, which may be there or not") as caught:
+    with pytest.raises(OSError, match="did not confirm the whole object, which may or may not be there") as caught:
         write([CONTENT])
     assert not hasattr(caught.value, "__notes__")  # no parts take space
 
