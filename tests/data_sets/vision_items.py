@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-
 from declare_torchvision import declare
+from PIL import Image
 
 declare()
 
