@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import zlib
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +20,12 @@ from slow import FILE as SLOW
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Other libraries import torchvision where it is installed, so that all processes must be able to.
+IN_EACH_PROCESS = str(Path(__file__).with_name("in_each_process"))
+sys.path.append(IN_EACH_PROCESS)
+import_module("declare_torchvision")
+os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")

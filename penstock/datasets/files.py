@@ -279,7 +279,7 @@ def archive_at(place: str) -> Access:
     kind = archive_kind(place)
     if kind == "compressed tar":
         name = posixpath.basename(place)
-        raise ValueError(f"{name} can be read in order only: unpack it, by unpack=True of its Resource")
+        raise ValueError(f"{name} can be read in order only: give its Resource unpack=True, or unpack it")
     status = os.stat(place) if is_local_path(place) else None
     return _opened_once(place, str(kind), (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
 

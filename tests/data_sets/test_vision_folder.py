@@ -106,7 +106,7 @@ def test_nothing_is_listed_until_it_is_read(places: dict[str, str], tmp_path: Pa
     with pytest.raises(ValueError, match="give shuffle or map_style"):
         D.ImageFolder("x", shuffle=True, map_style=True)
     (tmp_path / "images.tar.gz").write_bytes(tar_of(FILES))
-    with pytest.raises(ValueError, match=r"images.tar.gz can be read in order only: unpack it"):
+    with pytest.raises(ValueError, match=r"images.tar.gz can be read in order only: .* or unpack it"):
         list(D.ImageFolder(tmp_path / "images.tar.gz"))
     there = D.ImageFolder(places["folder"])
     assert "cat" not in repr(there)

@@ -9,15 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from declare_torchvision import declare
 from PIL import Image
-
-declare()
-
-from torchvision import datasets as theirs  # noqa: E402
-from torchvision import tv_tensors  # noqa: E402
-from torchvision.transforms import v2  # noqa: E402
-from torchvision.transforms.v2 import functional  # noqa: E402
+from torchvision import datasets as theirs
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional
 
 __all__ = ["as_items", "equal", "image_file", "jpeg", "mat", "same", "theirs", "tv_tensors", "v2", "write"]
 

@@ -1,0 +1,3 @@
+"""Python imports this when it starts, in each process that the tests start."""
+
+import declare_torchvision  # noqa: F401
