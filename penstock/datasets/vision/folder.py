@@ -81,7 +81,7 @@ def ImageFolder(
     files = _Place(os.fspath(root))
     found = _Found(files, is_valid_file, allow_empty)
     summary = (ImageFolder.__doc__ or "").partition("\n")[0]
-    place = without_secrets(files.place)
+    place = without_secrets(files.url)
     info = _Info(
         "ImageFolder", "image_folder", summary, "all", {"root": place}, {"all": None}, found, "", "", "", {}, place
     )
@@ -92,11 +92,11 @@ class _Place(Files):
     """The files in a folder or an archive that is there already."""
 
     def __init__(self, place: str) -> None:
-        self.place = place.rstrip("/")
-        super().__init__(Resource(name=posixpath.basename(self.place)), posixpath.dirname(self.place))
+        self.url = place.rstrip("/")
+        super().__init__(Resource(name=posixpath.basename(self.url)), posixpath.dirname(self.url))
 
     def access(self) -> Access:
-        return archive_at(self.place) if archive_kind(self.place) else Folder(self.place)
+        return archive_at(self.url) if archive_kind(self.url) else Folder(self.url)
 
 
 class _Found(Sequence[str]):
@@ -133,7 +133,7 @@ class _Found(Sequence[str]):
         return self.listed
 
     def _list(self) -> tuple[list[str], list[tuple[str, int]]]:
-        place = self.files.place
+        place = self.files.url
         paths = [path for path in self.files.paths() if "/" in path and not path.startswith("__MACOSX/")]
         top = f"{paths[0].partition('/')[0]}/" if paths and archive_kind(place) else ""
         start = len(top) if all(path.startswith(top) and "/" in path[len(top) :] for path in paths) else 0
@@ -152,7 +152,7 @@ class _Found(Sequence[str]):
 
     def _is_valid(self, path: str) -> bool:
         if self.is_valid_file is not None:
-            return self.is_valid_file(posixpath.join(self.files.place, path))
+            return self.is_valid_file(posixpath.join(self.files.url, path))
         return path.lower().endswith(_EXTENSIONS)
 
 

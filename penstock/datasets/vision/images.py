@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -37,7 +36,7 @@ def as_mask(pixels: Any) -> torch.Tensor:
     return tv_tensors().Mask(mask) if tv_tensors() else mask
 
 
-def as_boxes(rows: Sequence[Sequence[float]], image: torch.Tensor) -> torch.Tensor:
+def as_boxes(rows: Any, image: torch.Tensor) -> torch.Tensor:
     """Return boxes in an image as a tensor of shape (boxes, 4), from rows of left, top, right and bottom."""
     boxes = torch.as_tensor(rows).reshape(-1, 4)
     height, width = image.shape[-2:]

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from ...pipes.bases.drawing import Shuffling, in_random_order
 from ...registry import IterDataPipe
 from ..fetching import place_of
 from ..files import Files
@@ -31,9 +32,6 @@ T = TypeVar("T")
 S = TypeVar("S")
 L = TypeVar("L")
 
-_ALL = 10**9
-"""A buffer that is larger than any data set: rows are cheap, so all of them are shuffled."""
-
 
 class Rows(IterDataPipe[T]):
     """Yield what a function returns. It is called when the first row is asked for."""
@@ -47,9 +45,24 @@ class Rows(IterDataPipe[T]):
         return iter(self.fn())
 
 
+class RowShuffler(Shuffling[T]):
+    """Yield all rows in a random order. They are few enough to be read first, and a state holds none of them."""
+
+    gives = "same"
+
+    def __init__(self, source: IterDataPipe[T]) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(in_random_order([*self.source], self._draws()) if self._enabled else self.source)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
 def drawn(rows: Callable[[], Iterable[T]], make: Callable[[T], S]) -> IterDataPipe[S]:
     """Return a chain that makes a sample of each row that a function returns."""
-    return Rows(rows).shuffle(buffer_size=_ALL).sharding_filter().map(make)
+    return RowShuffler(Rows(rows)).sharding_filter().map(make)
 
 
 def images_of(
