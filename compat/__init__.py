@@ -16,10 +16,11 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.metadata import version
 
-from ..workers.processes import PREPARATIONS
+from ..registry import PREPARATIONS
+from ..storage.file_systems import WITH_A_SLASH
+from .arguments import accept_what_torchdata_did
 from .faces import ROOTS
 from .finder import Finder
-from .keywords import accept_any_name_of_the_source
 
 __all__ = ["install"]
 
@@ -27,11 +28,14 @@ __all__ = ["install"]
 def install() -> None:
     """Provide `torchdata.datapipes` and `torchdata.dataloader2` from Penstock, in this process and its workers.
 
-    All public names that torchdata 0.9.0 had there can be imported. The rest of torchdata, such as `torchdata.nodes`
-    and `torchdata.stateful_dataloader`, is unchanged. A second call does nothing.
+    All public names that torchdata 0.9.0 had there can be imported, from each of its public modules. The rest of
+    torchdata, such as `torchdata.nodes` and `torchdata.stateful_dataloader`, is unchanged. A second call does nothing.
+
+    A chain that is pickled from now on brings the old paths along, so that workers of torch's DataLoader have them,
+    however they start.
 
     Raises RuntimeError if the installed torchdata still has its own DataPipes (0.9 or earlier). Importing a private
-    module of torchdata's old packages raises an ImportError that names the public module.
+    module of torchdata's old packages raises an ImportError.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
@@ -40,7 +44,8 @@ def install() -> None:
             f"the installed torchdata, {version('torchdata')}, has its own DataPipes: install torchdata 0.11 or later"
         )
     sys.meta_path.insert(0, Finder())
-    accept_any_name_of_the_source()
+    accept_what_torchdata_did()
+    WITH_A_SLASH.add("memory")  # torchdata listed memory:///folder/file in memory://folder, too
     PREPARATIONS.append(install)
     for root in ROOTS:  # a program may import only `torchdata`, and use its attributes
         import_module(root)

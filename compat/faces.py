@@ -1,17 +1,20 @@
-"""The public names of torchdata's old modules, and their replacements. Operators come from the registry."""
+"""The public names of torchdata 0.9's modules, and their replacements. Operators come from the registry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from types import ModuleType
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .. import runner
 from ..pipes import iter as iter_pipes
 from ..pipes import map as map_pipes
 from ..pipes.collect import operator_class
+from ..pipes.iter import decompress
 from ..pipes.iter.device import pin_memory_fn
 from ..registry import DataChunk, IterDataPipe, MapDataPipe
 from ..registry import functional_datapipe as register
@@ -19,17 +22,12 @@ from ..registry import graph as graph_functions
 from ..runner import seeds
 from . import adapter, services, streams
 
-__all__ = ["FACES", "ROOTS", "Face"]
+__all__ = ["NAMES", "ROOTS", "later", "replacement"]
 
 ROOTS = ("torchdata.datapipes", "torchdata.dataloader2")
 
-
-@dataclass(frozen=True)
-class Face:
-    """The names of one module, and a lookup for all others."""
-
-    names: Callable[[], Mapping[str, Any]]
-    later: Callable[[str], Any] | None = None
+NAMES: dict[str, list[str]] = json.loads(Path(__file__).with_name("names_0_9.json").read_text())
+"""The public names of each public module, sorted; packages come before their submodules."""
 
 
 def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Callable[[type], type]:
@@ -37,70 +35,65 @@ def functional_datapipe(name: str, enable_df_api_tracing: bool = False) -> Calla
     return register(name)
 
 
-def _operators(package: ModuleType, base: type) -> Face:
-    """The operator classes of a kind, including those of plug-ins and the program, and the base class."""
-    kind = package.__name__
-
-    def names() -> Mapping[str, Any]:
-        return {**{name: getattr(package, name) for name in package.__all__}, base.__name__: base}
-
-    def later(name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"no {name!r} in penstock.compat, which has the public names only", name=name)
-        return operator_class(kind, name)
-
-    return Face(names, later)
-
-
-def _these(*things: Any, **others: Any) -> Face:
-    return Face(partial(dict, **{thing.__name__: thing for thing in things}, **others))
-
-
-def _all_of(module: ModuleType, *names: str) -> Face:
-    return _these(**{name: getattr(module, name) for name in names or module.__all__})
-
-
-_SERVICES = (
-    runner.DistributedReadingService,
-    runner.InProcessReadingService,
-    runner.MultiProcessingReadingService,
-    runner.ReadingServiceInterface,
-    runner.SequentialReadingService,
-    services.CheckpointableReadingServiceInterface,
-)
-_PROTOTYPE = {"PrototypeMultiProcessingReadingService": runner.MultiProcessingReadingService}
-_LOADER = (runner.DataLoader2, runner.DataLoader2Iterator)
-_EMPTY = Face(dict)
-
-FACES: dict[str, Face] = {
-    "torchdata.datapipes": _these(DataChunk, functional_datapipe),
-    "torchdata.datapipes.iter": _operators(iter_pipes, IterDataPipe),
-    "torchdata.datapipes.iter.load": _EMPTY,
-    "torchdata.datapipes.iter.transform": _EMPTY,
-    "torchdata.datapipes.iter.util": _EMPTY,
-    "torchdata.datapipes.map": _operators(map_pipes, MapDataPipe),
-    "torchdata.datapipes.map.load": _EMPTY,
-    "torchdata.datapipes.map.transform": _EMPTY,
-    "torchdata.datapipes.map.util": _EMPTY,
-    "torchdata.datapipes.utils": _these(streams.StreamWrapper, streams.janitor, streams.to_graph, pin_memory_fn),
-    "torchdata.dataloader2": _these(*_SERVICES, *_LOADER, runner.PauseIteration, services.ShuffleSpec, **_PROTOTYPE),
-    "torchdata.dataloader2.adapter": _all_of(adapter),
-    "torchdata.dataloader2.dataloader2": _these(*_LOADER),
-    "torchdata.dataloader2.error": _these(runner.PauseIteration),
-    "torchdata.dataloader2.graph": _these(
-        graph_functions.find_dps,
-        graph_functions.list_dps,
-        graph_functions.remove_dp,
-        graph_functions.replace_dp,
-        graph_functions.traverse_dps,
-        seeds.set_datapipes_seed,
-        seeds.set_graph_random_seed,
-        DataPipe=graph_functions.DataPipe,
-        DataPipeGraph=graph_functions.DataPipeGraph,
-    ),
-    "torchdata.dataloader2.random": _these(seeds.SeedGenerator, seeds.dist_share_seed),
-    "torchdata.dataloader2.reading_service": _these(*_SERVICES, **_PROTOTYPE),
-    "torchdata.dataloader2.shuffle_spec": _these(services.ShuffleSpec),
-    "torchdata.dataloader2.utils": _these(runner.WorkerInfo),
+_OPERATORS = {"torchdata.datapipes.iter": iter_pipes, "torchdata.datapipes.map": map_pipes}
+_SHORT_NAMES = {
+    "Flatten": "Flattener",
+    "HTTPReader": "HttpReader",
+    "ParquetDFLoader": "ParquetDataFrameLoader",
+    "Slice": "Slicer",
 }
-"""Module name → face, sorted: packages come before their submodules."""
+"""The names of operators that are not their long names without the ending."""
+
+_THINGS = {
+    **{
+        thing.__name__: thing
+        for thing in (
+            *(DataChunk, IterDataPipe, MapDataPipe, functional_datapipe, pin_memory_fn, decompress.CompressionType),
+            *(streams.StreamWrapper, streams.janitor, streams.to_graph, streams.validate_pathname_binary_tuple),
+            *(adapter.Adapter, adapter.CacheTimeout, adapter.Shuffle),
+            *(graph_functions.find_dps, graph_functions.list_dps, graph_functions.traverse_dps),
+            *(graph_functions.remove_dp, graph_functions.replace_dp),
+            *(seeds.SeedGenerator, seeds.dist_share_seed, seeds.set_datapipes_seed, seeds.set_graph_random_seed),
+            *(runner.DataLoader2, runner.DataLoader2Iterator, runner.PauseIteration, runner.WorkerInfo),
+            *(runner.DistributedReadingService, runner.InProcessReadingService, runner.MultiProcessingReadingService),
+            *(runner.ReadingServiceInterface, runner.SequentialReadingService),
+            *(services.CheckpointableReadingServiceInterface, services.ShuffleSpec),
+        )
+    },
+    "DataPipe": graph_functions.DataPipe,
+    "DataPipeGraph": graph_functions.DataPipeGraph,
+    "PrefetchTimeoutError": RuntimeError,  # which `fullsync` raises
+    "PrototypeMultiProcessingReadingService": runner.MultiProcessingReadingService,
+}
+_ERRORS = {"EmptyQueue", "InvalidStateResetRequired", "NotAvailable", "TerminateRequired"}
+
+
+def replacement(module: str, name: str) -> Any:
+    """Return what stands for a public name of one of torchdata's modules."""
+    if name in _THINGS:
+        return _THINGS[name]
+    if (part := f"{module}.{name}") in NAMES:
+        return import_module(part)
+    if module in _OPERATORS:
+        return getattr(_OPERATORS[module], name)
+    if module.startswith(tuple(_OPERATORS)) and name.endswith("DataPipe"):
+        short = re.sub("(Iter|Map)?DataPipe$", "", name)
+        return getattr(map_pipes if name.endswith("MapDataPipe") else iter_pipes, _SHORT_NAMES.get(short, short))
+    return _without_replacement(name)
+
+
+def later(module: str, name: str) -> Any:
+    """Return an operator that torchdata did not have: ours, a plug-in's or the program's."""
+    if module not in _OPERATORS or name.startswith("_"):
+        raise AttributeError(f"no {name!r} in {module}: penstock.compat has the public names of 0.9 only", name=name)
+    return operator_class(_OPERATORS[module].__name__, name)
+
+
+@cache
+def _without_replacement(name: str) -> type:
+    """Return a class that a program can import and name, such as in `except`; calling it raises an error."""
+
+    def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        raise NotImplementedError(f"{name} is a part of how torchdata worked, and Penstock works without it")
+
+    return type(name, (Exception,) if name in _ERRORS else (), {"__new__": __new__, "__module__": __name__})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from abc import ABCMeta
 from collections.abc import Iterator
@@ -11,7 +12,26 @@ from ..registry import sources_of, walk
 from ..registry.extras import require
 from ..registry.graph import DataPipe
 
-__all__ = ["StreamWrapper", "janitor", "to_graph"]
+__all__ = ["StreamWrapper", "janitor", "to_graph", "validate_pathname_binary_tuple"]
+
+
+class _OpenStreams:
+    """The streams that are open, of operators and of the program's own wrappers, while `debug_unclosed_streams`.
+
+    Small members of archives are in memory, and hold nothing open.
+    """
+
+    def __get__(self, stream: object, owner: type[StreamWrapper]) -> dict[Any, int]:
+        if not owner.debug_unclosed_streams:
+            return {}
+        gc.collect()  # which closes those that nobody can reach
+        theirs = ("penstock.", "torch.utils.data.")
+        found = (
+            each
+            for each in gc.get_objects()
+            if issubclass(kind := type(each), StreamWrapper) and kind.__module__.startswith(theirs)
+        )
+        return {each: 1 for each in found if not each.closed}
 
 
 class StreamWrapper(metaclass=ABCMeta):  # noqa: B024 - for the hook below
@@ -21,6 +41,10 @@ class StreamWrapper(metaclass=ABCMeta):  # noqa: B024 - for the hook below
     >>> stream.read()
     b'text'
     """
+
+    debug_unclosed_streams = False
+    """Whether `session_streams` looks for open streams, which takes a moment."""
+    session_streams = _OpenStreams()
 
     def __init__(self, file_obj: Any, parent_stream: Any = None, name: str | None = None) -> None:
         self.file_obj = file_obj
@@ -38,6 +62,11 @@ class StreamWrapper(metaclass=ABCMeta):  # noqa: B024 - for the hook below
         if not self.closed:
             self.closed = True
             self.file_obj.close()
+
+    @staticmethod
+    def close_streams(v: Any) -> None:
+        """Close every stream in an item, as `janitor` does."""
+        janitor(v)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["file_obj"], name)
@@ -77,6 +106,14 @@ def janitor(obj: Any) -> None:
     elif isinstance(obj, (list, tuple)):
         for part in obj:
             janitor(part)
+
+
+def validate_pathname_binary_tuple(data: Any) -> None:
+    """Raise TypeError unless an item is a pair of a path, as a string, and a stream."""
+    if not (isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], str)):
+        raise TypeError(f"a pair of a path and a stream is needed, and this is {data!r:.100}")
+    if not isinstance(data[1], StreamWrapper):
+        raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(data[1]).__name__}")
 
 
 def to_graph(dp: DataPipe, *, debug: bool = False) -> Any:

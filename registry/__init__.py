@@ -2,7 +2,7 @@
 
 from .arguments import expect_whole
 from .base import IterDataPipe, MapDataPipe
-from .copying import copy_of
+from .copying import PREPARATIONS, copy_of
 from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, later, operators
 from .graph import sources_first, sources_of, walk
@@ -18,6 +18,7 @@ from .state import chain_shape, check_state, flatten, hand_down, header, load_pl
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
+    "PREPARATIONS",
     "SHARDING_PRIORITIES",
     "DataChunk",
     "Guard",

@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Self
 
 from .graph import DataPipe, sources_first
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling
 
-__all__ = ["SourcesFirst", "copy_of"]
+__all__ = ["PREPARATIONS", "SourcesFirst", "copy_of"]
+
+PREPARATIONS: list[Callable[[], object]] = []
+"""What a process calls before it loads anything from the program, such as a pickled pipe."""
 
 
 def copy_of(chain: Any, afresh: bool = False) -> Any:
@@ -64,19 +68,27 @@ _listed: weakref.WeakValueDictionary[int, frozenset[int]] = weakref.WeakValueDic
 
 
 class _FromHereOn:
-    """A marker before or after the pipes of a list. Pickling it sets which pipes are listed from there on."""
+    """A marker before or after the pipes of a list. Pickling it sets which pipes are listed from there on.
+
+    Unpickling it prepares the process: workers of torch's DataLoader know nothing else of this one.
+    """
 
     def __init__(self, listed: frozenset[int]) -> None:
         self._listed = listed
 
     def __reduce__(self) -> tuple[Any, ...]:
         _listed[threading.get_ident()] = self._listed
-        return tuple, ()
+        return _prepare, (*PREPARATIONS,)
 
 
 def _in_order(pipes: list[DataPipe]) -> tuple[Any, ...]:
     before = _listed.get(threading.get_ident(), _NONE_LISTED)
     return _FromHereOn(frozenset(map(id, pipes))), *pipes, _FromHereOn(before)
+
+
+def _prepare(*preparations: Callable[[], object]) -> None:
+    for prepare in preparations:
+        prepare()
 
 
 def _last_but_one(*written: Any) -> Any:

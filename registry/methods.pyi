@@ -2343,16 +2343,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def rows2columnar(
         self,
-        column_names: collections.abc.Sequence[collections.abc.Hashable] | None = None,
+        column_names: collections.abc.Sequence[collections.abc.Hashable] | collections.abc.Set[collections.abc.Hashable] | None = None,
     ) -> penstock.pipes.iter.fields.Rows2Columnar:
         """Yield a dict of columns for each batch of rows: the list of the rows' values under each column's name.
 
         A row is a dict, or a tuple or list with its values in the order of `column_names`. For dicts, `column_names`
-        selects keys; without it all keys are taken, and rows that lack a key are skipped in that column, so columns may
-        differ in length.
+        selects keys, and may be a set; without it all keys are taken, and rows that lack a key are skipped in that column,
+        so columns may differ in length.
 
         Raises KeyError for a dict that lacks one of `column_names`, and ValueError for a tuple or list without
-        `column_names`, or with another number of values.
+        `column_names`, with a set of them, or with another number of values.
 
         >>> dp = IterableWrapper([[{"a": 1, "b": 2}, {"a": 3, "b": 4}]]).rows2columnar()
         >>> list(dp)

@@ -78,7 +78,8 @@ class DataLoader2Iterator(Iterator[T]):
     [2, 3]
     """
 
-    def __init__(self, items: Generator[T, None, None]) -> None:
+    def __init__(self, items: Generator[T, None, None], iterator_id: int) -> None:
+        self.iterator_id = iterator_id
         self._items = items
         self._limit: int | None = None
         self._left: int | None = None
@@ -116,8 +117,9 @@ class DataLoader2(Generic[T]):
     """Yield the items of a chain, epoch after epoch: each `iter()` of the loader begins an epoch.
 
     `datapipe_adapter_fn` is a function, or several, that return a changed chain; each is applied once. The loader
-    copies the chain and the reading service, so other loaders can use both too. A map-style chain is read in index
-    order, and sharded by index.
+    copies the chain and the reading service, so other loaders can use both too. `datapipe` is the loader's copy of the
+    chain, changed by `datapipe_adapter_fns`, and `valid_iterator_id` the `iterator_id` of its newest iterator. A
+    map-style chain is read in index order, and sharded by index.
 
     Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
     `set_seed` of single pipes. In worker processes, the global generators of torch, NumPy and random are seeded before
@@ -150,13 +152,16 @@ class DataLoader2(Generic[T]):
             raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
         if isinstance(datapipe_adapter_fn, ReadingServiceInterface):
             raise TypeError("the second argument is datapipe_adapter_fn: give the service as reading_service=…")
-        adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn or []
-        if not isinstance(adapters, Iterable):
+        adapters = [datapipe_adapter_fn] if callable(datapipe_adapter_fn) else datapipe_adapter_fn
+        if not isinstance(adapters, (Iterable, type(None))):
             raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
-        chain: Any = copy_of(readable(datapipe))
-        for adapt in adapters:
-            chain = readable(adapt(chain))
-        self.datapipe: IterDataPipe[T] = chain
+        self.datapipe_adapter_fns = None if adapters is None else [*adapters]
+        _expect_pipe(datapipe)
+        self.datapipe = copy_of(datapipe)
+        for adapt in self.datapipe_adapter_fns or ():
+            self.datapipe = adapt(_iterable(self.datapipe))
+            _expect_pipe(self.datapipe)
+        self.valid_iterator_id: int | None = None
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         self._read: Any = None
         """The chain as the reading service prepared it."""
@@ -185,6 +190,7 @@ class DataLoader2(Generic[T]):
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down")
         self._end_epoch_under_way()
+        self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         self._initialized()
         self._agree()
         adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
@@ -195,7 +201,7 @@ class DataLoader2(Generic[T]):
         else:
             self._load(self._place)
         self._read._epoch = self._epoch
-        return DataLoader2Iterator(self._one_epoch(iter(self._read)))
+        return DataLoader2Iterator(self._one_epoch(iter(self._read)), self.valid_iterator_id)
 
     def __len__(self) -> int:
         """Return the number of items of an epoch, over all shards; TypeError where it is unknown.
@@ -238,7 +244,7 @@ class DataLoader2(Generic[T]):
         if together is not None and not local and not self._under_way:  # `_under_way` is the same on all ranks
             self._agree()
         own = {
-            **header(self.datapipe),
+            **header(self._chain),
             "read_through": self._read_through(),
             "state": {**here(), "epoch": self._epoch},
             "num_shards": self.reading_service.num_shards,
@@ -264,7 +270,7 @@ class DataLoader2(Generic[T]):
         entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
         if isinstance(state_dict, dict) and isinstance(state_dict.get("arguments"), tuple):
             state_dict = {**state_dict, "arguments": [*state_dict["arguments"]]}
-        check_state(self.datapipe, state_dict, strict, *entries)
+        check_state(self._chain, state_dict, strict, *entries)
         if state_dict["read_through"] != self._read_through():
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "
@@ -376,11 +382,11 @@ class DataLoader2(Generic[T]):
         if (together := self.reading_service.together) is None:
             return
         told = {
-            "chain": chain_shape(self.datapipe),
+            "chain": chain_shape(self._chain),
             "arguments": [
                 # Strings may be paths on each rank's own disk.
                 {name: value for name, value in arguments.items() if not isinstance(value, str)}
-                for arguments in header(self.datapipe)["arguments"]
+                for arguments in header(self._chain)["arguments"]
             ],
             "num_shards": self.reading_service.num_shards,
             "epoch": self._epoch,
@@ -454,10 +460,14 @@ class DataLoader2(Generic[T]):
         reader = reader_below(read)
         return chain_shape(read if reader is None else reader)
 
+    @property
+    def _chain(self) -> IterDataPipe[T]:
+        return readable(self.datapipe)
+
     def _initialized(self) -> IterDataPipe[T]:
         """Return the chain that is read; no process starts and nothing is read before its first item is requested."""
         if self._read is None:
-            self._read = readable(self.reading_service.initialize(self.datapipe))
+            self._read = readable(self.reading_service.initialize(self._chain))
         read: IterDataPipe[T] = self._read
         return read
 
@@ -484,15 +494,21 @@ class DataLoader2(Generic[T]):
 
 def readable(chain: Any) -> IterDataPipe[Any]:
     """Return a chain as one of our own iterable pipes; TypeError for anything else."""
+    _expect_pipe(chain)
+    pipe: Any = _iterable(chain)
+    # Another library's pipe resumes by reading the earlier items again.
+    ours: IterDataPipe[Any] = pipe if isinstance(pipe, IterDataPipe) else StreamMapper(pipe, iter)
+    return ours
+
+
+def _iterable(chain: Any) -> Any:
+    is_read_by_index = isinstance(chain, TorchMapDataPipe)
+    return ShardingFilter(MapToIterConverter(chain)) if is_read_by_index else chain
+
+
+def _expect_pipe(chain: object) -> None:
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
-    ours: Any = chain
-    if isinstance(chain, TorchMapDataPipe):
-        ours = ShardingFilter(MapToIterConverter(ours))
-    elif not isinstance(chain, IterDataPipe):
-        ours = StreamMapper(ours, iter)  # resumes by reading the earlier items again
-    chain_of_ours: IterDataPipe[Any] = ours
-    return chain_of_ours
 
 
 def _one_line(shape: Any) -> str:

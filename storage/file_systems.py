@@ -21,6 +21,7 @@ __all__ = [
     "OF_S3",
     "OF_TEXT",
     "OF_WEB",
+    "WITH_A_SLASH",
     "file_behind",
     "is_file",
     "is_folder",
@@ -47,6 +48,9 @@ _TAKE_NONE = ("fsspec.implementations.local", "fsspec.implementations.memory")
 _OF_ALL = {"auto_mkdir", "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths"}
 
 OF_TEXT = ("encoding", "errors", "newline")
+
+WITH_A_SLASH: set[str] = set()
+"""Protocols whose files are listed with the slash that their paths begin with, however the folder was spelt."""
 
 
 def opened(
@@ -192,7 +196,7 @@ def urls_below(root: str, path: str, names: Iterable[str]) -> list[str]:
         place += 1
     protocol, separator, _ = links[place].partition("://")
     folder, path = links[place].rstrip("/"), path.rstrip("/")
-    if path and folder.endswith(path):
+    if path and folder.endswith(path) and protocol not in WITH_A_SLASH:
         start = folder.removesuffix(path)  # with a user or host, which the names lack
     else:
         start = f"{protocol}://" if separator or place + 1 < len(links) else ""  # none for a local path

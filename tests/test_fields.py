@@ -246,6 +246,8 @@ def test_rows_that_are_tuples_or_lists_become_the_columns_that_are_named() -> No
         ([(1, 2), (1,)], ["a", "b"], ValueError, "a row has 1 values, and column_names has 2 names"),
         ([(1, 2, 3)], ["a", "b"], ValueError, "a row has 3 values, and column_names has 2 names"),
         ([(1, 2)], None, ValueError, "a row is a tuple, which does not name its values: give column_names"),
+        ([(1, 2)], {"a", "b"}, ValueError, "a row is a tuple, which does not name its values: give column_names as a"),
+        ([{"a": 1, "b": 2}], {"a", "c"}, KeyError, "a row has no 'c': it has 'a', 'b'"),
         (["ab"], ["a", "b"], TypeError, "a row must be a dict, tuple or list, and is of type str"),
         ([1], None, TypeError, "of type int"),
         (5, ["a"], TypeError, "'int' object is not iterable"),
@@ -254,6 +256,11 @@ def test_rows_that_are_tuples_or_lists_become_the_columns_that_are_named() -> No
 def test_rows_that_do_not_fit_are_errors_that_say_why(batch: Any, names: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
         columns(batch, names=names)
+
+
+def test_a_set_of_column_names_selects_keys_in_one_order() -> None:
+    (batch,) = columns([{"c": 3, "b": 2, "a": 1}], names={"b", "a"})
+    assert [*batch.items()] == [("a", [1]), ("b", [2])]
 
 
 def test_column_names_are_a_list_of_different_names() -> None:

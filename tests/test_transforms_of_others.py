@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -21,12 +22,9 @@ TEXTS = ["a pipe feeds the turbine", "the turbine turns", "water", "the water tu
 rows = ps.iter.IterableWrapper([{"text": text, "label": number} for number, text in enumerate(TEXTS)])
 
 
-def imported(name: str) -> ModuleType:
-    """A module, or skip the test: it is not installed, or was built for another torch."""
-    try:
-        return pytest.importorskip(name, exc_type=ImportError)
-    except (RuntimeError, OSError) as error:
-        pytest.skip(f"{name} does not load with torch {torch.__version__}: {error}")
+@pytest.fixture
+def v2() -> ModuleType:
+    return import_module("torchvision.transforms.v2")
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +96,7 @@ def images(count: int) -> Any:
     )
 
 
-def test_transforms_of_torchvision_map_images() -> None:
-    v2 = imported("torchvision.transforms.v2")
+def test_transforms_of_torchvision_map_images(v2: ModuleType) -> None:
     transform = v2.Compose(
         [v2.ToImage(), v2.Resize((4, 4)), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)]
     )
@@ -112,8 +109,7 @@ def test_transforms_of_torchvision_map_images() -> None:
             assert torch.equal(seen["image"], batch["image"])
 
 
-def test_random_transforms_of_torchvision_are_the_same_in_workers_after_resuming() -> None:
-    v2 = imported("torchvision.transforms.v2")
+def test_random_transforms_of_torchvision_are_the_same_in_workers_after_resuming(v2: ModuleType) -> None:
     crop = v2.Compose([v2.ToImage(), v2.RandomCrop(4), v2.RandomHorizontalFlip()])
     gradient = np.arange(8 * 8 * 3, dtype=np.uint8).reshape(8, 8, 3)
 
@@ -134,7 +130,10 @@ def test_random_transforms_of_torchvision_are_the_same_in_workers_after_resuming
 
 
 def test_transforms_of_torchaudio_map_sound() -> None:
-    transforms = imported("torchaudio.transforms")
+    try:
+        transforms = pytest.importorskip("torchaudio.transforms", exc_type=ImportError)
+    except (RuntimeError, OSError) as error:
+        pytest.skip(f"torchaudio does not load with torch {torch.__version__}: {error}")
     spectrogram = transforms.Spectrogram(n_fft=64)
     tone = torch.sin(torch.arange(640) * 2 * torch.pi * 8 / 64)
     dp = ps.iter.IterableWrapper([(tone * n, n) for n in range(1, 4)]).map(spectrogram, input_col=0).batch(3).collate()

@@ -16,10 +16,11 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
+from ..registry import PREPARATIONS
 from ..registry.errors import Skipped
 from ..registry.notes import add_note
 from .cluster import GLANCE, Cluster, actor_options, connection_now
-from .processes import PREPARATIONS, pickled_error
+from .processes import pickled_error
 from .threads import Arrivals, Interrupted, Outcome, Threads
 from .transport import Inbox, Parcel, pickled_apart
 

@@ -21,8 +21,9 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ..registry import PREPARATIONS
+
 __all__ = [
-    "PREPARATIONS",
     "context_for",
     "describe_exit",
     "end_with_parent",
@@ -35,9 +36,6 @@ __all__ = [
 
 START_METHOD = "forkserver"
 """Not fork: it breaks Rust and C++ clients that the parent may have used. Spawn costs an import per process."""
-
-PREPARATIONS: list[Callable[[], object]] = []
-"""What every process calls before it loads anything from the program."""
 
 
 def preparations() -> list[Callable[[], object]]:

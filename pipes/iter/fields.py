@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import compress
 from typing import Any
@@ -138,11 +138,11 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
     """Yield a dict of columns for each batch of rows: the list of the rows' values under each column's name.
 
     A row is a dict, or a tuple or list with its values in the order of `column_names`. For dicts, `column_names`
-    selects keys; without it all keys are taken, and rows that lack a key are skipped in that column, so columns may
-    differ in length.
+    selects keys, and may be a set; without it all keys are taken, and rows that lack a key are skipped in that column,
+    so columns may differ in length.
 
     Raises KeyError for a dict that lacks one of `column_names`, and ValueError for a tuple or list without
-    `column_names`, or with another number of values.
+    `column_names`, with a set of them, or with another number of values.
 
     >>> dp = IterableWrapper([[{"a": 1, "b": 2}, {"a": 3, "b": 4}]]).rows2columnar()
     >>> list(dp)
@@ -153,8 +153,10 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
 
     gives = "batches"
 
-    def __init__(self, source: IterDataPipe[Any], column_names: Sequence[Hashable] | None = None) -> None:
-        if isinstance(column_names, str) or not isinstance(column_names, (Sequence, type(None))):
+    def __init__(
+        self, source: IterDataPipe[Any], column_names: Sequence[Hashable] | Set[Hashable] | None = None
+    ) -> None:
+        if isinstance(column_names, str) or not isinstance(column_names, (Sequence, Set, type(None))):
             raise TypeError(f"column_names must be a list of names, and is {column_names!r:.100}")
         if column_names and len({*column_names}) < len(column_names):
             raise ValueError(f"column_names has a name twice: {column_names!r:.100}")
@@ -165,8 +167,10 @@ class Rows2Columnar(OneToOne[dict[Any, list[Any]]]):
         return self._columns
 
     def _columns(self, batch: Iterable[Any]) -> dict[Any, list[Any]]:
-        names = self.column_names or ()
-        rows = [row if type(row) is dict else _as_dict(row, names) for row in batch]
+        given = self.column_names or ()
+        in_order: Sequence[Hashable] = () if isinstance(given, Set) else given
+        names = sorted(given, key=repr) if isinstance(given, Set) else given  # the same order in each process
+        rows = [row if type(row) is dict else _as_dict(row, in_order) for row in batch]
         if not names:
             columns: dict[Any, list[Any]] = {}
             for row in rows:
@@ -251,7 +255,8 @@ def _as_dict(row: Any, names: Sequence[Hashable]) -> dict[Any, Any]:
     if not isinstance(row, (tuple, list)):
         raise TypeError(f"a row must be a dict, tuple or list, and is of type {type(row).__name__}")
     if not names:
-        raise ValueError(f"a row is a {type(row).__name__}, which does not name its values: give column_names")
+        kind = type(row).__name__
+        raise ValueError(f"a row is a {kind}, which does not name its values: give column_names as a list")
     if len(row) != len(names):
         raise ValueError(f"a row has {len(row)} values, and column_names has {len(names)} names")
     return dict(zip(names, row, strict=True))

@@ -1,65 +1,9 @@
-"""torchdata's old import paths: what can be imported, beside which torchdata, and what is said of the rest."""
+"""Getting torchdata's old import paths: by a call or for a whole program, beside which torchdata."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import textwrap
-from importlib import import_module
-from pathlib import Path
-
 import pytest
-
-HERE = Path(__file__).parent
-NAMES_0_9 = json.loads((HERE / "names_0_9.json").read_text())
-
-
-def run(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        cwd=cwd,
-        env={**os.environ, **environment},
-    )
-
-
-def run_code(code: str, **environment: str) -> str:
-    """The output of a program that begins with `install()`."""
-    result = run("-c", "import penstock.compat\n" + textwrap.dedent(code), **environment)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
-
-
-def script(folder: Path, code: str, name: str = "program.py") -> Path:
-    path = folder / name
-    path.write_text(textwrap.dedent(code))
-    return path
-
-
-@pytest.fixture(scope="module")
-def what_there_is() -> dict[str, list[str]]:
-    """For each module of 0.9, which of its names can be imported, by a program that has installed the paths."""
-    return json.loads(
-        run_code(
-            f"""
-            penstock.compat.install()
-            import importlib, json
-            there = {{}}
-            for module, names in json.loads({json.dumps(NAMES_0_9)!r}).items():
-                there[module] = [name for name in names if hasattr(importlib.import_module(module), name)]
-            print(json.dumps(there))
-            """
-        )
-    )
-
-
-@pytest.mark.parametrize("module", NAMES_0_9)
-def test_every_public_name_of_0_9_is_there(module, what_there_is):
-    assert what_there_is[module] == NAMES_0_9[module]
+from old_paths import run, run_code, script
 
 
 def test_the_names_are_penstocks_and_what_torchdata_has_stays_as_it_is():
@@ -98,32 +42,6 @@ def test_an_operator_registered_later_is_there_too():
         print(Later.__name__)
         """
     )
-
-
-@pytest.mark.parametrize(
-    ("statement", "said"),
-    [
-        (
-            "import torchdata.datapipes.iter.util.tararchiveloader",
-            "torchdata.datapipes.iter.util.tararchiveloader was a private module of torchdata, and penstock.compat has "
-            "the public names only: from torchdata.datapipes.iter import TarArchiveLoader",
-        ),
-        ("from torchdata.datapipes.map.util.converter import X", "from torchdata.datapipes.map import IterToMapConv"),
-        ("from torchdata.datapipes.utils.common import X", "from torchdata.datapipes.utils import …"),
-        ("from torchdata.dataloader2.graph.settings import X", "from torchdata.dataloader2.graph import …"),
-        ("import torchdata.dataloader2.communication.iter", "torchdata.dataloader2.communication was a private module"),
-        (
-            "from torchdata.datapipes.iter import _S",
-            "cannot import name '_S' from 'torchdata.datapipes.iter'",
-        ),
-        ("from torchdata.datapipes.iter import Bacher", "cannot import name 'Bacher' from 'torchdata.datapipes.iter'"),
-        ("import torchdata.datapipes.iter as i; i.Bacher", "did you mean 'Batcher'"),
-    ],
-)
-def test_a_private_path_or_unknown_name_is_refused_with_the_public_one(statement, said):
-    result = run("-c", f"import penstock.compat; penstock.compat.install(); {statement}")
-    assert result.returncode == 1
-    assert said in result.stderr
 
 
 @pytest.fixture
@@ -177,75 +95,6 @@ def test_a_command_line_without_a_program_is_told(arguments, tmp_path):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_workers_import_the_users_modules_that_need_the_old_paths(tmp_path, method):
-    script(
-        tmp_path,
-        """
-        from torchdata.datapipes.iter import IterDataPipe
-        class Doubled(IterDataPipe):
-            def __init__(self, datapipe): self.datapipe = datapipe
-            def __iter__(self):
-                for x in self.datapipe: yield 2 * x
-        """,
-        "theirs.py",
-    )
-    code = f"""
-        from torchdata.dataloader2 import DataLoader2, MultiProcessingReadingService
-        from torchdata.datapipes.iter import IterableWrapper
-        from theirs import Doubled
-        if __name__ == "__main__":
-            dp = Doubled(IterableWrapper(range(4)).sharding_filter())
-            service = MultiProcessingReadingService(num_workers=2, multiprocessing_context={method!r})
-            loader = DataLoader2(dp, reading_service=service)
-            print(list(loader))
-            loader.shutdown()
-        """
-    result = run("-m", "penstock.compat", script(tmp_path, code))
-    assert result.stdout == "[0, 2, 4, 6]\n", result.stderr
-
-
-@pytest.mark.parametrize("program", [["program.py"], ["-m", "program"]], ids=["script", "module"])
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_torchs_workers_too(tmp_path, method, program):
-    code = f"""
-        from torch.utils.data import DataLoader
-        from torchdata.datapipes.iter import IterableWrapper
-        def double(x):
-            return 2 * x
-        if __name__ == "__main__":
-            dp = IterableWrapper(range(4)).sharding_filter().map(double)
-            loader = DataLoader(dp, num_workers=2, batch_size=None, multiprocessing_context={method!r})
-            print(sorted(loader))
-        """
-    script(tmp_path, code)
-    result = run("-m", "penstock.compat", *program, cwd=tmp_path)
-    assert result.stdout == "[0, 2, 4, 6]\n", result.stderr
-
-
-def test_the_source_may_be_named_as_it_was():
-    out = run_code(
-        """
-        penstock.compat.install()
-        from torchdata.datapipes.iter import Batcher, IterableWrapper, Mapper
-        dp = Mapper(source_datapipe=Batcher(batch_size=2, datapipe=IterableWrapper(range(4))), fn=sum)
-        print(list(dp))
-        try:
-            Batcher(batch_size=2, of=3)
-        except TypeError as error:
-            print(error)
-        """
-    )
-    assert out.startswith("[1, 5]\n")
-    assert "unexpected keyword argument 'of'" in out
-
-
-def test_every_module_that_has_a_face_was_in_0_9():
-    faces = import_module("penstock.compat.faces").FACES
-    empty = {name for name, face in faces.items() if not [*face.names()]}
-    assert faces.keys() - empty == NAMES_0_9.keys()
-
-
 def test_a_star_brings_the_public_names_and_no_modules() -> None:
     assert (
         run_code(
@@ -259,33 +108,4 @@ def test_a_star_brings_the_public_names_and_no_modules() -> None:
             """
         )
         == "random function DataLoader2 Mapper"
-    )
-
-
-def test_subclasses_of_operators_read_their_source_under_its_old_name() -> None:
-    assert (
-        run_code(
-            """
-            penstock.compat.install()
-            from torchdata.datapipes.iter import IterableWrapper, IterDataPipe, Mapper, Zipper
-
-            class Tokenizer(Mapper):
-                def __init__(self, dp):
-                    super().__init__(dp, str.split)
-                def __iter__(self):
-                    for item in self.datapipe:
-                        yield self.fn(item)
-
-            class Own(IterDataPipe):
-                def __init__(self, dp):
-                    self.source_datapipe = dp
-                def __iter__(self):
-                    yield from self.source_datapipe
-
-            letters = IterableWrapper("ab")
-            print(list(Own(Tokenizer(IterableWrapper(["a b"])))), len(Zipper(letters, letters).datapipes))
-            print(hasattr(letters, "datapipe"))
-            """
-        )
-        == "[['a', 'b']] 2\nFalse"
     )

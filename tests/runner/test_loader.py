@@ -180,6 +180,49 @@ def test_adapters_change_the_chain_once_in_their_order():
     assert list(DataLoader2(numbers(2), lambda dp: dp.map(str))) == ["0", "1"]
 
 
+def test_the_chain_of_a_loader_is_what_was_given_as_the_adapters_changed_it():
+    for given in (numbers(3).batch(2), TorchWrapper(range(3)).batch(2), ps.map.SequenceWrapper("abc")):
+        loader = DataLoader2(given)
+        items = [*loader]
+        assert type(loader.datapipe) is type(given)
+        assert loader.datapipe is not given
+        assert [*loader.datapipe] == items == [*given]
+    loader = DataLoader2(TorchWrapper(range(3)), lambda dp: dp.batch(2))
+    assert type(loader.datapipe) is type(TorchWrapper([]).batch(2))
+    assert [*loader] == [[0, 1], [2]]
+    with pytest.raises(TypeError, match="a DataLoader2 reads a chain of pipes, and this is of type NoneType"):
+        DataLoader2(numbers(3), lambda dp: None)
+
+
+def test_what_is_changed_in_the_chain_of_a_loader_is_read():
+    loader = DataLoader2(TorchWrapper(range(6)).shuffle().sharding_filter(), None, MultiProcessingReadingService(1))
+    loader.datapipe.source_datapipe.set_shuffle(False)
+    with loader:
+        assert [*loader] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_loader_has_its_adapters():
+    def doubled(dp):
+        return dp.map(lambda x: 2 * x)
+
+    assert DataLoader2(numbers()).datapipe_adapter_fns is None
+    assert DataLoader2(numbers(), doubled).datapipe_adapter_fns == [doubled]
+    assert DataLoader2(numbers(), iter([doubled, doubled])).datapipe_adapter_fns == [doubled, doubled]
+
+
+def test_a_loader_tells_which_iterator_is_valid():
+    loader = DataLoader2(numbers(3))
+    assert loader.valid_iterator_id is None
+    first = iter(loader)
+    assert loader.valid_iterator_id == first.iterator_id == 0
+    second = iter(loader)
+    assert loader.valid_iterator_id == second.iterator_id == 1
+    with pytest.raises(RuntimeError):
+        next(first)
+    assert [*second] == [0, 1, 2]
+    assert loader.valid_iterator_id == 1
+
+
 @pytest.mark.parametrize("name", ["none", "in process, prefetching", "one worker"])
 def test_a_map_style_chain_is_read_in_the_order_of_its_indices(name):
     with DataLoader2(ps.map.SequenceWrapper("abcd").map(str.upper), reading_service=SERVICES[name]()) as loader:
