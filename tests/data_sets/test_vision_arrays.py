@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import pickle
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from served import FileServer, served, tar_of, zip_of
 from vision_items import mat, same, theirs, write
 
@@ -378,3 +380,41 @@ def test_two_workers_read_arrays(server: FileServer, tmp_path: Path) -> None:
     data, files = SMALL["MNIST"]
     small = served(data, files, server, train=2)
     D.check_dataset(lambda **arguments: small(tmp_path, **arguments), ["two_workers_read_it"])
+
+
+@pytest.mark.parametrize("name", ["MNIST", "SVHN", "STL10", "PCAM"])
+def test_a_root_elsewhere(name: str, server: FileServer, tmp_path: Path) -> None:
+    """Arrays are read where a URL leads to, too."""
+    data, files = SMALL[name]
+    small = served(data, files, server)
+    here, there = small(tmp_path), small(f"memory://arrays-{name}")
+    for (image, label), (other, its_label) in zip(here, there, strict=True):
+        assert torch.equal(image, other)
+        assert label == its_label
+
+
+def test_loaders_of_torch_switch_the_shuffle(server: FileServer, tmp_path: Path) -> None:
+    files = {"train_images": gzip.compress(idx(pixels(40, 28, 28))), "train_labels": gzip.compress(idx(labels(40)))}
+    data = served(D.MNIST, files, server, train=40)(tmp_path)
+    in_order, shuffled = (
+        [label for _, label in torch.utils.data.DataLoader(data, batch_size=None, shuffle=shuffle)]
+        for shuffle in (False, True)
+    )
+    assert in_order == labels(40).tolist()
+    assert shuffled != in_order
+    assert sorted(shuffled) == sorted(in_order)
+
+
+def test_a_state_holds_no_rows(server: FileServer, tmp_path: Path) -> None:
+    files = {"train_images": gzip.compress(idx(pixels(90, 28, 28))), "train_labels": gzip.compress(idx(labels(90)))}
+    small = served(D.MNIST, files, server, train=90)
+    data = small(tmp_path, shuffle=True)
+    iterator = iter(data)
+    seen = [next(iterator) for _ in range(31)]
+    state = data.state_dict()
+    assert len(json.dumps(state)) < 3_000
+    resumed = small(tmp_path, shuffle=True)
+    resumed.load_state_dict(state)
+    rest, expected = list(resumed), list(iterator)
+    assert len(seen) + len(rest) == 90
+    assert all(torch.equal(one[0], other[0]) for one, other in zip(rest, expected, strict=True))
