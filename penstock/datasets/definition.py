@@ -22,7 +22,7 @@ from .files import Files
 from .resource import Resource
 from .roll import enter
 
-__all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "dataset"]
+__all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "arranged", "dataset"]
 
 T = TypeVar("T")
 Root = str | os.PathLike[str] | None
@@ -144,6 +144,7 @@ class Dataset(Generic[T]):
     `map_style=True`, a pipe is returned that is read by index.
 
     `splits` has the number of items of each, or None; `count(split, **options)` returns it where it depends on options.
+    So may `categories` be a function. Data sets of the same files share a `folder` in the root.
 
     Calling it raises ValueError for a split that there is not, and TypeError for an unknown argument. Reading raises
     FileNotFoundError where a file cannot be had or its layout has changed, RuntimeError where its digest is another.
@@ -171,11 +172,12 @@ class Dataset(Generic[T]):
         splits: Mapping[str, int | None],
         resources: Mapping[str, Resource] | None = None,
         count: Callable[..., int | None] | None = None,
-        categories: Sequence[str] = (),
+        categories: Sequence[str] | Callable[..., Sequence[str]] = (),
         licence: str = "",
         home_page: str = "",
         citation: str = "",
         title: str = "",
+        folder: str = "",
         register: bool = True,
     ) -> None:
         if not splits:
@@ -190,6 +192,7 @@ class Dataset(Generic[T]):
         self.home_page = home_page
         self.citation = citation
         self.title = title or pipe.__name__
+        self.folder = folder or name
         self.options = {
             each.name: each.default
             for each in inspect.signature(pipe).parameters.values()
@@ -242,11 +245,7 @@ class Dataset(Generic[T]):
     ) -> Any:
         options = self._checked_options(options)
         splits = self._checked_splits(split, train)
-        if shuffle and map_style:
-            raise ValueError(
-                "a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it"
-            )
-        folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.name}"
+        folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.folder}"
         made = tuple(self._made(folder, each, options, shuffle, map_style) for each in splits)
         return made if isinstance(split, (tuple, list)) else made[0]
 
@@ -263,20 +262,11 @@ class Dataset(Generic[T]):
     ) -> IterDataset[T] | MapDataset[T]:
         count = self.count or (lambda split, **_: self.splits[split])
         counts = {each: count(each, **options) for each in self.splits}
-        facts = {name: getattr(self, name) for name in ("categories", "licence", "home_page", "citation", "resources")}
+        facts = {name: getattr(self, name) for name in ("licence", "home_page", "citation", "resources")}
+        facts["categories"] = self.categories(split, **options) if callable(self.categories) else self.categories
         info = Info(self.title, self.name, self.summary, split, options, counts, folder=folder, **facts)
         chain = self.pipe({name: Files(each, folder) for name, each in self.resources.items()}, split, **options)
-        if not sharding_points(chain):
-            chain = chain.shuffle().sharding_filter()
-        for step in walk(chain):
-            if hasattr(type(step), "set_shuffle"):
-                step.set_shuffle(shuffle)
-        steps = _steps_from_shuffle(chain)
-        if map_style:
-            return MapDataset(_by_index(self.title, steps), info)
-        if steps and counts[split] is not None:
-            steps[0].source = steps[0].source.set_length(counts[split])  # so each shard knows its part of it
-        return IterDataset(chain, info)
+        return arranged(chain, info, shuffle, map_style)
 
     def _checked_splits(self, split: str | tuple[str, ...] | None, train: bool | None) -> tuple[str, ...]:
         known = ", ".join(map(repr, self.splits))
@@ -330,6 +320,27 @@ def dataset(
       split       'odd', of even (2), odd (2)
     """
     return lambda fn: Dataset(name, fn, splits=splits, resources=resources, **facts)
+
+
+def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool) -> IterDataset[T] | MapDataset[T]:
+    """Return the data set of a chain of samples, with a shuffle and a sharding point.
+
+    Raises ValueError if it is to be shuffled and read by index.
+    """
+    if shuffle and map_style:
+        raise ValueError("a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it")
+    if not sharding_points(chain):
+        chain = chain.shuffle().sharding_filter()
+    for step in walk(chain):
+        if hasattr(type(step), "set_shuffle"):
+            step.set_shuffle(shuffle)
+    steps = _steps_from_shuffle(chain)
+    if map_style:
+        return MapDataset(_by_index(info.title, steps), info)
+    count = info.splits[info.split]
+    if steps and count is not None:
+        steps[0].source = steps[0].source.set_length(count)  # so each shard knows its part of it
+    return IterDataset(chain, info)
 
 
 def _steps_from_shuffle(chain: Any) -> list[Any]:

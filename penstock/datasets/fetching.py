@@ -26,7 +26,7 @@ from ..storage.writing import whole_file
 from .download import download, progress
 from .resource import Resource
 
-__all__ = ["archive_kind", "fetch", "members_of", "place_of", "unpacked"]
+__all__ = ["COMPRESSED", "archive_kind", "fetch", "members_of", "place_of", "unpacked"]
 
 _WAIT = 60.0
 """Seconds in which another process must get on with a download, or this one gives up waiting for it."""
@@ -36,6 +36,7 @@ _KINDS = {
     "tar": (".tar",),
     "compressed tar": (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst"),
 }
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lzma")
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _verified: dict[str, tuple[int, int]] = {}
@@ -48,8 +49,10 @@ def archive_kind(name: str) -> str | None:
 
 
 def members_of(archives: IterDataPipe[str], name: str) -> IterDataPipe[tuple[str, IO[bytes]]]:
-    """Return a chain of the path and the stream of each file in archives of the kind that a name tells."""
+    """Return a chain of the path and the stream of each file in archives, or compressed files, as a name tells."""
     opened = archives.open_files_by_fsspec(mode="rb")
+    if archive_kind(name) is None:
+        return opened.decompress()
     return opened.load_from_zip() if archive_kind(name) == "zip" else opened.load_from_tar()
 
 
@@ -81,9 +84,12 @@ def fetch(resource: Resource, folder: str) -> str:
 
 
 def unpacked(resource: Resource, folder: str) -> str:
-    """Return the path or URL of the folder of an archive's files; unpack it first if that was not done."""
+    """Return the path or URL of the folder of an archive's files; unpack it first if that was not done.
+
+    Of a file that is compressed for itself, such as `cells.h5.gz`, return that of what it holds.
+    """
     place = place_of(resource, folder)
-    ending = next(end for ends in _KINDS.values() for end in ends if resource.name.lower().endswith(end))
+    ending = next(end for ends in (*_KINDS.values(), COMPRESSED) for end in ends if resource.name.lower().endswith(end))
     target = place[: -len(ending)]
     done = _joined(folder, f".{resource.name}.unpacked")
     if _exists(done):
@@ -94,7 +100,8 @@ def unpacked(resource: Resource, folder: str) -> str:
             with progress(f"unpack {resource.name}", None) as advance:
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
                     inner = path[len(archive) + 1 :]  # its loader refuses one that leads out of the archive
-                    with closing(stream), whole_file(_joined(target, inner), "wb", {}) as file:
+                    place = _joined(target, inner) if archive_kind(resource.name) else target
+                    with closing(stream), whole_file(place, "wb", {}) as file:
                         shutil.copyfileobj(stream, file, 2**20)
                         advance(file.tell())
             _write(done, b"")

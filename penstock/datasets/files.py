@@ -19,12 +19,10 @@ from ..storage.addresses import is_local_path
 from ..storage.listing import files_below
 from ..storage.reading import open_file, open_to_seek, read_whole
 from ..storage.zips import opened_part, opened_zip
-from .fetching import archive_kind, fetch, members_of, place_of, unpacked
+from .fetching import COMPRESSED, archive_kind, fetch, members_of, place_of, unpacked
 from .resource import Resource
 
-__all__ = ["Files"]
-
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lzma")
+__all__ = ["Access", "Files", "Folder", "Tar", "archive_at"]
 
 
 class Files:
@@ -46,7 +44,7 @@ class Files:
     def name(self) -> str:
         """The name of the one file that the resource is, without the ending of its compression."""
         stem, ending = posixpath.splitext(self.resource.name)
-        return stem if ending in _COMPRESSED else self.resource.name
+        return stem if ending in COMPRESSED else self.resource.name
 
     def path(self) -> str:
         """Return the path or URL of the resource; download it first if it is missing."""
@@ -65,7 +63,7 @@ class Files:
         if archive_kind(name):
             return Chosen(members_of(whole, name), self, patterns)
         opened = whole.open_files_by_fsspec(mode="rb")
-        return Chosen(opened.decompress() if name.endswith(_COMPRESSED) else opened, self, patterns)
+        return Chosen(opened.decompress() if name.endswith(COMPRESSED) else opened, self, patterns)
 
     def list(self, *patterns: str) -> IterDataPipe[str]:
         """Return a chain of the paths of the files that one of the patterns matches, or of all files, for `read`.
@@ -73,6 +71,14 @@ class Files:
         They come in the order of the archive, or of their names where it is unpacked.
         """
         return Listed(self, patterns)
+
+    def paths(self, *patterns: str) -> Sequence[str]:
+        """Return what `list` gives, at once."""
+        paths = self.access().paths()
+        found = [path for path in paths if _matching(path, patterns)] if patterns else paths
+        if absent := [pattern for pattern in patterns if not fnmatch.filter(found, pattern)]:
+            raise self.missing(absent, paths)
+        return found
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file.
@@ -88,7 +94,12 @@ class Files:
 
     def stream(self, path: str) -> tuple[str, IO[bytes]]:
         """Return the path and a stream of a file in an unpacked archive."""
-        return path, open_file(posixpath.join(unpacked(self.resource, self.folder), path), {})[0]
+        return path, open_file(self.place(path), {})[0]
+
+    def place(self, path: str) -> str:
+        """Return the path or URL of a file in an unpacked archive, or of a file that was compressed for itself."""
+        place = unpacked(self.resource, self.folder)
+        return posixpath.join(place, path) if archive_kind(self.resource.name) else place
 
     def missing(self, patterns: Sequence[str], seen: Sequence[str]) -> FileNotFoundError:
         """Return the error for files that the resource should have."""
@@ -97,18 +108,13 @@ class Files:
         reason = f"{self.resource.name} has no {what}: its layout has changed, or the file is another. It has {has}"
         return FileNotFoundError(errno.ENOENT, reason, place_of(self.resource, self.folder))
 
-    def access(self) -> _Access:
+    def access(self) -> Access:
         """Return what reads the files by their paths."""
+        is_archive = archive_kind(self.resource.name) is not None
         if self.resource.unpack:
-            return _Folder(unpacked(self.resource, self.folder))
-        name, kind = self.resource.name, archive_kind(self.resource.name)
-        if kind == "compressed tar":
-            raise ValueError(f"{name} can be read in order only: give its Resource unpack=True")
-        place = self.path()
-        if kind is None:
-            return _Single(place, name)
-        status = os.stat(place) if is_local_path(place) else None
-        return _opened_once(place, kind, (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
+            place = unpacked(self.resource, self.folder)
+            return Folder(place) if is_archive else _Single(place, posixpath.basename(place))
+        return archive_at(self.path()) if is_archive else _Single(self.path(), self.resource.name)
 
 
 class Listed(IterDataPipe[str]):
@@ -121,11 +127,7 @@ class Listed(IterDataPipe[str]):
         self.patterns = patterns
 
     def __iter__(self) -> Iterator[str]:
-        paths = self.files.access().paths()
-        found = [path for path in paths if _matching(path, self.patterns)] if self.patterns else paths
-        if absent := [pattern for pattern in self.patterns if not fnmatch.filter(found, pattern)]:
-            raise self.files.missing(absent, paths)
-        return iter(found)
+        return iter(self.files.paths(*self.patterns))
 
 
 class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
@@ -170,7 +172,7 @@ def _matching(path: str, patterns: Sequence[str]) -> list[str]:
     return [pattern for pattern in patterns if fnmatch.fnmatchcase(path, pattern)]
 
 
-class _Access(Protocol):
+class Access(Protocol):
     """Files by their paths; `read` raises KeyError for one that is not there."""
 
     def paths(self) -> list[str]: ...
@@ -192,14 +194,18 @@ class _Single:
         return read_whole(self._place, {})
 
 
-class _Folder:
+class Folder:
+    """The files in a folder and those below it."""
+
     def __init__(self, place: str) -> None:
         self._place = place
 
     def paths(self) -> list[str]:
         if not is_local_path(self._place):
             return sorted(url[len(self._place) + 1 :] for url in files_below(f"{self._place}/", {}))
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(self._place) for name in names]
+        found = [
+            os.path.join(folder, name) for folder, _, names in os.walk(self._place, followlinks=True) for name in names
+        ]
         return sorted(os.path.relpath(path, self._place).replace(os.sep, "/") for path in found)
 
     def read(self, path: str) -> bytes:
@@ -221,20 +227,24 @@ class _Zip:
             return stream.read()
 
 
-class _Tar:
+class Tar:
+    """The files in a plain tar, and those in tars in it."""
+
     def __init__(self, place: str) -> None:
         self._stream = open_to_seek(place, {})
         self._place = place
         self._turn = threading.Lock()
-        with tarfile.open(fileobj=self._stream, mode="r:") as tar:
-            parts = [each for each in tar if each.isreg() and not each.sparse]
-        self._parts = {inner_path(each.name): (each.offset_data, each.size) for each in parts}
+        self._parts = self._table()
+        self._inner: dict[str, dict[str, tuple[int, int]]] = {}
 
     def paths(self) -> list[str]:
         return [*self._parts]
 
     def read(self, path: str) -> bytes:
-        offset, size = self._parts[path]
+        return self.read_at(*self._parts[path], path)
+
+    def read_at(self, offset: int, size: int, path: str) -> bytes:
+        """Return bytes of the archive; the path is for the error of one that is cut."""
         with self._turn:
             self._stream.seek(offset)
             content: bytes = self._stream.read(size)
@@ -242,8 +252,39 @@ class _Tar:
             raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
         return content
 
+    def inner(self, path: str) -> dict[str, tuple[int, int]]:
+        """Return where the files of a tar in this one begin, and their sizes, by their names."""
+        if path not in self._inner:
+            offset, size = self._parts[path]
+            try:
+                with self._turn:
+                    self._stream.seek(offset)
+                    parts = self._table()
+            except tarfile.ReadError as error:
+                raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut, or no tar: {error}") from None
+            if any(begin + length > offset + size for begin, length in parts.values()):
+                raise tarfile.ReadError(f"{path!r} in {self._place!r} is cut")
+            self._inner[path] = parts
+        return self._inner[path]
+
+    def _table(self) -> dict[str, tuple[int, int]]:
+        """Return the table of the archive that begins where the stream stands."""
+        with tarfile.open(fileobj=self._stream, mode="r:") as tar:
+            parts = [each for each in tar if each.isreg() and not each.sparse]
+        return {inner_path(each.name): (each.offset_data, each.size) for each in parts}
+
+
+def archive_at(place: str) -> Access:
+    """Return the files in a zip or a plain tar; raise ValueError for a compressed tar."""
+    kind = archive_kind(place)
+    if kind == "compressed tar":
+        name = posixpath.basename(place)
+        raise ValueError(f"{name} can be read in order only: give its Resource unpack=True, or unpack it")
+    status = os.stat(place) if is_local_path(place) else None
+    return _opened_once(place, str(kind), (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
+
 
 @functools.lru_cache(maxsize=8)
-def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> _Access:
+def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> Access:
     """Return an archive that stays open in this process: its table of files is read once."""
-    return _Zip(place) if kind == "zip" else _Tar(place)
+    return _Zip(place) if kind == "zip" else Tar(place)

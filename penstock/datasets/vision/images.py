@@ -1,0 +1,72 @@
+"""Images, masks and boxes as torchvision's transforms take them: its tensors where it is installed, else plain ones."""
+
+from __future__ import annotations
+
+import functools
+import io
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...registry.extras import require
+
+__all__ = ["as_boxes", "as_image", "as_mask", "decoded", "decoded_mask"]
+
+
+@functools.cache
+def tv_tensors() -> Any:
+    """Return torchvision's module of tensors, or None where it is not installed or does not load."""
+    try:
+        return import_module("torchvision.tv_tensors")
+    except Exception:  # a build for another torch raises more than ImportError
+        return None
+
+
+def as_image(pixels: Any) -> torch.Tensor:
+    """Return a uint8 array of shape (height, width) or (channels, height, width) as an image, with channels first."""
+    image = _copied(pixels)
+    return tv_tensors().Image(image) if tv_tensors() else image
+
+
+def as_mask(pixels: Any) -> torch.Tensor:
+    """Return a uint8 array of shape (height, width) as a mask of shape (1, height, width)."""
+    mask = _copied(pixels)
+    return tv_tensors().Mask(mask) if tv_tensors() else mask
+
+
+def as_boxes(rows: Any, image: torch.Tensor) -> torch.Tensor:
+    """Return boxes in an image as a tensor of shape (boxes, 4), from rows of left, top, right and bottom."""
+    boxes = torch.as_tensor(rows).reshape(-1, 4)
+    height, width = image.shape[-2:]
+    if tv_tensors() is None:
+        return boxes
+    made: torch.Tensor = tv_tensors().BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))
+    return made
+
+
+def decoded(content: bytes, mode: str | None = "RGB") -> torch.Tensor:
+    """Return the image in the bytes of a file, converted to a mode of Pillow's: with None, grey images stay grey.
+
+    Raises OSError for bytes that are no image, or a part of one.
+    """
+    with _opened(content) as image:
+        pixels = np.asarray(image.convert(mode or ("L" if image.mode == "L" else "RGB")))
+    return as_image(pixels if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0))
+
+
+def decoded_mask(content: bytes) -> torch.Tensor:
+    """Return the mask in the bytes of a file: its values, which are indices where the file has a palette."""
+    with _opened(content) as image:
+        return as_mask(np.asarray(image if image.mode in ("L", "P") else image.convert("L")))
+
+
+def _opened(content: bytes) -> Any:
+    return require("PIL.Image", "image").open(io.BytesIO(content))
+
+
+def _copied(pixels: Any) -> torch.Tensor:
+    """Return a tensor that nobody else writes to, with channels first."""
+    tensor = torch.from_numpy(np.array(pixels, order="C"))
+    return tensor if tensor.ndim == 3 else tensor.unsqueeze(0)

@@ -1,0 +1,144 @@
+"""Images of data sets: torchvision's tensors where it loads, plain ones where it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from served import FileServer, served, tar_of, zip_of
+from vision_items import image_file, jpeg, tv_tensors, v2
+
+import penstock as ps
+from penstock.datasets.vision import images
+from penstock.datasets.vision.images import as_boxes, as_image, as_mask, decoded, decoded_mask
+from penstock.datasets.vision.names import Names
+
+pytestmark = pytest.mark.timeout(50)
+D = ps.datasets
+
+
+@pytest.fixture(params=[True, False], ids=["with torchvision", "without torchvision"])
+def installed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    if not request.param:
+        monkeypatch.setattr(images, "tv_tensors", lambda: None)
+    return bool(request.param)
+
+
+def test_kinds_of_tensors(installed: bool) -> None:
+    grey, coloured = np.arange(6, dtype=np.uint8).reshape(2, 3), np.zeros((3, 2, 3), np.uint8)
+    image = as_image(grey)
+    assert type(image) is (tv_tensors.Image if installed else torch.Tensor)
+    assert image.tolist() == [[[0, 1, 2], [3, 4, 5]]]
+    assert as_image(coloured).shape == (3, 2, 3)
+    assert type(as_mask(grey)) is (tv_tensors.Mask if installed else torch.Tensor)
+    boxes = as_boxes([[0, 0, 1, 2]], image)
+    assert type(boxes) is (tv_tensors.BoundingBoxes if installed else torch.Tensor)
+    assert as_boxes([], image).shape == (0, 4)
+    grey[0, 0] = 9
+    assert image[0, 0, 0] == 0  # nothing is shared with an array that is read again
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "wanted", "channels"),
+    [
+        ("RGB", "PNG", "RGB", 3), ("L", "PNG", "RGB", 3), ("L", "JPEG", None, 1), ("P", "PNG", None, 3),
+        ("RGB", "GIF", "L", 1),
+    ],
+)  # fmt: skip
+def test_modes(mode: str, kind: str, wanted: str | None, channels: int, installed: bool) -> None:
+    content = image_file(3, (4, 5), mode, kind)
+    image = decoded(content, wanted)
+    assert image.shape == (channels, 5, 4)
+    assert image.dtype == torch.uint8
+    assert type(image) is (tv_tensors.Image if installed else torch.Tensor)
+
+
+def test_masks_keep_the_indices_of_a_palette(installed: bool) -> None:
+    mask = decoded_mask(image_file(3, (4, 5), "P"))
+    assert mask.shape == (1, 5, 4)
+    assert mask.max() < 4
+
+
+@pytest.mark.parametrize("content", [b"", b"no image", jpeg(1, (50, 50))[:900]])
+def test_what_is_no_image_raises(content: bytes) -> None:
+    with pytest.raises(OSError, match=r"cannot identify image file|truncated"):
+        decoded(content)
+
+
+def test_samples_are_plain_without_torchvision(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "tv_tensors", lambda: None)
+    data = served(D.EuroSAT, {"archive": zip_of({"2750/River/River_1.jpg": jpeg(1)})}, server)
+    [(image, label)] = data(tmp_path)
+    assert type(image) is torch.Tensor
+    assert (image.shape, label) == ((3, 7, 9), 8)
+
+
+def test_a_torchvision_that_does_not_load_is_none() -> None:
+    """Beside a torch that it was not built for it raises RuntimeError when it is imported."""
+    program = (
+        "import sys; sys.modules['torchvision'] = None\n"
+        "from penstock.datasets.vision.images import as_image, tv_tensors\n"
+        "import numpy as np\n"
+        "print(tv_tensors(), type(as_image(np.zeros((2, 2), np.uint8))).__name__)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True)
+    assert ended.stdout == "None Tensor\n"
+
+
+def test_whole_samples_go_through_transforms(server: FileServer, tmp_path: Path) -> None:
+    paths = {f"oxford/{k}.jpg": jpeg(k) for k in range(2)}
+    lists = {"annotations/trainval.txt": b"a 1 1 1\nb 2 2 1\n"}
+    masks = {f"annotations/trimaps/{name}.png": image_file(k, mode="L") for k, name in enumerate("ab")}
+    archives = {"images": tar_of({f"images/{name}.jpg": jpeg(k) for k, name in enumerate("ab")} | paths)}
+    data = served(D.OxfordIIITPet, archives | {"annotations": tar_of(lists | masks)}, server)
+    resize = v2.Compose([v2.Resize((6, 8)), v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True)])
+    samples = data(tmp_path, target_types=["category", "segmentation"]).map(resize)
+    for number, (image, (label, mask)) in enumerate(samples):
+        assert (image.shape, image.dtype) == ((3, 6, 8), torch.float32)
+        assert (label, mask.shape, type(mask)) == (number, (1, 6, 8), tv_tensors.Mask)
+    by_index = data(tmp_path, map_style=True).map(resize)
+    batches = list(torch.utils.data.DataLoader(by_index, batch_size=2))
+    assert [(batch[0].shape, batch[1].tolist()) for batch in batches] == [((2, 3, 6, 8), [0, 1])]
+
+
+# Names of classes
+
+
+@pytest.mark.parametrize("file", [
+    "cifar100", "coco", "caltech101", "caltech256", "country211", "emnist_byclass", "flowers102", "food101", "imagenet",
+    "imagenet_wnids", "stanfordcars", "sun397",
+])  # fmt: skip
+def test_names_are_read_when_asked_for(file: str) -> None:
+    names = Names(f"{file}.txt")
+    assert repr(names) == f"Names('{file}.txt')"
+    assert names == Names(f"{file}.txt")
+    assert all(name == name.strip() != "" for name in names)
+    assert names[1:3] == (names[1], names[2])
+    known = {
+        "coco": 91,
+        "imagenet": 1000,
+        "caltech256": 257,
+        "imagenet_wnids": 1000,
+        "emnist_byclass": 62,
+        "stanfordcars": 196,
+    }
+    assert len(names) == known.get(file, int("".join(filter(str.isdecimal, file)) or 0))
+    if file in ("caltech101", "country211", "food101", "imagenet_wnids"):
+        assert [*names] == sorted(names)  # torchvision's labels are places among the sorted names
+
+
+@pytest.mark.parametrize("name", D.list())
+def test_cards_are_short_and_classes_distinct(name: str) -> None:
+    data = D.load(name, "root")
+    assert len(repr(data).splitlines()) <= 10
+    categories = [each for each in data.info.categories if each != "N/A"]
+    assert len({*categories}) == len(categories)
+    for resource in data.info.resources.values():
+        assert resource.digest or resource.note
+        assert resource.size or "could not be confirmed" in resource.note or "Download it" in resource.note
