@@ -1,0 +1,226 @@
+"""Images to pixels: by the fastest decoder that gives the same ones, and straight to the size that is asked for."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...registry import expect_whole
+
+__all__ = ["DECODERS", "Pixels", "Size", "expect_decoder", "expect_size", "pillow_image", "pixels_of", "usable"]
+
+Pixels = npt.NDArray[np.uint8]
+"""Height × width × channels."""
+
+Size = int | tuple[int, int]
+"""The shorter side of an image, or its height and width."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What decodes JPEGs faster than Pillow does.
+
+    `decode` is called with the imported module, the bytes, the mode and the whole number that the sides are divided by.
+    """
+
+    module: str
+    install: str
+    decode: Callable[[Any, bytes, str, int], Any]
+    reduces: bool = False  # decodes to a half, a quarter or an eighth
+    turns: bool = False  # turns images as their EXIF says, which Pillow and the others leave to their user
+
+
+def _simplejpeg(module: Any, data: bytes, mode: str, reduction: int) -> Pixels:
+    colors = "GRAY" if mode == "L" else mode
+    if reduction == 1:
+        return module.decode_jpeg(data, colors)
+    height, width, *_ = module.decode_jpeg_header(data)
+    return module.decode_jpeg(data, colors, min_height=-(-height // reduction), min_width=-(-width // reduction))
+
+
+def _torchvision(module: Any, data: bytes, mode: str, reduction: int) -> Pixels:
+    encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)  # it warns of bytes, which cannot be written
+    return module.decode_jpeg(encoded, "GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
+
+
+def _torchcodec(module: Any, data: bytes, mode: str, reduction: int) -> Pixels:
+    return module.decode_jpeg(data, mode="GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
+
+
+DECODERS = {
+    "simplejpeg": Decoder("simplejpeg", 'pip install "penstock[image]"', _simplejpeg, reduces=True),
+    "torchvision": Decoder("torchvision.io", "install the torchvision that was built for this torch", _torchvision),
+    "torchcodec": Decoder(
+        "torchcodec.decoders", "install the torchcodec that was built for this torch", _torchcodec, turns=True
+    ),
+}
+"""The decoders of JPEG, the fastest first. All else is decoded by Pillow, and these where none is installed."""
+
+_MODES = {"L": ("L",), "RGB": ("RGB", "L")}
+"""Modes that the decoders above give, of files of which modes. Grey out of colours is left to Pillow, which weighs the
+red, green and blue: the decoders take the luminance in the file, which is another where a colour was out of range."""
+
+
+def expect_decoder(decoder: str, mode: str, by_pillow: bool = False) -> None:
+    """Raise ValueError for a decoder that is none, or none of such images, and ImportError for one that is missing."""
+    choices = ["auto", "pil", *([] if by_pillow or mode not in _MODES else DECODERS)]
+    if decoder not in choices:
+        kind = "images of Pillow" if by_pillow else f"images of mode {mode}"
+        raise ValueError(f"no decoder {decoder!r} of {kind}: there are {', '.join(choices)}")
+    if decoder in DECODERS:
+        usable(decoder)
+
+
+def expect_size(size: Any) -> None:
+    """Raise TypeError or ValueError where a size is neither a whole number, nor a pair of them, nor None."""
+    if isinstance(size, (tuple, list)) and len(size) == 2:
+        for side in size:
+            expect_whole("each side of size", side)
+    elif isinstance(size, (tuple, list, str)):
+        raise TypeError(f"size must be a whole number, for the shorter side, or (height, width), and is {size!r:.100}")
+    elif size is not None:
+        expect_whole("size", size)
+
+
+@cache
+def usable(name: str) -> Callable[[bytes, str, int], Pixels]:
+    """Return a function of bytes, mode and reduction, that decodes; ImportError where the decoder does not work here.
+
+    It has decoded an image of one pixel: torchvision can be imported without the libraries that decode.
+    """
+    decoder = DECODERS[name]
+    sample = io.BytesIO()
+    _pillow().new("RGB", (1, 1)).save(sample, "JPEG")
+    try:
+        module = import_module(decoder.module)
+        decoder.decode(module, sample.getvalue(), "RGB", 1)
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        raise ImportError(f"decoder={name!r} does not work here ({error}): {decoder.install}") from error
+    return lambda data, mode, reduction: decoder.decode(module, data, mode, reduction)
+
+
+@cache
+def _all_usable() -> tuple[str, ...]:
+    found = []
+    for name in DECODERS:
+        try:
+            usable(name)
+        except ImportError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def pixels_of(data: bytes, mode: str, decoder: str = "auto", size: Size | None = None) -> Pixels:
+    """Return the pixels of an image, in a size where one is given; `ImageDecoder` documents which.
+
+    Those of a mode of one channel are of shape (height, width, 1). The array may be one that cannot be written.
+    """
+    with _opened(data) as image:
+        wanted = _wanted(image, size)
+        reduction = _reduction(image, wanted)
+        names = [decoder] if decoder in DECODERS else []
+        if decoder == "auto":
+            names = [name for name in _all_usable() if reduction == 1 or DECODERS[name].reduces]
+        for name in names:
+            try:
+                _expect_same(name, image, mode)
+                return _resized(usable(name)(data, mode, reduction), wanted)
+            except (ValueError, RuntimeError) as error:
+                if decoder == name:
+                    raise OSError(f"{name} cannot decode it, and 'auto' would leave it to Pillow: {error}") from error
+        pixels = np.asarray(_converted(image, mode, wanted))
+    return _resized(pixels.reshape(*pixels.shape[:2], -1), wanted)
+
+
+def pillow_image(data: bytes, mode: str, size: Size | None = None) -> Any:
+    """Return an image of Pillow's, in a size where one is given."""
+    with _opened(data) as image:
+        wanted = _wanted(image, size)
+        converted = _converted(image, mode, wanted)
+        return converted if size is None else converted.resize(wanted[::-1], _pillow().Resampling.BILINEAR)
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('images are decoded by Pillow: pip install "penstock[image]"') from error
+    return Image
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[Any]:
+    """Open an image, of which only the header is read, for its size, mode and format."""
+    try:
+        with _pillow().open(io.BytesIO(data)) as image:
+            if image.mode[0] in "IF":
+                raise ValueError(
+                    f"the image has more than 8 bits for each channel (mode {image.mode}), which every image spec "
+                    "would cut off: give your own handler first"
+                )
+            yield image
+    except SyntaxError as error:  # Pillow raises it for some broken PNGs
+        raise OSError(str(error)) from error
+
+
+def _wanted(image: Any, size: Size | None) -> tuple[int, int]:
+    """Return the height and width that are asked for."""
+    width, height = image.size
+    if size is None:
+        return height, width
+    if isinstance(size, (tuple, list)):
+        return size[0], size[1]
+    return size * height // min(height, width), size * width // min(height, width)
+
+
+def _reduction(image: Any, wanted: tuple[int, int]) -> int:
+    """Return by how much a JPEG can be made smaller as it is decoded, and still be as large as is asked for."""
+    width, height = image.size
+    if image.format not in _JPEGS:
+        return 1
+    return next((n for n in (8, 4, 2) if n * wanted[0] <= height and n * wanted[1] <= width), 1)
+
+
+_JPEGS = ("JPEG", "MPO")  # MPO: several JPEGs in a file, of which the first is taken
+
+
+def _expect_same(name: str, image: Any, mode: str) -> None:
+    """Raise ValueError where a decoder would not give what Pillow does."""
+    if image.format not in _JPEGS:
+        raise ValueError(f"the image is a {image.format}")
+    if image.mode not in _MODES.get(mode, ()):
+        raise ValueError(f"{mode} is asked for, of an image of mode {image.mode}")
+    if DECODERS[name].turns and image.getexif().get(_ORIENTATION, 1) != 1:
+        raise ValueError("it would be turned as its EXIF says")
+
+
+_ORIENTATION = 0x0112
+
+
+def _converted(image: Any, mode: str, wanted: tuple[int, int]) -> Any:
+    """Return an image that Pillow has decoded: a JPEG by the largest reduction that leaves it large enough."""
+    if image.format in _JPEGS:
+        image.draft(image.mode, wanted[::-1])
+    return image.convert(mode)
+
+
+def _resized(pixels: Pixels, wanted: tuple[int, int]) -> Pixels:
+    """Return pixels in the size that is asked for: interpolated between two, with antialias where it is smaller."""
+    if pixels.shape[:2] == wanted:
+        return pixels
+    if pixels.shape[2] == 4:  # Pillow weighs the colours by how far they can be seen
+        image = _pillow().fromarray(pixels).resize(wanted[::-1], _pillow().Resampling.BILINEAR)
+        return np.asarray(image)
+    planes = torch.from_numpy(np.require(pixels, requirements="W")).permute(2, 0, 1)[None]
+    resized = torch.nn.functional.interpolate(planes, wanted, mode="bilinear", antialias=True)
+    return resized[0].permute(1, 2, 0).numpy()
