@@ -430,8 +430,8 @@ def test_wrong_decoders_and_sizes_are_refused_at_construction(
     ("name", "module", "what"),
     [
         ("simplejpeg", "simplejpeg", r'pip install "penstock\[image\]"'),
-        ("torchvision", "torchvision.io", "install the torchvision that was built for this torch"),
-        ("torchcodec", "torchcodec.decoders", "install the torchcodec that was built for this torch"),
+        ("torchvision", "torchvision.io", "install the build of it that is for this torch"),
+        ("torchcodec", "torchcodec.decoders", "install the build of it that is for this torch"),
     ],
 )
 def test_a_decoder_that_is_missing_says_what_to_install(

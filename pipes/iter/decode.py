@@ -179,7 +179,7 @@ class ImageDecoder:
         if scale:
             scaled = np.divide(pixels, 255, dtype=np.float32, order="C")
             return torch.from_numpy(scaled) if container == "torch" else scaled
-        pixels = np.require(pixels, requirements="CW")
+        pixels = np.require(pixels, requirements=("C", "W"))
         return torch.from_numpy(pixels) if container == "torch" else pixels
 
 
