@@ -284,6 +284,14 @@ def test_every_spec_takes_a_size(form: str, spec: str) -> None:
     assert decoded(f"1.{form}", tall, "torchrgb8", size=30).shape == (3, 40, 30)
 
 
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_a_narrow_image_is_not_blown_up_beyond_bounds(form: str) -> None:
+    narrow = encoded(np.zeros((60_000, 1, 3), np.uint8), form)
+    with pytest.raises(ValueError, match="60,000 × 1 would become one of 13,440,000 × 224 pixels"):
+        decoded(f"1.{form}", narrow, "rgb8", size=224)
+    assert decoded(f"1.{form}", narrow, "rgb8", size=(224, 224)).shape == (224, 224, 3)
+
+
 def test_an_image_of_that_size_stays_as_it_is() -> None:
     np.testing.assert_array_equal(decoded("1.png", encoded(photo()), "rgb8", size=(300, 400)), photo())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -213,7 +214,10 @@ def _wanted(height: int, width: int, size: Size | None) -> tuple[int, int]:
         return height, width
     if isinstance(size, (tuple, list)):
         return size[0], size[1]
-    return size * height // min(height, width), size * width // min(height, width)
+    wanted = size * height // min(height, width), size * width // min(height, width)
+    if math.prod(wanted) > _MAX_PIXELS:
+        raise ValueError(f"an image of {height:,} × {width:,} would become one of {wanted[0]:,} × {wanted[1]:,} pixels")
+    return wanted
 
 
 def _reduction(height: int, width: int, wanted: tuple[int, int]) -> int:

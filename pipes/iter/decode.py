@@ -146,8 +146,9 @@ class ImageDecoder:
 
     Extensions: bmp, jpeg, jpg, pbm, pgm, png, pnm, ppm, tif, tiff, webp. Raises OSError (or Pillow's subclass of it,
     UnidentifiedImageError) for a truncated or corrupt image, or one that the named decoder cannot decode. Raises
-    ValueError for an image with more than 8 bits per channel, which all specs would truncate. At construction, raises
-    ValueError for an unknown spec or decoder, and ImportError for one that does not work here.
+    ValueError for an image with more than 8 bits per channel, which all specs would truncate, and for one so narrow
+    that a shorter side of `size` would make more than 89 million pixels. At construction, raises ValueError for an
+    unknown spec or decoder, and ImportError for one that does not work here.
 
     >>> ImageDecoder("torchrgb8", size=(8, 8)).size
     (8, 8)
