@@ -74,7 +74,8 @@ def same(ours: Iterable[Any], theirs: Any) -> None:
 
 def equal(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, Image.Image):
-        return torch.equal(ours, functional.pil_to_tensor(theirs))
+        expected = functional.pil_to_tensor(theirs)
+        return ours.shape == expected.shape and int((ours.int() - expected.int()).abs().max()) <= 1  # as decoders differ
     if isinstance(theirs, (tuple, list)):
         return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(equal, ours, theirs))
     if isinstance(theirs, torch.Tensor):

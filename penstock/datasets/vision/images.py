@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...pipes.files.images import pixels_of
 from ...registry.extras import require
 
 __all__ = ["as_boxes", "as_image", "as_mask", "decoded", "decoded_mask"]
@@ -49,11 +50,13 @@ def as_boxes(rows: Any, image: torch.Tensor) -> torch.Tensor:
 def decoded(content: bytes, mode: str | None = "RGB") -> torch.Tensor:
     """Return the image in the bytes of a file, converted to a mode of Pillow's: with None, grey images stay grey.
 
-    Raises OSError for bytes that are no image, or a part of one.
+    JPEGs are decoded by the fastest decoder that is installed: values differ from Pillow's by 1 at most. Raises OSError
+    for bytes that are no image, or a part of one.
     """
-    with _opened(content) as image:
-        pixels = np.asarray(image.convert(mode or ("L" if image.mode == "L" else "RGB")))
-    return as_image(pixels if pixels.ndim == 2 else np.moveaxis(pixels, -1, 0))
+    if mode is None:
+        with _opened(content) as image:
+            mode = "L" if image.mode == "L" else "RGB"
+    return as_image(np.moveaxis(pixels_of(content, mode), -1, 0))
 
 
 def decoded_mask(content: bytes) -> torch.Tensor:
