@@ -75,7 +75,8 @@ def same(ours: Iterable[Any], theirs: Any) -> None:
 def equal(ours: Any, theirs: Any) -> bool:
     if isinstance(theirs, Image.Image):
         expected = functional.pil_to_tensor(theirs)
-        return ours.shape == expected.shape and int((ours.int() - expected.int()).abs().max()) <= 1  # as decoders differ
+        # Decoders differ by 1 at most.
+        return ours.shape == expected.shape and int((ours.int() - expected.int()).abs().max()) <= 1
     if isinstance(theirs, (tuple, list)):
         return type(ours) is type(theirs) and len(ours) == len(theirs) and all(map(equal, ours, theirs))
     if isinstance(theirs, torch.Tensor):
