@@ -245,7 +245,7 @@ class Dataset(Generic[T]):
     ) -> Any:
         options = self._checked_options(options)
         splits = self._checked_splits(split, train)
-        folder = f"{os.fspath(_default_root() if root is None else root).rstrip('/')}/{self.folder}"
+        folder = f"{os.path.expanduser(_default_root() if root is None else root).rstrip('/')}/{self.folder}"
         made = tuple(self._made(folder, each, options, shuffle, map_style) for each in splits)
         return made if isinstance(split, (tuple, list)) else made[0]
 
@@ -372,4 +372,4 @@ def _with_columns_replaced(fn: Callable[..., Any], input_col: Any, output_col: A
 
 
 def _default_root() -> str:
-    return os.environ.get("PENSTOCK_DATASETS") or os.path.expanduser("~/.cache/penstock")
+    return os.environ.get("PENSTOCK_DATASETS") or "~/.cache/penstock"

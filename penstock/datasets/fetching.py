@@ -28,8 +28,8 @@ from .resource import Resource
 
 __all__ = ["COMPRESSED", "archive_kind", "fetch", "members_of", "place_of", "unpacked"]
 
-_WAIT = 60.0
-"""Seconds in which another process must get on with a download, or this one gives up waiting for it."""
+_WAIT = 600.0
+"""Seconds in which another process must get on with a file, or this one gives up waiting for it."""
 
 _KINDS = {
     "zip": (".zip",),
@@ -41,6 +41,9 @@ _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _verified: dict[str, tuple[int, int]] = {}
 """Size and time of change of the files that this process has verified."""
+
+_in_store: set[str] = set()
+"""The objects that this process has found: `read` asks for its archive each time."""
 
 
 def archive_kind(name: str) -> str | None:
@@ -95,7 +98,7 @@ def unpacked(resource: Resource, folder: str) -> str:
     if _exists(done):
         return target
     archive = fetch(resource, folder)
-    with _one_at_a_time(resource, target, folder):
+    with _one_at_a_time(resource, target, folder) as lock_path:
         if not _exists(done):
             with progress(f"unpack {resource.name}", None) as advance:
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
@@ -104,6 +107,7 @@ def unpacked(resource: Resource, folder: str) -> str:
                     with closing(stream), whole_file(place, "wb", {}) as file:
                         shutil.copyfileobj(stream, file, 2**20)
                         advance(file.tell())
+                    os.utime(lock_path)  # others wait while it gets on
             _write(done, b"")
     return target
 
@@ -147,6 +151,7 @@ def _get_to_store(resource: Resource, url: str, place: str) -> None:
         _verify(resource, part, url)
         with open(part, "rb") as content, whole_file(place, "wb", {}) as file:
             shutil.copyfileobj(content, file, 2**20)
+    _in_store.add(place)
 
 
 def _candidates(resource: Resource, folder: str) -> list[str]:
@@ -158,7 +163,7 @@ def _candidates(resource: Resource, folder: str) -> list[str]:
 
 def _is_there(resource: Resource, place: str) -> bool:
     if not is_local_path(place):
-        return _size_in_store(resource, place)
+        return _is_in_store(place, resource.size)
     try:
         status = os.stat(place)
     except FileNotFoundError:
@@ -173,17 +178,18 @@ def _is_there(resource: Resource, place: str) -> bool:
     return True
 
 
-def _size_in_store(resource: Resource, url: str) -> bool:
+def _is_in_store(url: str, expected: int | None = None) -> bool:
     """Say whether an object is there. It was verified when it was written; only its size is compared again."""
-    try:
-        stream, size = open_file(url, {})
-    except FileNotFoundError:
-        return False
-    stream.close()
-    if None not in (size, resource.size) and size != resource.size:
-        raise RuntimeError(
-            f"{without_secrets(url)} has {size} bytes, and {resource.size} were expected of it: remove it"
-        )
+    if url not in _in_store:
+        try:
+            stream, size = open_file(url, {})
+        except FileNotFoundError:
+            return False
+        stream.close()
+        if None not in (size, expected) and size != expected:
+            told = f"{without_secrets(url)} has {size} bytes, and {expected} were expected of it: remove it"
+            raise RuntimeError(told)
+        _in_store.add(url)
     return True
 
 
@@ -224,8 +230,8 @@ def _note_verified(resource: Resource, place: str) -> None:
 
 
 @contextmanager
-def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None]:
-    """Hold the lock on a place. While its owner gets on with a download, the others wait without an end."""
+def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[str]:
+    """Hold the lock on a place, and give its path. While its owner gets on with the file, the others wait."""
     if is_local_path(place):
         lock_path = lock_beside(place)
         try:
@@ -241,21 +247,25 @@ def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None
         lock_path = os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}-{name}.lock")
     with ExitStack() as held:
         while True:
-            before = _progress_of(place)
+            before = _progress_of(place, lock_path)
             try:
                 held.enter_context(FileLock(lock_path, _WAIT, threading.Event()))
                 break
             except TimeoutError:
-                if _progress_of(place) == before:
+                if _progress_of(place, lock_path) == before:
                     raise
-        yield
+        yield lock_path
 
 
-def _progress_of(place: str) -> int:
-    try:
-        return os.path.getsize(f"{place}.part")
-    except OSError:
-        return -1
+def _progress_of(place: str, lock_path: str) -> tuple[float, ...]:
+    """Return what changes while another process downloads a file, or unpacks it."""
+    told = []
+    for path, figure in ((f"{place}.part", os.path.getsize), (lock_path, os.path.getmtime)):
+        try:
+            told.append(figure(path))
+        except OSError:
+            told.append(-1)
+    return tuple(told)
 
 
 def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
@@ -270,18 +280,14 @@ def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
 
 
 def _exists(place: str) -> bool:
-    if is_local_path(place):
-        return os.path.exists(place)
-    try:
-        open_file(place, {})[0].close()
-    except FileNotFoundError:
-        return False
-    return True
+    return os.path.exists(place) if is_local_path(place) else _is_in_store(place)
 
 
 def _write(place: str, content: bytes) -> None:
     with whole_file(place, "wb", {}) as file:
         file.write(content)
+    if not is_local_path(place):
+        _in_store.add(place)
 
 
 def _joined(folder: str, name: str) -> str:

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,11 @@ from typing import Any
 import pytest
 from served import FileServer, tar_of, zip_of
 
+from fault_proxy import FaultProxy
 from penstock.datasets import Files, Resource
 from penstock.datasets.fetching import fetch, unpacked
+from penstock.storage.locks import FileLock
+from penstock.storage.parts import lock_beside
 from s3 import S3Server
 
 CONTENT = bytes(range(256)) * 20_000
@@ -196,6 +200,49 @@ def test_a_root_in_a_store(s3_server: S3Server, resource: Resource, server: File
     server.files["set/c.zip"] = zip_of({"c/one.txt": b"1", "c/two.txt": b"2"})
     zipped = Files(Resource(f"{server.url}/set/c.zip"), folder)
     assert zipped.read("c/one.txt") == b"1"
+
+
+def test_reading_by_path_asks_a_store_for_the_file_only(
+    fault_proxy: FaultProxy, s3_server: S3Server, server: FileServer
+) -> None:
+    (s3_server.root / "sets").mkdir(exist_ok=True)
+    server.files["set/d.tar.gz"] = tar_of({"d/one.txt": b"1", "d/two.txt": b"2"})
+    files = Files(Resource(f"{server.url}/set/d.tar.gz", unpack=True), "s3://sets/by path/set")
+    assert files.read("d/one.txt") == b"1"
+    before = fault_proxy.requests().total()
+    assert files.read("d/two.txt") == b"2"
+    assert fault_proxy.requests().total() == before + 1
+
+
+@pytest.mark.parametrize("gets_on", [True, False])
+def test_others_wait_as_long_as_a_process_gets_on(
+    resource: Resource, folder: str, server: FileServer, monkeypatch: pytest.MonkeyPatch, gets_on: bool
+) -> None:
+    monkeypatch.setattr("penstock.datasets.fetching._WAIT", 0.3)
+    os.makedirs(folder)
+    part, lock = os.path.join(folder, "a.bin.part"), lock_beside(os.path.join(folder, "a.bin"))
+    held, stop = threading.Event(), threading.Event()
+
+    def download_slowly() -> None:
+        with FileLock(lock, 1, threading.Event()), open(part, "wb") as file:
+            held.set()
+            for _ in range(12):
+                file.write(b"x" if gets_on else b"")
+                file.flush()
+                stop.wait(0.1)
+            os.unlink(part)
+
+    other = threading.Thread(target=download_slowly)
+    other.start()
+    held.wait(5)
+    if gets_on:
+        assert Path(fetch(resource, folder)).read_bytes() == CONTENT
+    else:
+        with pytest.raises(TimeoutError, match=r"is held by process \d+"):
+            fetch(resource, folder)
+        assert not server.requests
+    stop.set()
+    other.join()
 
 
 ARCHIVES: dict[str, Callable[[Any], bytes]] = {
