@@ -4,6 +4,7 @@ import collections.abc
 import os
 import penstock.pipes.bases.input_columns
 import penstock.pipes.columns.tensors
+import penstock.pipes.files.images
 import penstock.pipes.iter.ahead
 import penstock.pipes.iter.ais
 import penstock.pipes.iter.archive
@@ -2008,6 +2009,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         include_paths: bool = False,
         *,
         mode: typing.Literal['L', 'RGB', 'RGBA'] = 'RGB',
+        decoder: str = 'auto',
+        size: penstock.pipes.files.images.Size | None = None,
         workers: int = 8,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
@@ -2015,14 +2018,20 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
         An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
-        `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: Pillow detects the format from the content.
+        `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: the format is detected from the content.
+
+        `size` is a pair of height and width, or the shorter side. `decoder` is `"auto"`, which takes simplejpeg,
+        torchvision or torchcodec for JPEGs, the first that works here, and Pillow for all else; or one of these by name, or
+        `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
+        most. Images are not turned as their EXIF says.
 
         Up to `workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
         as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
         Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
-        truncated or corrupt image, ValueError for one with more than 8 bits per channel, and ImportError where Pillow is
-        not installed.
+        truncated or corrupt image, or one that the named decoder cannot decode, ValueError for one with more than 8 bits
+        per channel, and ImportError where Pillow is not installed. At construction, raises ValueError for an unknown
+        decoder, and ImportError for one that does not work here.
 
         >>> import os, tempfile
         >>> from PIL import Image
@@ -2031,6 +2040,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper([path]).read_images()
         >>> [row["image"].shape for row in dp]
         [torch.Size([3, 2, 4])]
+        >>> [row["image"].shape for row in IterableWrapper([path]).read_images(size=(8, 8))]
+        [torch.Size([3, 8, 8])]
         """
         ...
 
@@ -2292,6 +2303,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         *handlers: penstock.pipes.iter.decode.Handler | str,
         key_fn: collections.abc.Callable[[str], str] = ...,
+        decoder: str = 'auto',
+        size: penstock.pipes.files.images.Size | None = None,
         max_bytes: int = ...,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.decode.RoutedDecoder:
@@ -2305,7 +2318,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         handlers, in `penstock.pipes.iter.decode`, are for: images, as tensors of float32 in 0 … 1, of shape (3, height,
         width); text (`txt`); numbers (`cls`, `index`, `id`, …); `json`; `npy` and `npz`; `pt` and `pth`. A string among the
         handlers stands for all of these, with that spec of `ImageDecoder` for images, such as `"torchrgb8"`. Pickles have
-        no handler: reading one runs the code in it.
+        no handler: reading one runs the code in it. `decoder` and `size` are those of `ImageDecoder`: what decodes images,
+        and the height and width, or the shorter side, that they get.
 
         Arrays of `npz` and `pt` files, which may be compressed, may have `max_bytes`, or a hundred times the bytes of the
         file where that is more.
@@ -2315,7 +2329,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Raises the errors of the handlers: OSError for a truncated image, DecompressionBombError of Pillow for too many
         pixels, UnicodeDecodeError for text that is not UTF-8, ValueError for arrays and tensors that are truncated, corrupt
-        or larger than `max_bytes`. Raises ImportError for an image where Pillow is not installed.
+        or larger than `max_bytes`. Raises ImportError for an image where Pillow is not installed, and at construction for a
+        decoder that does not work here.
 
         >>> dp = IterableWrapper([("a/1.txt", b"one"), ("a/1.json", b"[1, 2]"), ("a/1.raw", b"xyz")]).routed_decode()
         >>> list(dp)

@@ -5,6 +5,7 @@ import json
 import pathlib
 import pickle
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
+from penstock.pipes.files.images import usable
 from penstock.pipes.iter import IterableWrapper, RoutedDecoder
 from penstock.pipes.iter.decode import ImageDecoder, decode_text, default_handlers, extension_extract_fn
 from resuming import assert_resumes_everywhere
@@ -191,6 +193,285 @@ def test_images_with_a_palette_or_transparency_are_converted() -> None:
 def test_an_image_of_more_than_8_bits_is_refused_rather_than_cut_off(pixels: Any, spec: str) -> None:
     with pytest.raises(ValueError, match="more than 8 bits for each channel"):
         decoded("1.tiff", encoded(pixels, "TIFF"), spec)
+
+
+# decoders and sizes
+
+
+def photo(height: int = 300, width: int = 400) -> Any:
+    """Return waves, an edge and some noise: what a JPEG of a photograph has."""
+    y, x = np.mgrid[0:height, 0:width]
+    waves = np.stack([np.sin(x / 9 + y / 23), np.cos(x / 31 - y / 7), np.sin((x + y) / 50)], axis=-1) * 80
+    noise = np.random.default_rng(0).normal(0, 6, (height, width, 1))
+    return (waves + 60 * (x > y)[..., None] + 100 + noise).clip(0, 255).astype(np.uint8)
+
+
+def jpeg(pixels: Any = None, mode: str | None = None, **options: Any) -> bytes:
+    image = Image.fromarray(photo() if pixels is None else pixels)
+    stream = io.BytesIO()
+    (image if mode is None else image.convert(mode)).save(stream, "JPEG", **{"quality": 90, **options})
+    return stream.getvalue()
+
+
+def differences(first: Any, second: Any) -> tuple[int, float]:
+    """Return the largest and the mean absolute difference."""
+    assert first.shape == second.shape
+    difference = np.abs(np.asarray(first, dtype=int) - np.asarray(second, dtype=int))
+    return int(difference.max()), float(difference.mean())
+
+
+JPEGS: list[dict[str, Any]] = [
+    {"subsampling": 0},
+    {"subsampling": 1},
+    {"subsampling": 2},
+    {"subsampling": 2, "progressive": True},
+    {"mode": "L"},
+]
+
+
+def difference_from_pillow(decoder: str, options: dict[str, Any], size: Any) -> tuple[int, float]:
+    spec, data = "l8" if options.get("mode") == "L" else "rgb8", jpeg(**options)
+    return differences(*(ImageDecoder(spec, name, size)("jpg", data) for name in (decoder, "pil")))
+
+
+@pytest.mark.parametrize("decoder", ["auto", "simplejpeg"])
+@pytest.mark.parametrize("size", [None, (150, 200), (224, 224), 250, 1000, (37, 70)], ids=str)
+@pytest.mark.parametrize("options", JPEGS, ids=str)
+def test_decoders_give_the_same_pixels(decoder: str, options: dict[str, Any], size: Any) -> None:
+    largest, mean = difference_from_pillow(decoder, options, size)
+    assert largest <= 1
+    assert mean <= 0.01
+
+
+@pytest.mark.parametrize("decoder", ["torchvision", "torchcodec"])
+def test_decoders_beside_torch_give_the_same_pixels(decoder: str) -> None:
+    try:
+        usable(decoder)
+    except ImportError as error:
+        pytest.skip(f"{decoder} decodes only where its libraries load, and those for CPUs are in no package: {error}")
+    for options in JPEGS:
+        for size in (None, (224, 224), 250, 1000):
+            largest, mean = difference_from_pillow(decoder, options, size)
+            assert largest <= 1
+            assert mean <= 0.01
+        _, mean = difference_from_pillow(decoder, options, (150, 200))  # it decodes the whole
+        assert 0 < mean <= 8
+    straight, as_it_is = (ImageDecoder("rgb8", name)("jpg", turned()) for name in ("auto", "pil"))
+    assert differences(straight, as_it_is) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [(150, 200), (60, 60), 37], ids=str)
+@pytest.mark.parametrize("subsampling", [0, 2])
+def test_a_jpeg_decoded_small_is_near_the_whole_one_resized(size: Any, subsampling: int) -> None:
+    data = jpeg(subsampling=subsampling)
+    small = ImageDecoder("rgb8", size=size)("jpg", data)
+    whole = Image.open(io.BytesIO(data)).resize(small.shape[1::-1], Image.Resampling.BILINEAR)
+    _, mean = differences(small, np.asarray(whole))
+    assert 0 < mean <= 8  # 0 would be the whole one
+
+
+@pytest.mark.parametrize("spec", ["rgb8", "torchrgb8", "pil", "torch", "l", "rgba8", "torchrgba", "pilrgba", "pill"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_every_spec_takes_a_size(form: str, spec: str) -> None:
+    for size, expected in [((30, 20), (30, 20)), (30, (30, 40)), ([7, 500], (7, 500)), (np.int64(600), (600, 800))]:
+        image = decoded(f"1.{form}", encoded(photo(), form), spec, size=size)
+        if spec.startswith("pil"):
+            shape = image.size[::-1]
+        else:
+            shape = tuple(image.shape[-2:]) if spec.startswith("torch") else image.shape[:2]
+        assert shape == expected
+    tall = encoded(photo(400, 300), form)
+    assert decoded(f"1.{form}", tall, "torchrgb8", size=30).shape == (3, 40, 30)
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_a_narrow_image_is_not_blown_up_beyond_bounds(form: str) -> None:
+    narrow = encoded(np.zeros((60_000, 1, 3), np.uint8), form)
+    with pytest.raises(ValueError, match="60,000 × 1 would become one of 13,440,000 × 224 pixels"):
+        decoded(f"1.{form}", narrow, "rgb8", size=224)
+    assert decoded(f"1.{form}", narrow, "rgb8", size=(224, 224)).shape == (224, 224, 3)
+
+
+def test_an_image_of_that_size_stays_as_it_is() -> None:
+    np.testing.assert_array_equal(decoded("1.png", encoded(photo()), "rgb8", size=(300, 400)), photo())
+
+
+@pytest.mark.parametrize("spec", ["rgb8", "pil", "rgba8"])
+def test_resizing_is_pillows_bilinear_one_with_antialias(spec: str) -> None:
+    expected = np.asarray(Image.fromarray(photo()).resize((90, 70), Image.Resampling.BILINEAR))
+    image = np.asarray(decoded("1.png", encoded(photo()), spec, size=(70, 90)))
+    assert differences(image[..., :3], expected)[0] <= 1
+
+
+def test_what_cannot_be_seen_gives_no_colour_to_its_neighbours() -> None:
+    pixels = np.zeros((4, 4, 4), np.uint8)
+    pixels[:, :2] = (255, 255, 255, 255)
+    pixels[:, 2:] = (255, 0, 0, 0)
+    image = decoded("1.png", encoded(pixels), "rgba8", size=(1, 1))[0, 0]
+    assert image[:3].tolist() == [255, 255, 255]
+    assert 120 <= image[3] <= 135
+
+
+@pytest.mark.parametrize("spec", ["l8", "rgb8", "rgba8", "torchl8", "torchrgb8", "rgb", "torch"])
+@pytest.mark.parametrize("size", [None, (10, 10), (150, 200)], ids=str)
+def test_arrays_and_tensors_of_jpegs_can_be_written_and_are_contiguous(spec: str, size: Any) -> None:
+    for mode in ("L", "RGB"):
+        image = decoded("1.jpg", jpeg(mode=mode), spec, size=size)
+        if isinstance(image, torch.Tensor):
+            assert image.is_contiguous()
+            image.fill_(1)
+        else:
+            assert image.flags.c_contiguous
+            image[:] = 1
+
+
+def cmyk() -> bytes:
+    return jpeg(mode="CMYK")
+
+
+def turned() -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return jpeg(exif=exif)
+
+
+def two_in_one() -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(photo()).save(stream, "MPO", save_all=True, append_images=[Image.new("RGB", (400, 300))])
+    return stream.getvalue()
+
+
+def with_bytes_too_many() -> bytes:
+    data = jpeg()
+    return data[:-2] + b"\x12\x34" + data[-2:]
+
+
+def paletted() -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(photo()).quantize(16).save(stream, "PNG", transparency=3)
+    return stream.getvalue()
+
+
+OTHERS = {
+    **{make.__name__: make for make in (cmyk, turned, two_in_one, with_bytes_too_many, paletted)},
+    "grey": lambda: jpeg(mode="L"),
+    "one pixel": lambda: jpeg(photo(1, 1)),
+    "PNG": lambda: encoded(photo()),
+    "PNG of 1 bit": lambda: encoded(photo()[..., 0] > 100),
+    "WEBP": lambda: encoded(photo(), "WEBP"),
+    "GIF": lambda: encoded(photo(), "GIF"),
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("spec", ["l8", "rgb8", "rgba8"])
+@pytest.mark.parametrize("size", [None, 100])
+def test_auto_gives_what_pillow_gives_whatever_the_file_is(make: Callable[[], bytes], spec: str, size: Any) -> None:
+    data = make()
+    images = [ImageDecoder(spec, decoder, size)("png", data) for decoder in ("auto", "pil")]
+    assert differences(*images)[0] <= 1
+
+
+def test_auto_takes_the_fast_decoder_for_jpegs_and_no_other_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    simplejpeg = pytest.importorskip("simplejpeg")
+    usable("simplejpeg")
+    calls = []
+
+    def decode_jpeg(data: bytes, colorspace: str, **options: Any) -> Any:
+        calls.append((colorspace, options))
+        return np.zeros((150, 200, 1 if colorspace == "GRAY" else 3), np.uint8)
+
+    monkeypatch.setattr(simplejpeg, "decode_jpeg", decode_jpeg)
+    assert decoded("1.jpg", jpeg(), "rgb8", size=140).shape == (140, 186, 3)
+    assert decoded("1.jpg", jpeg(mode="L"), "l8", size=140).shape == (140, 186)
+    assert decoded("1.jpg", jpeg(), "rgb8").max() == 0
+    for spec, data in [
+        ("l8", jpeg()),
+        ("rgba8", jpeg()),
+        ("rgb8", cmyk()),
+        ("rgb8", encoded(photo())),
+        ("pil", jpeg()),
+    ]:
+        assert np.asarray(decoded("1.jpg", data, spec)).max() > 100
+    assert np.asarray(decoded("1.jpg", jpeg(), "rgb8", decoder="pil")).max() > 100
+    half = {"min_height": 150, "min_width": 200}
+    assert calls == [("RGB", half), ("GRAY", half), ("RGB", {})]
+
+
+@pytest.mark.parametrize("make", [cmyk, paletted, lambda: b"no image", lambda: jpeg()[:5000]])
+def test_a_named_decoder_raises_for_what_it_cannot_decode(make: Callable[[], bytes]) -> None:
+    with pytest.raises(OSError, match="simplejpeg cannot decode it, and 'auto' would|cannot identify") as caught:
+        decoded("a/1.jpg", make(), "rgb8", decoder="simplejpeg")
+    assert "raised in RoutedDecoder('rgb8', decoder='simplejpeg'), on ('a/1.jpg', " in notes_of(caught.value)
+    dp = IterableWrapper([("1.jpg", make()), ("2.jpg", jpeg())]).routed_decode(decoder="simplejpeg", on_error="skip")
+    assert [path for path, _ in dp] == ["2.jpg"]
+
+
+def test_a_cut_jpeg_is_pillows_error_whatever_decodes() -> None:
+    with pytest.raises(OSError, match="truncated"):
+        decoded("1.jpg", jpeg()[:5000], "rgb8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"decoder": "cv2"}, ValueError, "no decoder 'cv2' of images of mode RGB: there are auto, pil, simplejpeg, "),
+        ({"image_spec": "rgba", "decoder": "simplejpeg"}, ValueError, "of mode RGBA: there are auto, pil$"),
+        ({"image_spec": "pil", "decoder": "simplejpeg"}, ValueError, "of images of Pillow: there are auto, pil$"),
+        ({"size": 0}, ValueError, "size must be at least 1"),
+        ({"size": (3, 0)}, ValueError, "each side of size must be at least 1"),
+        ({"size": (3, 2.5)}, TypeError, "each side of size must be a whole number"),
+        ({"size": (1, 2, 3)}, TypeError, "for the shorter side, or \\(height, width\\), and is \\(1, 2, 3\\)"),
+        ({"size": "224"}, TypeError, "for the shorter side, or \\(height, width\\), and is '224'"),
+        ({"size": 2.5}, TypeError, "size must be a whole number, and is 2.5"),
+    ],
+)
+def test_wrong_decoders_and_sizes_are_refused_at_construction(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    spec = arguments.pop("image_spec", "rgb8")
+    with pytest.raises(error, match=message):
+        IterableWrapper([]).routed_decode(spec, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "what"),
+    [
+        ("simplejpeg", "simplejpeg", r'pip install "penstock\[image\]"'),
+        ("torchvision", "torchvision.io", "install the build of it that is for this torch"),
+        ("torchcodec", "torchcodec.decoders", "install the build of it that is for this torch"),
+    ],
+)
+def test_a_decoder_that_is_missing_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str, what: str
+) -> None:
+    usable.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"decoder='{name}' does not work here .*{what}"):
+        IterableWrapper([]).routed_decode(decoder=name)
+
+
+def test_a_decoder_that_loads_and_cannot_decode_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = types.ModuleType("torchvision.io")
+
+    def decode_jpeg(*arguments: Any) -> Any:
+        raise RuntimeError("could not load the image extension")
+
+    broken.decode_jpeg = decode_jpeg  # type: ignore[attr-defined]
+    usable.cache_clear()
+    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
+    monkeypatch.setitem(sys.modules, "torchvision.io", broken)
+    with pytest.raises(ImportError, match="could not load the image extension"):
+        IterableWrapper([]).routed_decode(decoder="torchvision")
+
+
+def test_worker_processes_decode_as_this_one_does() -> None:
+    files = [("1.jpg", jpeg()), ("2.png", encoded(photo()))] * 2
+    dp = IterableWrapper(files).sharding_filter().routed_decode("torchrgb8", decoder="auto", size=(64, 48))
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(num_workers=2)) as loader:
+        in_workers = [image for _, image in loader]
+    assert [tuple(image.shape) for image in in_workers] == [(3, 64, 48)] * 4
+    assert all(torch.equal(image, here) for image, (_, here) in zip(in_workers, dp, strict=True))
 
 
 # handlers
@@ -379,7 +660,10 @@ def test_a_chain_with_a_decoder_pickles() -> None:
     dp = IterableWrapper([("1.png", encoded()), ("1.txt", b"one")]).routed_decode("rgb8")
     again = pickle.loads(pickle.dumps(dp))
     assert [type(value) for _, value in again] == [np.ndarray, str]
-    assert pickle.loads(pickle.dumps(ImageDecoder("rgb8"))) == ImageDecoder("rgb8")
+    for handler in (ImageDecoder("rgb8"), ImageDecoder("rgb8", "simplejpeg", (8, 8))):
+        again = pickle.loads(pickle.dumps(handler))
+        assert again == handler
+        assert differences(again("jpg", jpeg()), handler("jpg", jpeg())) == (0, 0)
 
 
 FILES = [(f"t.tar/{n}.{suffix}", data) for n in range(3) for suffix, data in [("txt", b"one"), ("cls", b"1")]]

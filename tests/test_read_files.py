@@ -64,6 +64,31 @@ def test_files_that_are_no_images_name_their_path_or_are_left_out(images: list[P
     assert dp.stats()["read_images"]["skipped"] == 2
 
 
+def test_images_come_in_a_size_by_the_decoder_that_is_named(images: list[Path], tmp_path: Path) -> None:
+    photo = tmp_path / "photo.jpg"
+    waves = np.sin(np.arange(300)[:, None, None] / 20 + np.arange(400)[None, :, None] / (15, 25, 35)) * 100 + 120
+    Image.fromarray(waves.astype(np.uint8)).save(photo, quality=95)
+    for size, shape in (((20, 30), (3, 20, 30)), (100, (3, 100, 133))):
+        by_decoder = {
+            decoder: next(iter(paths(photo).read_images(decoder=decoder, size=size)))["image"]
+            for decoder in ("auto", "pil", "simplejpeg")
+        }
+        for image in by_decoder.values():
+            assert image.shape == shape
+            assert (image.int() - by_decoder["pil"].int()).abs().max() <= 1
+    assert [row["image"].shape for row in ps.read_images([str(path) for path in images], size=(6, 6))] == [
+        (3, 6, 6)
+    ] * 3
+    dp = paths(images[0], photo, images[2]).read_images(decoder="simplejpeg", on_error="skip")
+    assert [row["image"].shape for row in dp] == [(3, 300, 400)]
+    with pytest.raises(OSError, match="simplejpeg cannot decode it, .*: it is no JPEG") as raised:
+        list(paths(images[0]).read_images(decoder="simplejpeg"))
+    assert f"raised in ImageReader(decoder='simplejpeg'), on '{images[0]}'" in raised.value.__notes__[-1]
+    for arguments in ({"decoder": "jpeg"}, {"mode": "RGBA", "decoder": "simplejpeg"}, {"size": 0}):
+        with pytest.raises(ValueError, match="no decoder '|size must be at least 1"):
+            paths().read_images(**arguments)
+
+
 def test_text_is_a_row_for_each_line(tmp_path: Path) -> None:
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     first.write_bytes("one\r\n\n \ntwo ä".encode())
@@ -158,6 +183,7 @@ def test_all_resume_and_hold_the_laws(images: list[Path], tmp_path: Path) -> Non
     assert_resumes_everywhere(lambda: paths(text, text).read_text())
     for make in (
         lambda: paths(*images).read_images(),
+        lambda: paths(*images).read_images(decoder="auto", size=(3, 3)),
         lambda: paths(text, text).read_text(),
         lambda: paths(arrays, arrays).read_numpy(),
     ):

@@ -18,6 +18,7 @@ from ...storage.streams import checked_path
 from ...workers.threads import Threads
 from ..bases.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
+from ..files.images import Size
 from ..files.numpy_files import arrays_in
 from .decode import ImageDecoder
 
@@ -70,14 +71,20 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
     An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
-    `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: Pillow detects the format from the content.
+    `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: the format is detected from the content.
+
+    `size` is a pair of height and width, or the shorter side. `decoder` is `"auto"`, which takes simplejpeg,
+    torchvision or torchcodec for JPEGs, the first that works here, and Pillow for all else; or one of these by name, or
+    `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
+    most. Images are not turned as their EXIF says.
 
     Up to `workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
     as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
 
     Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
-    truncated or corrupt image, ValueError for one with more than 8 bits per channel, and ImportError where Pillow is
-    not installed.
+    truncated or corrupt image, or one that the named decoder cannot decode, ValueError for one with more than 8 bits
+    per channel, and ImportError where Pillow is not installed. At construction, raises ValueError for an unknown
+    decoder, and ImportError for one that does not work here.
 
     >>> import os, tempfile
     >>> from PIL import Image
@@ -86,6 +93,8 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     >>> dp = IterableWrapper([path]).read_images()
     >>> [row["image"].shape for row in dp]
     [torch.Size([3, 2, 4])]
+    >>> [row["image"].shape for row in IterableWrapper([path]).read_images(size=(8, 8))]
+    [torch.Size([3, 8, 8])]
     """
 
     gives = "rows"
@@ -96,6 +105,8 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         include_paths: bool = False,
         *,
         mode: Literal["L", "RGB", "RGBA"] = "RGB",
+        decoder: str = "auto",
+        size: Size | None = None,
         workers: int = 8,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
@@ -104,10 +115,12 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
             raise ValueError(f"mode must be 'L', 'RGB' or 'RGBA', and is {mode!r}")
         self._set_up(source, include_paths, workers, storage_options, on_error)
         self.mode = mode
-        self._decoder = ImageDecoder(f"torch{mode.lower()}8")
+        self.decoder = decoder
+        self.size = size
+        self._decode = ImageDecoder(f"torch{mode.lower()}8", decoder, size)
 
     def _decoded(self, path: str, content: bytes) -> dict[str, Any]:
-        row = {"image": self._decoder("png", content)}  # any image extension will do
+        row = {"image": self._decode("png", content)}  # any image extension will do
         return {**row, "path": path} if self.include_paths else row
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ...registry import OnError
 from ...registry.old_names import takes_old_names
+from ..files.images import Size
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from .columns import Paths, files_of
 
@@ -19,6 +20,8 @@ def read_images(
     include_paths: bool = False,
     *,
     mode: Literal["L", "RGB", "RGBA"] = "RGB",
+    decoder: str = "auto",
+    size: Size | None = None,
     workers: int = 8,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
@@ -41,6 +44,8 @@ def read_images(
         files_of(paths, "images", storage_options, on_error).sharding_filter(),
         include_paths,
         mode=mode,
+        decoder=decoder,
+        size=size,
         workers=workers,
         storage_options=storage_options,
         on_error=on_error,

@@ -1,0 +1,244 @@
+"""Images to pixels: by the fastest decoder that gives the same ones, and straight to the size that is asked for."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...registry import expect_whole
+
+__all__ = ["DECODERS", "Pixels", "Size", "expect_decoder", "expect_size", "pillow_image", "pixels_of", "usable"]
+
+Pixels = npt.NDArray[np.uint8]
+"""Height × width × channels."""
+
+Size = int | tuple[int, int]
+"""The shorter side of an image, or its height and width."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """What decodes JPEGs faster than Pillow does; its functions are called with the imported module first.
+
+    `header` returns height, width and the mode that the image has in Pillow. `decode` is called with the bytes, the
+    mode that is asked for and the whole number that the sides are divided by.
+    """
+
+    module: str
+    install: str
+    header: Callable[[Any, bytes], tuple[int, int, str]]
+    decode: Callable[[Any, bytes, str, int], Any]
+    reduces: bool = False  # decodes to a half, a quarter or an eighth
+
+
+def _header_by_simplejpeg(module: Any, data: bytes) -> tuple[int, int, str]:
+    height, width, colors, _ = module.decode_jpeg_header(data)  # four times as fast as Pillow's
+    return height, width, {"Gray": "L", "YCbCr": "RGB"}.get(colors, colors)
+
+
+def _simplejpeg(module: Any, data: bytes, mode: str, reduction: int) -> Any:
+    colors = "GRAY" if mode == "L" else mode
+    if reduction == 1:
+        return module.decode_jpeg(data, colors)
+    height, width, *_ = module.decode_jpeg_header(data)
+    return module.decode_jpeg(data, colors, min_height=-(-height // reduction), min_width=-(-width // reduction))
+
+
+def _header_by_pillow(module: Any, data: bytes) -> tuple[int, int, str]:
+    with _pillow().open(io.BytesIO(data)) as image:
+        return image.height, image.width, image.mode
+
+
+def _torchvision(module: Any, data: bytes, mode: str, reduction: int) -> Any:
+    encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)  # it warns of bytes, which cannot be written
+    return module.decode_jpeg(encoded, "GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
+
+
+def _torchcodec(module: Any, data: bytes, mode: str, reduction: int) -> Any:
+    with _pillow().open(io.BytesIO(data)) as image:
+        if image.getexif().get(0x0112, 1) != 1:
+            raise ValueError("it would be turned as its EXIF says")
+    return module.decode_jpeg(data, mode="GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
+
+
+_FOR_TORCH = "install the build of it that is for this torch"
+DECODERS = {
+    "simplejpeg": Decoder(
+        "simplejpeg", 'pip install "penstock[image]"', _header_by_simplejpeg, _simplejpeg, reduces=True
+    ),
+    "torchvision": Decoder("torchvision.io", _FOR_TORCH, _header_by_pillow, _torchvision),
+    "torchcodec": Decoder("torchcodec.decoders", _FOR_TORCH, _header_by_pillow, _torchcodec),
+}
+"""The decoders of JPEG, the fastest first. Pillow decodes all else, and JPEGs where none of these works."""
+
+_MODES = {"L": ("L",), "RGB": ("RGB", "L")}
+"""Modes that the decoders above give, of files of which modes. Grey out of colours is left to Pillow, which weighs the
+red, green and blue: the decoders take the luminance in the file, which is another where a colour was out of range."""
+
+_MAX_PIXELS = 89_478_485
+"""Images of more are left to Pillow, which warns of them or refuses them."""
+
+
+def expect_decoder(decoder: str, mode: str, by_pillow: bool = False) -> None:
+    """Raise ValueError for a decoder that is none, or none of such images, and ImportError for one that is missing."""
+    choices = ["auto", "pil", *([] if by_pillow or mode not in _MODES else DECODERS)]
+    if decoder not in choices:
+        kind = "images of Pillow" if by_pillow else f"images of mode {mode}"
+        raise ValueError(f"no decoder {decoder!r} of {kind}: there are {', '.join(choices)}")
+    if decoder in DECODERS:
+        usable(decoder)
+
+
+def expect_size(size: Any) -> None:
+    """Raise TypeError or ValueError where a size is neither a whole number, nor a pair of them, nor None."""
+    if isinstance(size, (tuple, list)) and len(size) == 2:
+        for side in size:
+            expect_whole("each side of size", side)
+    elif isinstance(size, (tuple, list, str)):
+        raise TypeError(f"size must be a whole number, for the shorter side, or (height, width), and is {size!r:.100}")
+    elif size is not None:
+        expect_whole("size", size)
+
+
+@cache
+def usable(name: str) -> Any:
+    """Return the module of a decoder; ImportError where it does not decode here.
+
+    It has decoded an image of one pixel: torchvision can be imported without the libraries that decode.
+    """
+    decoder = DECODERS[name]
+    sample = io.BytesIO()
+    _pillow().new("RGB", (1, 1)).save(sample, "JPEG")
+    try:
+        module = import_module(decoder.module)
+        decoder.decode(module, sample.getvalue(), "RGB", 1)
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        raise ImportError(f"decoder={name!r} does not work here ({error}): {decoder.install}") from error
+    return module
+
+
+@cache
+def _all_usable() -> tuple[str, ...]:
+    found = []
+    for name in DECODERS:
+        try:
+            usable(name)
+        except ImportError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def pixels_of(data: bytes, mode: str, decoder: str = "auto", size: Size | None = None) -> Pixels:
+    """Return the pixels of an image, in a size where one is given; `ImageDecoder` documents which.
+
+    Those of a mode of one channel are of shape (height, width, 1). The array may be one that cannot be written.
+    """
+    names = _all_usable() if decoder == "auto" else [decoder] if decoder in DECODERS else []
+    for name in names:
+        try:
+            return _fast(name, data, mode, size, whole=decoder == name)
+        except (ValueError, RuntimeError) as error:
+            if decoder == name:
+                raise OSError(f"{name} cannot decode it, and 'auto' would leave it to Pillow: {error}") from error
+    with _opened(data) as image:
+        wanted = _wanted(image.height, image.width, size)
+        pixels = np.asarray(_converted(image, mode, wanted))
+    return _resized(pixels.reshape(*pixels.shape[:2], -1), wanted)
+
+
+def _fast(name: str, data: bytes, mode: str, size: Size | None, whole: bool) -> Pixels:
+    """Return the pixels by a decoder other than Pillow; ValueError where they would be others than Pillow's.
+
+    Where `whole`, a decoder that cannot reduce may decode the whole of an image that others would reduce.
+    """
+    if not data.startswith(b"\xff\xd8\xff"):
+        raise ValueError("it is no JPEG")
+    decoder, module = DECODERS[name], usable(name)
+    height, width, its_mode = decoder.header(module, data)
+    if its_mode not in _MODES.get(mode, ()):
+        raise ValueError(f"{mode} is asked for, of an image of mode {its_mode}")
+    if height * width > _MAX_PIXELS:
+        raise ValueError(f"it has {height:,} × {width:,} pixels")
+    wanted = _wanted(height, width, size)
+    reduction = _reduction(height, width, wanted)
+    if reduction > 1 and not decoder.reduces and not whole:
+        raise ValueError("it cannot be decoded small")
+    return _resized(decoder.decode(module, data, mode, reduction), wanted)
+
+
+def pillow_image(data: bytes, mode: str, size: Size | None = None) -> Any:
+    """Return an image of Pillow's, in a size where one is given."""
+    with _opened(data) as image:
+        wanted = _wanted(image.height, image.width, size)
+        converted = _converted(image, mode, wanted)
+        return converted if size is None else converted.resize(wanted[::-1], _pillow().Resampling.BILINEAR)
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('images are decoded by Pillow: pip install "penstock[image]"') from error
+    return Image
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[Any]:
+    """Open an image, of which only the header is read, for its size and mode."""
+    try:
+        with _pillow().open(io.BytesIO(data)) as image:
+            if image.mode[0] in "IF":
+                raise ValueError(
+                    f"the image has more than 8 bits for each channel (mode {image.mode}), which every image spec "
+                    "would cut off: give your own handler first"
+                )
+            yield image
+    except SyntaxError as error:  # Pillow raises it for some broken PNGs
+        raise OSError(str(error)) from error
+
+
+def _wanted(height: int, width: int, size: Size | None) -> tuple[int, int]:
+    """Return the height and width that are asked for."""
+    if size is None:
+        return height, width
+    if isinstance(size, (tuple, list)):
+        return size[0], size[1]
+    wanted = size * height // min(height, width), size * width // min(height, width)
+    if math.prod(wanted) > _MAX_PIXELS:
+        raise ValueError(f"an image of {height:,} × {width:,} would become one of {wanted[0]:,} × {wanted[1]:,} pixels")
+    return wanted
+
+
+def _reduction(height: int, width: int, wanted: tuple[int, int]) -> int:
+    """Return by how much a JPEG can be made smaller as it is decoded, and still be as large as is asked for."""
+    return next((n for n in (8, 4, 2) if n * wanted[0] <= height and n * wanted[1] <= width), 1)
+
+
+def _converted(image: Any, mode: str, wanted: tuple[int, int]) -> Any:
+    """Return an image that Pillow has decoded: a JPEG by the largest reduction that leaves it large enough."""
+    if image.format in ("JPEG", "MPO"):
+        image.draft(image.mode, wanted[::-1])
+    return image.convert(mode)
+
+
+def _resized(pixels: Pixels, wanted: tuple[int, int]) -> Pixels:
+    """Return pixels in the size that is asked for: interpolated bilinearly, with antialias where it is smaller."""
+    if pixels.shape[:2] == wanted:
+        return pixels
+    if pixels.shape[2] == 4:  # Pillow weighs the colours by how far they can be seen
+        image = _pillow().fromarray(pixels).resize(wanted[::-1], _pillow().Resampling.BILINEAR)
+        return np.asarray(image)
+    planes = torch.from_numpy(np.require(pixels, requirements="W")).permute(2, 0, 1)[None]
+    resized = torch.nn.functional.interpolate(planes, wanted, mode="bilinear", antialias=True)
+    return resized[0].permute(1, 2, 0).numpy()
