@@ -24,6 +24,8 @@ __all__ = [
     "environment",
     "measured_apart",
     "plot",
+    "python_of_lance",
+    "python_of_litdata",
     "python_of_ray",
     "python_of_torchdata_09",
     "rounds_of",
@@ -56,6 +58,19 @@ def python_of_ray() -> str:
     return _python_apart(
         "PENSTOCK_RAY_PYTHON", "ray", ["ray[data]==2.60.0", "pydantic", "torch", "numpy", "pyarrow", "psutil"]
     )
+
+
+def python_of_litdata() -> str:
+    """Return a Python that has LitData and torch, in an environment made for it."""
+    return _python_apart(
+        "PENSTOCK_LITDATA_PYTHON", "litdata", ["litdata==0.2.76", "torch", "numpy", "Pillow", "simplejpeg", "psutil"]
+    )
+
+
+def python_of_lance() -> str:
+    """Return a Python that has Lance, the format of LanceDB, and torch, in an environment made for it."""
+    packages = ["pylance==14.0.2", "torch", "numpy", "pyarrow", "Pillow", "simplejpeg", "psutil"]
+    return _python_apart("PENSTOCK_LANCE_PYTHON", "lance", packages)
 
 
 def _python_apart(variable: str, name: str, packages: list[str]) -> str:
