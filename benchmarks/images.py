@@ -124,7 +124,7 @@ def of_loaders(group: str, results: dict[str, list[dict[str, Any]]], told: dict[
 
     rows = []
     for name in results:
-        rates = [
+        shares = [
             part
             for figure in ("rate", "rate_again")
             for part in (f"{median(of(name, figure)):,.0f}", f"{of_hands(name, figure):.2f}")
@@ -133,7 +133,7 @@ def of_loaders(group: str, results: dict[str, list[dict[str, Any]]], told: dict[
         of_ours = f"{share(of(name, 'rate_again'), of(ours, 'rate_again')):.2f}"
         version, peak = told[name]
         rest = [f"{median(of(name, 'first')):.2f}", f"{median(of(name, 'cpu_again')):.2f}", f"{peak:,.0f}"]
-        rows.append([name, version, *rates, of_two, of_ours, *rest])
+        rows.append([name, version, *shares, of_two, of_ours, *rest])
     alone = of(hand, "rate_again")
     print(
         "\nTwo processes, or threads. Epoch 1 is counted from its first batch on, epoch 2 from its beginning. Shares\n"
@@ -144,12 +144,9 @@ def of_loaders(group: str, results: dict[str, list[dict[str, Any]]], told: dict[
     )
     header = ["", "version", "epoch 1, images/s", "share", "epoch 2, images/s", "share", "of two", "of ours"]
     print(table([*header, "first batch, s", "CPU of an image, ms", "memory, MB"], rows))
-    title = {"pillow": "JPEGs decoded by Pillow", "fast": "JPEGs decoded by the fastest decoder"}[group]
-    plot(
-        {"pillow": "images", "fast": "fast_images"}[group],
-        f"{title} and resized by two processes, images/s",
-        {name: median(of(name, "rate_again")) for name in results},
-    )
+    if group == "pillow":
+        rates = {name: median(of(name, "rate_again")) for name in results}
+        plot("images", "JPEGs decoded and resized by two processes, images/s", rates)
     print()
     for figure, when in (("rate", "after the first batch"), ("rate_again", "in a second epoch")):
         reached = of_hands(ours, figure)
