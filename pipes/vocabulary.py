@@ -170,7 +170,10 @@ def build_vocab(
     for item in source:
         if isinstance(item, (str, bytes)):
             raise TypeError(f"each item must be a list of tokens: split {item!r:.60} before, as by .map(str.split)")
-        counts.update(iter(item))  # of a mapping, `update` would add its values
+        try:
+            counts.update(iter(item))  # of a mapping, `update` would add its values
+        except TypeError:
+            raise TypeError(f"each item must be a list of tokens, which are strings, and is {item!r:.60}") from None
     for token in special:
         counts.pop(token, None)
     _expect_strings(counts)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import os
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, overload
 
@@ -15,11 +16,12 @@ from ..pipes.iter import Mapper
 from ..registry import IterDataPipe, MapDataPipe
 from ..registry.functional import did_you_mean
 from ..registry.graph import walk
+from ..registry.secrets import without_secrets
 from ..registry.sharding import sharding_points
 from ..storage.addresses import is_local_path
 from .fetching import place_of
 from .files import Files
-from .resource import Resource
+from .resource import Resource, unpacked_name
 from .roll import enter
 
 __all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "arranged", "dataset"]
@@ -27,6 +29,14 @@ __all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "arranged", "dataset"
 T = TypeVar("T")
 Root = str | os.PathLike[str] | None
 Pipe = Callable[..., IterDataPipe[T]]
+
+_ANSWERS = {
+    "download": ": what is missing is downloaded when the first sample is read",
+    "transform": ": use .map, which gets the whole sample, as transforms.v2 take it",
+    "target_transform": ": use .map, which gets the whole sample",
+    "transforms": ": use .map, which gets the whole sample",
+}
+"""What torchvision's data sets take, and what to do here."""
 
 _OF_ALL = ("root", "split", "train", "shuffle", "map_style")
 """The arguments that every data set takes."""
@@ -58,7 +68,7 @@ class Info:
         more = f", … ({len(self.categories)})" if len(self.categories) > 8 else ""
         files = list(self.resources.values())
         there = "in" if all(map(self._is_on_disk, files)) else "downloaded when first read, to"
-        where = "" if all(each.is_installed for each in files) else f"{there} {self.folder}: "
+        where = "" if all(each.is_installed for each in files) else f"{there} {without_secrets(self.folder)}: "
         facts = {
             "split": f"{chosen}, of {named}",
             "categories": ", ".join(self.categories[:8]) + more,
@@ -110,7 +120,9 @@ class MapDataset(MapDataPipe[T]):
         self.info = info
 
     def __getitem__(self, index: int) -> T:
-        length = len(self)
+        index, length = operator.index(index), len(self)
+        if (found := len(self.source)) != length:
+            raise RuntimeError(f"{self.info.title} should have {length} samples, and has {found}")
         if not -length <= index < length:
             raise IndexError(f"{self.info.title} has {length} samples, and none at {index}")
         return self.source[index % length]
@@ -180,8 +192,9 @@ class Dataset(Generic[T]):
         folder: str = "",
         register: bool = True,
     ) -> None:
-        if not splits:
+        if not splits or not isinstance(splits, Mapping):
             raise ValueError("give splits, a dict from the name of each split to its number of items, or None")
+        _expect_names_apart((resources or {}).values())
         self.name = name
         self.pipe = pipe
         self.splits = splits
@@ -191,13 +204,15 @@ class Dataset(Generic[T]):
         self.licence = licence
         self.home_page = home_page
         self.citation = citation
-        self.title = title or pipe.__name__
+        self.title = title or getattr(pipe, "__name__", name)
         self.folder = folder or name
         self.options = {
             each.name: each.default
             for each in inspect.signature(pipe).parameters.values()
             if each.kind is each.KEYWORD_ONLY
         }
+        if taken := {*self.options} & {*_OF_ALL}:
+            raise ValueError(f"every data set takes {', '.join(sorted(taken))}: give the option another name")
         self.__doc__ = pipe.__doc__
         self.__module__ = pipe.__module__
         self.__signature__ = self._signature()
@@ -245,7 +260,7 @@ class Dataset(Generic[T]):
     ) -> Any:
         options = self._checked_options(options)
         splits = self._checked_splits(split, train)
-        folder = f"{os.path.expanduser(_default_root() if root is None else root).rstrip('/')}/{self.folder}"
+        folder = _joined(_default_root() if root is None else os.fspath(root), self.folder)
         made = tuple(self._made(folder, each, options, shuffle, map_style) for each in splits)
         return made if isinstance(split, (tuple, list)) else made[0]
 
@@ -270,7 +285,11 @@ class Dataset(Generic[T]):
 
     def _checked_splits(self, split: str | tuple[str, ...] | None, train: bool | None) -> tuple[str, ...]:
         known = ", ".join(map(repr, self.splits))
+        if isinstance(split, bool) and train is None:  # as torchvision's data sets take it
+            split, train = None, split
         if train is not None:
+            if not isinstance(train, bool):
+                raise TypeError(f"train must be True or False, and is {train!r:.50}")
             if {*self.splits} != {"train", "test"}:
                 raise TypeError(f"{self.title} takes split=, one of {known}, not train=")
             if split is not None:
@@ -290,7 +309,8 @@ class Dataset(Generic[T]):
         for name in options:
             if name not in self.options:
                 known = [*_OF_ALL, *self.options]
-                raise TypeError(f"{self.title} takes {', '.join(known)}, not {name}{did_you_mean(name, known)}")
+                answer = _ANSWERS.get(name, did_you_mean(name, known))
+                raise TypeError(f"{self.title} takes {', '.join(known)}, not {name}{answer}")
         return {**self.options, **options}
 
     def _signature(self) -> inspect.Signature:
@@ -329,8 +349,13 @@ def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool)
     """
     if shuffle and map_style:
         raise ValueError("a data set that is read by index has no order: give shuffle or map_style, or .shuffle() it")
-    if not sharding_points(chain):
+    if not isinstance(chain, IterDataPipe):
+        raise TypeError(f"the function of {info.title} must return a chain, and returned {chain!r:.100}")
+    if not (points := sharding_points(chain)):
         chain = chain.shuffle().sharding_filter()
+    elif not any(hasattr(type(step), "set_shuffle") for point in points for step in walk(point)):
+        for point in points:
+            point.source = point.source.shuffle()  # type: ignore[union-attr]
     for step in walk(chain):
         if hasattr(type(step), "set_shuffle"):
             step.set_shuffle(shuffle)
@@ -373,3 +398,19 @@ def _with_columns_replaced(fn: Callable[..., Any], input_col: Any, output_col: A
 
 def _default_root() -> str:
     return os.environ.get("PENSTOCK_DATASETS") or "~/.cache/penstock"
+
+
+def _joined(root: str, folder: str) -> str:
+    """Return the path or URL of a folder in a root; a path does not follow a later change of the working folder."""
+    if "://" in root:
+        return f"{root}{'' if root.endswith('/') else '/'}{folder}"
+    return os.path.join(os.path.abspath(os.path.expanduser(root)), folder)
+
+
+def _expect_names_apart(resources: Iterable[Resource]) -> None:
+    """Raise ValueError if two resources would be kept under one name, or unpacked to it."""
+    kept: dict[str, Resource] = {}
+    for resource in resources:
+        for name in {resource.name, unpacked_name(resource.name) if resource.unpack else resource.name}:
+            if kept.setdefault(name, resource) != resource:
+                raise ValueError(f"two resources would be kept as {name!r}: give one of them another name=")

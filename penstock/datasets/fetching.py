@@ -7,8 +7,10 @@ import hashlib
 import os
 import posixpath
 import shutil
+import tarfile
 import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import IO
@@ -21,34 +23,30 @@ from ..storage.addresses import is_local_path
 from ..storage.digest import check_digest
 from ..storage.locks import FileLock
 from ..storage.parts import lock_beside
-from ..storage.reading import open_file
+from ..storage.reading import open_file, read_whole
 from ..storage.writing import whole_file
-from .download import download, progress
-from .resource import Resource
+from .download import download, forget, progress
+from .resource import Resource, archive_kind, unpacked_name
 
-__all__ = ["COMPRESSED", "archive_kind", "fetch", "members_of", "place_of", "unpacked"]
+__all__ = ["fetch", "members_of", "place_of", "unpacked"]
 
-_WAIT = 600.0
-"""Seconds in which another process must get on with a file, or this one gives up waiting for it."""
+_WAIT = 60.0
+"""Seconds without a sign of life of the process that gets a file, after which others give up waiting for it."""
 
-_KINDS = {
-    "zip": (".zip",),
-    "tar": (".tar",),
-    "compressed tar": (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst"),
-}
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lzma")
+_SIGN_OF_LIFE = 5.0
+"""Seconds between two of them: the time of change of its lock."""
+
+_MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ", ".zst": b"\x28\xb5\x2f\xfd"}
+"""How compressed files begin."""
+
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
-_verified: dict[str, tuple[int, int]] = {}
-"""Size and time of change of the files that this process has verified."""
+_verified: dict[str, str] = {}
+"""What was noted of the files that this process has verified."""
 
 _in_store: set[str] = set()
-"""The objects that this process has found: `read` asks for its archive each time."""
-
-
-def archive_kind(name: str) -> str | None:
-    """Return `"zip"`, `"tar"` or `"compressed tar"` for the name of an archive, None for another file."""
-    return next((kind for kind, endings in _KINDS.items() if name.lower().endswith(endings)), None)
+_unpacked: dict[str, str | None] = {}
+"""The objects that this process has found, and what they tell of unpacking: each `read` asks for its archive."""
 
 
 def members_of(archives: IterDataPipe[str], name: str) -> IterDataPipe[tuple[str, IO[bytes]]]:
@@ -76,7 +74,7 @@ def fetch(resource: Resource, folder: str) -> str:
     place = place_of(resource, folder)
     if resource.is_installed or _is_there(resource, place):
         return place
-    if os.environ.get("PENSTOCK_OFFLINE", "0") not in ("", "0"):
+    if os.environ.get("PENSTOCK_OFFLINE", "").strip().lower() not in ("", "0", "false", "no", "off"):
         raise _missing(resource, folder, "PENSTOCK_OFFLINE is set")
     if not _candidates(resource, folder):
         raise _missing(resource, folder, "it cannot be downloaded")
@@ -91,15 +89,13 @@ def unpacked(resource: Resource, folder: str) -> str:
 
     Of a file that is compressed for itself, such as `cells.h5.gz`, return that of what it holds.
     """
-    place = place_of(resource, folder)
-    ending = next(end for ends in (*_KINDS.values(), COMPRESSED) for end in ends if resource.name.lower().endswith(end))
-    target = place[: -len(ending)]
-    done = _joined(folder, f".{resource.name}.unpacked")
-    if _exists(done):
+    target = _joined(folder, unpacked_name(resource.name))
+    done, told = _joined(folder, f".{resource.name}.unpacked"), _digest_text(resource)
+    if _was_unpacked(target, done, told):
         return target
     archive = fetch(resource, folder)
-    with _one_at_a_time(resource, target, folder) as lock_path:
-        if not _exists(done):
+    with _one_at_a_time(resource, target, folder):
+        if not _was_unpacked(target, done, told):
             with progress(f"unpack {resource.name}", None) as advance:
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
                     inner = path[len(archive) + 1 :]  # its loader refuses one that leads out of the archive
@@ -107,9 +103,27 @@ def unpacked(resource: Resource, folder: str) -> str:
                     with closing(stream), whole_file(place, "wb", {}) as file:
                         shutil.copyfileobj(stream, file, 2**20)
                         advance(file.tell())
-                    os.utime(lock_path)  # others wait while it gets on
-            _write(done, b"")
+            with whole_file(done, "wb", {}) as file:
+                file.write(told.encode())
+            _unpacked[done] = told
     return target
+
+
+def _was_unpacked(target: str, done: str, told: str) -> bool:
+    """Say whether the archive of this digest was unpacked; in a store, this process asks once."""
+    if is_local_path(target):
+        return os.path.exists(target) and _content_of(done) == told
+    if done not in _unpacked:
+        _unpacked[done] = _content_of(done)
+    return _unpacked[done] == told
+
+
+def _content_of(place: str) -> str | None:
+    """Return the text of a small file; None where it is missing."""
+    try:
+        return read_whole(place, {}).decode(errors="replace")
+    except FileNotFoundError:
+        return None
 
 
 def _get(resource: Resource, folder: str, place: str) -> None:
@@ -121,7 +135,7 @@ def _get(resource: Resource, folder: str, place: str) -> None:
                 _get_to_disk(resource, url, place)
             else:
                 _get_to_store(resource, url, place)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:  # a wrong URL is a ValueError
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise
             failures.append(error)
@@ -134,20 +148,21 @@ def _get(resource: Resource, folder: str, place: str) -> None:
 
 def _get_to_disk(resource: Resource, url: str, place: str) -> None:
     part = f"{place}.part"
-    download(url, part)
     try:
+        download(url, part, resource.size)
         _verify(resource, part, url)
     except RuntimeError:
-        os.unlink(part)
+        forget(part)
         raise
     os.replace(part, place)
+    forget(part)  # only now, so that a kill while it was verified costs no second download
     _note_verified(resource, place)
 
 
 def _get_to_store(resource: Resource, url: str, place: str) -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         part = os.path.join(folder, f"{resource.name}.part")
-        download(url, part)
+        download(url, part, resource.size)
         _verify(resource, part, url)
         with open(part, "rb") as content, whole_file(place, "wb", {}) as file:
             shutil.copyfileobj(content, file, 2**20)
@@ -168,13 +183,13 @@ def _is_there(resource: Resource, place: str) -> bool:
         status = os.stat(place)
     except FileNotFoundError:
         return False
-    stamp = (status.st_size, status.st_mtime_ns)
-    if _verified.get(place) == stamp:
+    note = _note(resource, (status.st_size, status.st_mtime_ns))
+    if _verified.get(place) == note:
         return True
-    if _noted(place) != _note(resource, stamp):
+    if _noted(place) != note:
         _verify(resource, place, place)
         _note_verified(resource, place)
-    _verified[place] = stamp
+    _verified[place] = note
     return True
 
 
@@ -194,7 +209,7 @@ def _is_in_store(url: str, expected: int | None = None) -> bool:
 
 
 def _verify(resource: Resource, path: str, origin: str) -> None:
-    """Raise RuntimeError if a file has another size or digest than it should."""
+    """Raise RuntimeError if a file has another size or digest than it should, or plainly is no such file."""
     try:
         size = os.path.getsize(path)
         if resource.size is not None and size != resource.size:
@@ -203,14 +218,31 @@ def _verify(resource: Resource, path: str, origin: str) -> None:
             kind, digest = resource.digest
             with open(path, "rb") as file:
                 check_digest(resource.name, file, digest, kind)
+        elif not size or not _begins_as_it_should(resource.name, path):
+            raise RuntimeError(f"{resource.name} is empty, or no file of its kind")
     except RuntimeError as error:
         add_note(error, f"it came from {without_secrets(origin)}: the file there has changed, or is no file but a page")
         raise
 
 
+def _begins_as_it_should(name: str, path: str) -> bool:
+    """Say whether an archive or a compressed file is one; of other files nothing is known."""
+    kind = archive_kind(name)
+    if kind == "zip":
+        return zipfile.is_zipfile(path)
+    if kind == "tar":
+        return tarfile.is_tarfile(path)
+    with open(path, "rb") as file:
+        start = file.read(8)
+    return all(start.startswith(magic) for ending, magic in _MAGIC.items() if name.lower().endswith(ending))
+
+
+def _digest_text(resource: Resource) -> str:
+    return ":".join(resource.digest or ("none", ""))
+
+
 def _note(resource: Resource, stamp: tuple[int, int]) -> str:
-    kind, digest = resource.digest or ("none", "")
-    return f"{kind}:{digest} {stamp[0]} {stamp[1]}\n"
+    return f"{_digest_text(resource)} {resource.size} {stamp[0]} {stamp[1]}\n"
 
 
 def _note_beside(place: str) -> str:
@@ -225,13 +257,15 @@ def _noted(place: str) -> str | None:
 
 def _note_verified(resource: Resource, place: str) -> None:
     status = os.stat(place)
-    with suppress(OSError):  # a folder that cannot be written to: each process verifies for itself
-        _write(_note_beside(place), _note(resource, (status.st_size, status.st_mtime_ns)).encode())
+    note = _note(resource, (status.st_size, status.st_mtime_ns))
+    # Where the folder cannot be written to, each process verifies for itself.
+    with suppress(OSError), whole_file(_note_beside(place), "wb", {}) as file:
+        file.write(note.encode())
 
 
 @contextmanager
-def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[str]:
-    """Hold the lock on a place, and give its path. While its owner gets on with the file, the others wait."""
+def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[None]:
+    """Hold the lock on a place. The others wait while its owner lives."""
     if is_local_path(place):
         lock_path = lock_beside(place)
         try:
@@ -247,25 +281,41 @@ def _one_at_a_time(resource: Resource, place: str, folder: str) -> Iterator[str]
         lock_path = os.path.join(tempfile.gettempdir(), f"penstock-{os.getuid()}-{name}.lock")
     with ExitStack() as held:
         while True:
-            before = _progress_of(place, lock_path)
+            before = _last_sign_of(lock_path)
             try:
                 held.enter_context(FileLock(lock_path, _WAIT, threading.Event()))
                 break
             except TimeoutError:
-                if _progress_of(place, lock_path) == before:
+                if _last_sign_of(lock_path) == before:
                     raise
-        yield lock_path
+        held.enter_context(_giving_signs(lock_path))
+        yield
 
 
-def _progress_of(place: str, lock_path: str) -> tuple[float, ...]:
-    """Return what changes while another process downloads a file, or unpacks it."""
-    told = []
-    for path, figure in ((f"{place}.part", os.path.getsize), (lock_path, os.path.getmtime)):
-        try:
-            told.append(figure(path))
-        except OSError:
-            told.append(-1)
-    return tuple(told)
+@contextmanager
+def _giving_signs(lock_path: str) -> Iterator[None]:
+    """Change the time of a lock now and then: downloads, digests and archives may take hours."""
+    ended = threading.Event()
+
+    def give() -> None:
+        while not ended.wait(_SIGN_OF_LIFE):
+            with suppress(OSError):
+                os.utime(lock_path)
+
+    thread = threading.Thread(target=give, name="penstock: sign of life", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _last_sign_of(lock_path: str) -> float:
+    try:
+        return os.path.getmtime(lock_path)
+    except OSError:
+        return -1.0
 
 
 def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
@@ -277,17 +327,6 @@ def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
         f"{resource.name} is missing, and {reason}. Get {where}{digest}, and put it there{note}",
         place_of(resource, folder),
     )
-
-
-def _exists(place: str) -> bool:
-    return os.path.exists(place) if is_local_path(place) else _is_in_store(place)
-
-
-def _write(place: str, content: bytes) -> None:
-    with whole_file(place, "wb", {}) as file:
-        file.write(content)
-    if not is_local_path(place):
-        _in_store.add(place)
 
 
 def _joined(folder: str, name: str) -> str:

@@ -10,6 +10,7 @@ import posixpath
 import tarfile
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import IO, Protocol
 
 from ..pipes.files.members import inner_path
@@ -19,8 +20,8 @@ from ..storage.addresses import is_local_path
 from ..storage.listing import files_below
 from ..storage.reading import open_file, open_to_seek, read_whole
 from ..storage.zips import opened_part, opened_zip
-from .fetching import COMPRESSED, archive_kind, fetch, members_of, place_of, unpacked
-from .resource import Resource
+from .fetching import fetch, members_of, place_of, unpacked
+from .resource import COMPRESSED, Resource, archive_kind, unpacked_name
 
 __all__ = ["Access", "Files", "Folder", "Tar", "archive_at"]
 
@@ -43,8 +44,12 @@ class Files:
     @property
     def name(self) -> str:
         """The name of the one file that the resource is, without the ending of its compression."""
-        stem, ending = posixpath.splitext(self.resource.name)
-        return stem if ending in COMPRESSED else self.resource.name
+        return unpacked_name(self.resource.name) if self._is_compressed else self.resource.name
+
+    @property
+    def _is_compressed(self) -> bool:
+        name = self.resource.name
+        return archive_kind(name) is None and name.lower().endswith(COMPRESSED)
 
     def path(self) -> str:
         """Return the path or URL of the resource; download it first if it is missing."""
@@ -53,8 +58,9 @@ class Files:
     def open(self, *patterns: str) -> IterDataPipe[tuple[str, IO[bytes]]]:
         """Return a chain of the path and the stream of each file that one of the patterns matches, or of all files.
 
-        Patterns are those of `fnmatch`, whose `*` also matches slashes. A file that is compressed for itself, such as
-        `labels.gz`, is decompressed. Reading the chain raises FileNotFoundError for a pattern that matches no file.
+        In a pattern, `*` stands for any text, slashes too, and `?` for one character. A file that is compressed for
+        itself, such as `labels.gz`, is decompressed. Reading the chain raises FileNotFoundError for a pattern that
+        matches no file.
         """
         name = self.resource.name
         if self.resource.unpack:
@@ -63,7 +69,7 @@ class Files:
         if archive_kind(name):
             return Chosen(members_of(whole, name), self, patterns)
         opened = whole.open_files_by_fsspec(mode="rb")
-        return Chosen(opened.decompress() if name.endswith(COMPRESSED) else opened, self, patterns)
+        return Chosen(opened.decompress() if self._is_compressed else opened, self, patterns)
 
     def list(self, *patterns: str) -> IterDataPipe[str]:
         """Return a chain of the paths of the files that one of the patterns matches, or of all files, for `read`.
@@ -76,7 +82,7 @@ class Files:
         """Return what `list` gives, at once."""
         paths = self.access().paths()
         found = [path for path in paths if _matching(path, patterns)] if patterns else paths
-        if absent := [pattern for pattern in patterns if not fnmatch.filter(found, pattern)]:
+        if absent := [pattern for pattern in patterns if not any(_matching(path, [pattern]) for path in found)]:
             raise self.missing(absent, paths)
         return found
 
@@ -113,8 +119,8 @@ class Files:
         is_archive = archive_kind(self.resource.name) is not None
         if self.resource.unpack:
             place = unpacked(self.resource, self.folder)
-            return Folder(place) if is_archive else _Single(place, posixpath.basename(place))
-        return archive_at(self.path()) if is_archive else _Single(self.path(), self.resource.name)
+            return Folder(place) if is_archive else _Single(place, self.name)
+        return archive_at(self.path()) if is_archive else _Single(self.path(), self.name, self._is_compressed)
 
 
 class Listed(IterDataPipe[str]):
@@ -165,11 +171,11 @@ class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
             raise self.files.missing(absent, seen)
 
 
-_NO_PATTERN = str.maketrans("", "", "*?[")
+_NO_PATTERN = str.maketrans("", "", "*?")
 
 
 def _matching(path: str, patterns: Sequence[str]) -> list[str]:
-    return [pattern for pattern in patterns if fnmatch.fnmatchcase(path, pattern)]
+    return [each for each in patterns if each == path or fnmatch.fnmatchcase(path, each.replace("[", "[[]"))]
 
 
 class Access(Protocol):
@@ -181,9 +187,10 @@ class Access(Protocol):
 
 
 class _Single:
-    def __init__(self, place: str, name: str) -> None:
+    def __init__(self, place: str, name: str, is_compressed: bool = False) -> None:
         self._place = place
         self._name = name
+        self._is_compressed = is_compressed
 
     def paths(self) -> list[str]:
         return [self._name]
@@ -191,6 +198,10 @@ class _Single:
     def read(self, path: str) -> bytes:
         if path != self._name:
             raise KeyError(path)
+        if self._is_compressed:
+            ((_, stream),) = members_of(IterableWrapper([self._place]), self._place)
+            with closing(stream):
+                return stream.read()
         return read_whole(self._place, {})
 
 
@@ -218,12 +229,13 @@ class Folder:
 class _Zip:
     def __init__(self, place: str) -> None:
         self._archive = opened_zip(open_to_seek(place, {}))
+        self._parts = {inner_path(part.filename): part for part in self._archive.infolist() if not part.is_dir()}
 
     def paths(self) -> list[str]:
-        return [part.filename for part in self._archive.infolist() if not part.is_dir()]
+        return [*self._parts]
 
     def read(self, path: str) -> bytes:
-        with opened_part(self._archive, self._archive.getinfo(path)) as stream:
+        with opened_part(self._archive, self._parts[path]) as stream:
             return stream.read()
 
 
@@ -269,9 +281,17 @@ class Tar:
 
     def _table(self) -> dict[str, tuple[int, int]]:
         """Return the table of the archive that begins where the stream stands."""
+        table: dict[str, tuple[int, int]] = {}
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
-            parts = [each for each in tar if each.isreg() and not each.sparse]
-        return {inner_path(each.name): (each.offset_data, each.size) for each in parts}
+            for header in tar:
+                if header.islnk() and inner_path(header.linkname) in table:
+                    table[inner_path(header.name)] = table[inner_path(header.linkname)]
+                elif header.isreg() and not header.sparse:
+                    table[inner_path(header.name)] = (header.offset_data, header.size)
+            self._stream.seek(tar.offset)
+            if self._stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+                raise tarfile.ReadError(f"{self._place!r} is cut: its end mark is missing")
+        return table
 
 
 def archive_at(place: str) -> Access:
@@ -284,7 +304,7 @@ def archive_at(place: str) -> Access:
     return _opened_once(place, str(kind), (status.st_size, status.st_mtime_ns) if status else (0, 0), os.getpid())
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> Access:
     """Return an archive that stays open in this process: its table of files is read once."""
     return _Zip(place) if kind == "zip" else Tar(place)

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["Resource"]
+__all__ = ["COMPRESSED", "Resource", "archive_kind", "unpacked_name"]
 
 _PACKAGE = "package://"
 _DIGITS = {"sha256": 64, "md5": 32}
+_KINDS = {
+    "zip": (".zip",),
+    "tar": (".tar",),
+    "compressed tar": (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst"),
+}
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lzma")
+
+
+def archive_kind(name: str) -> str | None:
+    """Return `"zip"`, `"tar"` or `"compressed tar"` for the name of an archive, None for another file."""
+    return next((kind for kind, endings in _KINDS.items() if name.lower().endswith(endings)), None)
+
+
+def unpacked_name(name: str) -> str:
+    """Return the name of an archive or a compressed file without its ending; another name as it is."""
+    endings = [ending for kind in (*_KINDS.values(), COMPRESSED) for ending in kind]
+    return next((name[: -len(ending)] for ending in endings if name.lower().endswith(ending)), name)
 
 
 @dataclass(frozen=True)
@@ -31,7 +49,7 @@ class Resource:
     'words.zip'
     """
 
-    url: str | Sequence[str] = ()
+    url: str | os.PathLike[str] | Sequence[str] = field(default=(), repr=False)
     sha256: str | None = None
     md5: str | None = None
     size: int | None = None
@@ -49,6 +67,8 @@ class Resource:
         name = self.name or (unquote(urlsplit(self.urls[0]).path).rpartition("/")[2] if self.urls else "")
         if not name or name != re.split(r"[/\\]", name)[-1] or name.startswith("."):
             raise ValueError(f"give name=, the file's name in the root: {name!r} is none")
+        if self.unpack and archive_kind(name) is None and not name.lower().endswith(COMPRESSED):
+            raise ValueError(f"{name} is no archive, and not compressed: leave out unpack")
         if self.unpack and self.is_installed:
             raise ValueError(f"{name} is part of a package, and is read in place: leave out unpack")
         object.__setattr__(self, "name", name)
@@ -56,7 +76,7 @@ class Resource:
     @property
     def urls(self) -> tuple[str, ...]:
         """Where to get it, in the order of trying."""
-        return (self.url,) if isinstance(self.url, str) else tuple(self.url)
+        return (os.fspath(self.url),) if isinstance(self.url, (str, os.PathLike)) else tuple(map(os.fspath, self.url))
 
     @property
     def is_installed(self) -> bool:

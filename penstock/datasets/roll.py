@@ -23,12 +23,19 @@ _imported = False
 def enter(name: str, data: Any) -> None:
     """Enter a data set; raise ValueError if another one has its name."""
     earlier = _entered.get(name)
-    if earlier is not None and (earlier.__module__, earlier.title) != (data.__module__, data.title):
+    if earlier is not None and not _replaces(data, earlier):
         raise ValueError(
             f"two data sets claim the name {name!r}: {earlier.title} of {earlier.__module__} has it, and {data.title} "
             f"of {data.__module__} asks for it"
         )
     _entered[name] = data
+
+
+def _replaces(data: Any, earlier: Any) -> bool:
+    """Say whether it is the same definition again, or one that a notebook has changed."""
+    in_one_module: bool = earlier.__module__ == data.__module__
+    again: bool = earlier.title == data.title or data.__module__ == "__main__"
+    return in_one_module and again
 
 
 def list() -> builtins.list[str]:
@@ -55,7 +62,7 @@ def load(name: str, root: Any = None, split: Any = None, **options: Any) -> Any:
     if name not in _entered:
         _import_all()
     if name not in _entered:
-        raise ValueError(f"there is no data set {name!r}{did_you_mean(name, sorted(_entered))}")
+        raise ValueError(f"there is no data set {name!r}{did_you_mean(name.lower(), sorted(_entered))}")
     return _entered[name](root, split, **options)
 
 

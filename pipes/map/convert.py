@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -36,7 +37,7 @@ class IterToMapConverter(MapDataPipe[T]):
     """
 
     payload = ("_loaded",)
-    transient = ("_loaded", "_seeds")
+    transient = ("_loaded", "_loading", "_seeds")
     _loaded: dict[Any, T] | None = None
     _seeds: list[int | None] = []
     """The seeds of the source when it was loaded."""
@@ -76,9 +77,11 @@ class IterToMapConverter(MapDataPipe[T]):
         return len(self._values())
 
     def _values(self) -> dict[Any, T]:
-        if self._loaded is None:
-            self._loaded = self._load()
-        return self._loaded
+        loaded = self._loaded
+        if loaded is None:
+            with vars(self).setdefault("_loading", threading.RLock()):  # several threads may ask first
+                loaded = self._loaded = self._load() if self._loaded is None else self._loaded
+        return loaded
 
     def _pass_begins(self) -> None:
         super()._pass_begins()

@@ -244,7 +244,7 @@ def _broken(law: str) -> Any:
         if law == "two_passes_agree":
             dp = dp.map(lambda row: (row, next(passes)))
         if law == "shuffles_then_divides":
-            return dp.sharding_filter()
+            return dp.sharding_filter().zip(ps.iter.IterableWrapper(rows).sharding_filter())
         if law == "shuffling_keeps_the_samples":
             return dp.shuffle().sharding_filter().pipe(lambda items: list(items)[:3])
         if law == "root_is_clean":

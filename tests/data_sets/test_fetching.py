@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from served import FileServer, tar_of, zip_of
 
 from fault_proxy import FaultProxy
 from penstock.datasets import Files, Resource
-from penstock.datasets.fetching import fetch, unpacked
+from penstock.datasets.fetching import _giving_signs, fetch, unpacked
 from penstock.storage.locks import FileLock
 from penstock.storage.parts import lock_beside
 from s3 import S3Server
@@ -219,18 +220,16 @@ def test_others_wait_as_long_as_a_process_gets_on(
     resource: Resource, folder: str, server: FileServer, monkeypatch: pytest.MonkeyPatch, gets_on: bool
 ) -> None:
     monkeypatch.setattr("penstock.datasets.fetching._WAIT", 0.3)
+    monkeypatch.setattr("penstock.datasets.fetching._SIGN_OF_LIFE", 0.05)
     os.makedirs(folder)
-    part, lock = os.path.join(folder, "a.bin.part"), lock_beside(os.path.join(folder, "a.bin"))
+    lock = lock_beside(os.path.join(folder, "a.bin"))
     held, stop = threading.Event(), threading.Event()
 
     def download_slowly() -> None:
-        with FileLock(lock, 1, threading.Event()), open(part, "wb") as file:
+        with FileLock(lock, 1, threading.Event()):
             held.set()
-            for _ in range(12):
-                file.write(b"x" if gets_on else b"")
-                file.flush()
-                stop.wait(0.1)
-            os.unlink(part)
+            with _giving_signs(lock) if gets_on else nullcontext():
+                stop.wait(1.5)
 
     other = threading.Thread(target=download_slowly)
     other.start()

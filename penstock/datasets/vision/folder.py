@@ -14,9 +14,8 @@ import torch
 from ...registry.secrets import without_secrets
 from ...storage.addresses import is_local_path
 from ..definition import Info, IterDataset, MapDataset, arranged
-from ..fetching import archive_kind
 from ..files import Access, Files, Folder, archive_at
-from ..resource import Resource
+from ..resource import Resource, archive_kind
 from .rows import images_of
 
 __all__ = ["ImageFolder"]
