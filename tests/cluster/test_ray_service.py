@@ -143,8 +143,8 @@ def test_an_actor_that_is_killed_for_good_is_replaced(monkeypatch: pytest.Monkey
     import ray
 
     started: list[Any] = []
-    start = actors._started
-    monkeypatch.setattr(actors, "_started", lambda *given: started.append(start(*given)) or started[-1])
+    start = actors._new_actor
+    monkeypatch.setattr(actors, "_new_actor", lambda *given: started.append(start(*given)) or started[-1])
 
     dp = ps.iter.IterableWrapper(range(300)).sharding_filter().map(process_of)
     with loader(dp, ps.RayReadingService(1)) as reader:

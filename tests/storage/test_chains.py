@@ -401,7 +401,7 @@ def test_what_keeps_blocks_is_refused() -> None:
 
 def test_nothing_is_written_through_a_link_that_keeps_files() -> None:
     with (
-        pytest.raises(OSError, match="write to what is behind it") as caught,
+        pytest.raises(OSError, match="write to the address after it") as caught,
         whole_file("simplecache::memory://chains/a", "wb", {}),
     ):
         pass

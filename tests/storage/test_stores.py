@@ -446,7 +446,7 @@ def test_google_and_azure_are_asked_where_their_options_say(server: Recorder, mo
         ("refuse-403-AccessDenied", PermissionError, "the server refused: 403 AccessDenied"),
         ("refuse-400-ExpiredToken", PermissionError, "the server refused: 400 ExpiredToken"),
         ("refuse-400-Other", OSError, "the server refused: 400 Other"),
-        ("refuse-301-PermanentRedirect", OSError, "in another region: pass region, or set AWS_REGION"),
+        ("refuse-301-PermanentRedirect", OSError, "in another region, pass region, or set AWS_REGION"),
         ("refuse-503-SlowDown", ConnectionError, "the server is in trouble: 503 SlowDown"),
         ("refuse-500-InternalError", ConnectionError, "the server is in trouble: 500 InternalError"),
         ("refuse-429-", ConnectionError, "the server is in trouble: 429"),
