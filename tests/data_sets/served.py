@@ -37,6 +37,9 @@ class FileServer:
         self.statuses: dict[str, list[int]] = {}
         """The statuses of the next answers."""
         self.etags = True
+        self.headers: dict[str, dict[str, str]] = {}
+        """What the answers for a file say besides."""
+        self.takes_any_range = False
 
 
 @contextmanager
@@ -55,12 +58,14 @@ def serving() -> Iterator[FileServer]:
                 return self._say(404, b"no such page")
             content = server.files[name]
             etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            headers = {"ETag": etag} if server.etags else {}
+            headers = ({"ETag": etag} if server.etags else {}) | server.headers.get(name, {})
             status, wanted = 200, self.headers.get("Range")
             if wanted is not None:
                 server.ranges.append(wanted)
-                if self.headers.get("If-Range") == etag:
-                    first = int(wanted.removeprefix("bytes=").rstrip("-"))
+                first = int(wanted.removeprefix("bytes=").rstrip("-"))
+                if first >= len(content):
+                    return self._say(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+                if server.takes_any_range or self.headers.get("If-Range") == etag:
                     headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
                     status, content = 206, content[first:]
             cut = server.cuts[name].pop(0) if server.cuts.get(name) else None
