@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 from served import FileServer, serving
+
+from penstock.datasets.files import _opened_once
+
+
+@pytest.fixture(autouse=True)
+def no_archive_stays_open() -> Iterator[None]:
+    """An archive that is read by path stays open in its process, with the threads that fetch it from a store."""
+    yield
+    _opened_once.cache_clear()
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
