@@ -184,21 +184,26 @@ class Connection:
     proxy: Proxy
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    behind: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def serve(self) -> None:
-        to_behind = None
         try:
-            behind, to_behind = await asyncio.open_connection(*self.proxy.behind, limit=MOST_OF_A_HEAD)
             while True:
-                await self.serve_one(behind, to_behind)
+                await self.serve_one()
         except (Hangup, EOFError, ConnectionError):
             pass
         finally:
             self.writer.close()
-            if to_behind is not None:
-                to_behind.close()
+            if self.behind is not None:
+                self.behind[1].close()
 
-    async def serve_one(self, behind: asyncio.StreamReader, to_behind: asyncio.StreamWriter) -> None:
+    async def to_behind(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the connection to the server behind, which may have ended one that nobody used."""
+        if self.behind is None or self.behind[0].at_eof():
+            self.behind = await asyncio.open_connection(*self.proxy.behind, limit=MOST_OF_A_HEAD)
+        return self.behind
+
+    async def serve_one(self) -> None:
         request = await Head.read(self.reader)
         fault = self.proxy.fault_for(request)
         if request.get("Expect"):
@@ -216,6 +221,7 @@ class Connection:
         if fault is not None and fault.kind != "length" and fault.at is None:
             await self.befall(fault)
             fault = None
+        behind, to_behind = await self.to_behind()
         to_behind.write(bytes(request) + body)
         answer = await Head.read(behind)
         await self.pass_back(request, answer, behind, fault)
