@@ -31,8 +31,8 @@ _NOTE = (
 def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> IterDataPipe[dict[str, Any]]:
     """Advertisements that were shown, and whether they were clicked on.
 
-    Nothing is downloaded: put `train.txt` and `test.txt` of the challenge, or parts of them, into the folder `criteo` of
-    the root. The whole has 45,840,617 and 6,042,135 rows.
+    Nothing is downloaded: put `train.txt` and `test.txt` of the challenge, or parts of them, into the folder `criteo`
+    of the root. The whole has 45,840,617 and 6,042,135 rows.
 
     Items are dicts with the names of torchrec: `label`, 0 or 1, which the test split lacks; `int_0` to `int_12`, whole
     numbers, or `missing` where the field is empty; and `cat_0` to `cat_25`, hashes as text, which may be empty.
