@@ -59,10 +59,20 @@ _OF_THE_BASE = ("_pass", "_handed_down", "_link")
 
 _OF_AUTHORS = {
     *(name for base in (TorchIterDataPipe, TorchMapDataPipe) for name in vars(base)),
-    *("at_end", "broken_laws", "functional_name", "gives", "guard", "holds_items", "in_main_process", "interrupt"),
+    *(
+        "at_end",
+        "broken_laws",
+        "buffers",
+        "functional_name",
+        "gives",
+        "guard",
+        "holds_items",
+        "in_main_process",
+        "interrupt",
+    ),
     *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
-    *("random_state", "set_random_state", "trace_as_dataframe"),
+    *("random_state", "set_random_state", "trace_as_dataframe", "works_in"),
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
@@ -191,6 +201,12 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
     broken_laws: ClassVar[Mapping[str, str]] = {}
     """The laws that the operator breaks, each with the reason."""
+
+    works_in: str | None = None
+    """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
+
+    buffers: ClassVar[tuple[str, ...]] = ()
+    """Names of the parameters that bound how much the operator holds."""
 
     guard: Guard = Guard("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
