@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import torch
 
@@ -19,6 +20,7 @@ from .functional import bases, did_you_mean, find_method
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
+from .metering import Meter
 from .notes import describe_item, say_where
 from .old_names import by_new_names
 from .own import Own, Tally, owned_by
@@ -35,6 +37,8 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
+from .views.profile import Consumer, Profile
+from .views.times import measure, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -70,7 +74,7 @@ _OF_AUTHORS = {
         "in_main_process",
         "interrupt",
     ),
-    *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
+    *("meter", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
     *("random_state", "set_random_state", "trace_as_dataframe", "works_in"),
 }
@@ -208,6 +212,9 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     buffers: ClassVar[tuple[str, ...]] = ()
     """Names of the parameters that bound how much the operator holds."""
 
+    meter: Meter | None = None
+    """What measures the step, in a profiled chain."""
+
     guard: Guard = Guard("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
 
@@ -275,11 +282,16 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> next(iterator), dp.peek(2), next(iterator)
         (0, [0, 1], 1)
         """
+        with torch.random.fork_rng(devices=[]):  # the pass draws the same seeds as if nobody had looked
+            return self._fresh_copy("peek").take(n)
+
+    def _fresh_copy(self, method: str) -> Self:
+        """Return a copy that begins afresh; raise TypeError if the chain reads an iterator, which two cannot share."""
         for pipe in walk(self):  # type: ignore[arg-type]
             if any(isinstance(vars(pipe).get(name), Iterator) for name in getattr(pipe, "payload", ())):
-                raise TypeError(f"peek reads a copy of the chain, and {show_step(pipe)} can be read once only")
-        with torch.random.fork_rng(devices=[]):  # the pass draws the same seeds as if nobody had looked
-            return copy_of(self, afresh=True).take(n)  # type: ignore[no-any-return]
+                raise TypeError(f"{method} reads a copy of the chain, and {show_step(pipe)} can be read once only")
+        copied: Self = copy_of(self, afresh=True)
+        return copied
 
     def take_all(self) -> list[T_co]:
         """Return all items as a list.
@@ -320,6 +332,26 @@ class _Pipe(SourcesFirst, Generic[T_co]):
             number = f" {names[place:].count(name)}" if names.count(name) > 1 else ""
             counts[name + number] = pipe.guard.stats
         return counts
+
+    def profile(self, n: int | None = None) -> Profile:
+        """Return where the time goes: what each step takes for the first `n` items, or for all.
+
+        A copy of the chain is read, as by `peek`, so a current pass goes on. Printing the profile shows a table, and a
+        sentence that names the bottleneck. A loader has its own `profile()`, with its workers.
+
+        >>> import time
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(50)).map(lambda x: time.sleep(0.001)).batch(5)
+        >>> print(dp.profile().verdict[:36])
+        99% of the time is in `map`. Worker
+        """
+        chain, consumer = self._fresh_copy("profile"), Consumer()
+        measure(chain)  # type: ignore[arg-type]
+        began = time.perf_counter()
+        for _ in consumer.follow(islice(chain, n)):
+            pass
+        seconds = time.perf_counter() - began
+        return Profile(seconds, consumer, times_of_steps(chain))  # type: ignore[arg-type]
 
     def show(self, n: int = 5) -> None:
         """Print the chain and its first `n` items, large ones abbreviated.

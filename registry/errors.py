@@ -10,10 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from .arguments import expect_whole
+from .metering import pause_of_retry
 from .notes import add_note, describe_item
 from .secrets import without_secrets
 
@@ -276,7 +278,7 @@ class Guard:
         )
 
     def _wait(self, seconds: float) -> None:
-        self._given_up.wait(seconds)
+        pause_of_retry(partial(self._given_up.wait, seconds))
 
     def _count_retry(self, attempts: object) -> None:
         with self._counting:

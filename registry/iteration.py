@@ -167,12 +167,12 @@ class Pass:
             self._tell_sources(node)
         if not pipe.holds_items and all(map(can_capture, self._sources)):
             own = _own_iterator(pipe, iterate)
-            return own, own
+            return own, _measured(pipe, own)
         self._pace, self._tally = Pace(), Tally()
         skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
         self._mark = {**self._at_start(pipe), **{name: value for name, value in node.items() if name != "skip"}}
         own = _own_iterator(pipe, iterate)
-        return own, after(self._tally.follow(own), skip)  # discard what was emitted since the mark
+        return own, after(self._tally.follow(_measured(pipe, own)), skip)  # discard what was emitted since the mark
 
     def _know_place(self, pipe: Any) -> None:
         link: Link | None = vars(pipe).get("_link")
@@ -546,6 +546,10 @@ def _own_iterator(pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterabl
     own = iterate(pipe)
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own
+
+
+def _measured(pipe: Any, own: Iterable[T]) -> Iterable[T]:
+    return own if pipe.meter is None else pipe.meter.follow(own)
 
 
 def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -18,9 +19,11 @@ from typing import Any, NamedTuple
 
 from ..registry import capture, flatten, say_where
 from ..registry.notes import add_note
+from ..registry.views.profile import WorkerTimes
+from ..registry.views.times import times_of_steps
 from ..workers.processes import pickled_error
 from ..workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
-from .shards import Epoch, Place, Report, ShardPass, Turns
+from .shards import Epoch, Place, Report, ShardPass, ShardProfile, Turns
 
 __all__ = ["BEGUN", "FAILED", "HUNG_UP", "NONE", "Arrival", "Receiver", "Sender"]
 
@@ -50,9 +53,10 @@ STOP = None
 """The command to end."""
 
 
-def report_on(chain: Any) -> bytes:
+def report_on(chain: Any, times: WorkerTimes) -> bytes:
     """Return the `Report` on a shard's chain, pickled, since most reports are never read."""
-    return pickle.dumps(Report(flatten(capture(chain)), chain.stats()), protocol=5)
+    profile = None if chain.meter is None else ShardProfile(times_of_steps(chain), times)
+    return pickle.dumps(Report(flatten(capture(chain)), chain.stats(), profile), protocol=5)
 
 
 class Arrival(NamedTuple):
@@ -140,6 +144,7 @@ class Sender:
         self._watch = watch or nullcontext()
         self._reading = NONE
         self._credit = 0
+        self._times = WorkerTimes(f"worker process {os.getpid()}")
         self._passes: dict[int, ShardPass] = {}
         self._turns = Turns()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
@@ -159,7 +164,9 @@ class Sender:
         """Send what is requested, until no more is wanted."""
         while True:
             if not (self._turns and self._credit) or not self._commands.empty():
+                began = time.perf_counter()
                 command = self._commands.get()
+                self._times.idle += time.perf_counter() - began
                 if command is STOP:
                     return
                 self._obey(command)
@@ -199,16 +206,19 @@ class Sender:
         place = self._turns.next()
         shard = place.shard
         reading = self._passes[shard]
+        began = time.perf_counter()
         try:
             with self._watch:
                 item = next(reading.items)
         except StopIteration:
             self._turns.end(place)
-            self._send(Arrival(self._reading, shard, report=report_on(reading.chain)))
+            self._send(Arrival(self._reading, shard, report=report_on(reading.chain, self._times)))
             return
         except Exception as error:
             self._fail(place, error)
             return
+        made = time.perf_counter()
+        self._times.busy += made - began
         try:
             parcel, descriptor = self._outbox.pack(item)
         except Exception as error:
@@ -217,12 +227,14 @@ class Sender:
             self._fail(place, error)
             return
         try:
-            report = reading.if_due(report_on)
+            report = reading.if_due(lambda chain: report_on(chain, self._times))
         except Exception as error:
             add_note(error, "the state of the chain could not be taken")
             self._fail(place, error)
             return
         send_parcel(self._connection, Arrival(self._reading, shard, parcel, report).to_bytes(), descriptor)
+        self._times.sending += time.perf_counter() - made
+        self._times.items += 1
         self._credit -= 1
         place.items += 1
 

@@ -35,8 +35,11 @@ from ..registry import (
 )
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..registry.views.profile import Consumer, Profile
+from ..registry.views.times import measure
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
+from .profiles import profile_of
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface
@@ -147,6 +150,8 @@ class DataLoader2(Generic[T]):
         datapipe: IterDataPipe[T] | MapDataPipe[T],
         datapipe_adapter_fn: Iterable[AdapterFunction] | AdapterFunction | None = None,
         reading_service: ReadingServiceInterface | None = None,
+        *,
+        profile: bool = False,
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
             raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
@@ -161,6 +166,11 @@ class DataLoader2(Generic[T]):
         for adapt in self.datapipe_adapter_fns or ():
             self.datapipe = adapt(_iterable(self.datapipe))
             _expect_pipe(self.datapipe)
+        self._consumer: Consumer | None = None
+        """What the program does with the items, if the loader is to be profiled."""
+        if profile:
+            self._consumer = Consumer()
+            measure(self.datapipe)
         self.valid_iterator_id: int | None = None
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         self._read: Any = None
@@ -201,7 +211,10 @@ class DataLoader2(Generic[T]):
         else:
             self._load(self._place)
         self._read._epoch = self._epoch
-        return DataLoader2Iterator(self._one_epoch(iter(self._read)), self.valid_iterator_id)
+        items = iter(self._read)
+        if self._consumer is not None:
+            items = self._consumer.follow(items)
+        return DataLoader2Iterator(self._one_epoch(items), self.valid_iterator_id)
 
     def __len__(self) -> int:
         """Return the number of items of an epoch, over all shards; TypeError where it is unknown.
@@ -310,6 +323,22 @@ class DataLoader2(Generic[T]):
         for reader in self._readers():
             counts = {**reader.stats(), **counts}
         return counts
+
+    def profile(self) -> Profile:
+        """Return where the time goes: how long the program waited for items, and what each step took.
+
+        It covers all epochs so far, in this process and in the workers, up to their last reports. Raises RuntimeError
+        unless the loader was made with `profile=True`.
+
+        >>> import penstock as ps
+        >>> loader = DataLoader2(ps.iter.IterableWrapper(range(100)).map(str).batch(10), profile=True)
+        >>> items = list(loader)
+        >>> [step.name for step in loader.profile().steps]
+        ['IterableWrapper', 'map', 'batch', 'ShardReader']
+        """
+        if self._consumer is None:
+            raise RuntimeError("nothing was measured: make the loader with profile=True, and read it")
+        return profile_of(self._initialized(), self._consumer)
 
     @property
     def dataset(self) -> NoReturn:
@@ -468,6 +497,8 @@ class DataLoader2(Generic[T]):
         """Return the chain that is read; no process starts and nothing is read before its first item is requested."""
         if self._read is None:
             self._read = readable(self.reading_service.initialize(self._chain))
+            if self._consumer is not None:
+                measure(self._read)
         read: IterDataPipe[T] = self._read
         return read
 

@@ -7,7 +7,18 @@ from typing import Any
 
 from ..registry import Path, capture, copy_of, flatten, walk
 from .dispatch import Dispatch, LocalFeed, divided
-from .shards import Dispatched, Division, Epoch, Place, ReadOptions, Received, ShardPass, Shards, Turns, WorkerInfo
+from .shards import (
+    Dispatched,
+    Division,
+    Epoch,
+    Place,
+    ReadOptions,
+    Received,
+    ShardPass,
+    Shards,
+    Turns,
+    WorkerInfo,
+)
 
 __all__ = ["LocalShards"]
 
@@ -76,6 +87,10 @@ class LocalShards:
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps counted."""
         return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
+
+    def chains(self) -> list[Any]:
+        """Return the chains of the shards that were read."""
+        return [*self._shards.chains.values()]
 
     def interrupt(self) -> None:
         """Interrupt steps that wait for something outside."""

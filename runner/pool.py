@@ -25,7 +25,7 @@ from ..workers.threads import Interrupted
 from .child import Child, Children
 from .dispatch import STREAM_READER, divided
 from .line import BEGUN, FAILED, HUNG_UP, Arrival, Receiver
-from .shards import Division, Epoch, Place, ReadOptions, Received, Report, WorkerInfo
+from .shards import Division, Epoch, Place, ReadOptions, Received, Report, ShardProfile, WorkerInfo
 from .worker import Setup
 
 __all__ = ["WorkerPool"]
@@ -352,6 +352,11 @@ class WorkerPool:
         if replaced := sum(line.replaced for line in self._lines):
             stats[_OF_NO_SHARD] = {"workers": {"replaced": replaced}}
         return stats
+
+    def profiles(self) -> list[ShardProfile]:
+        """Return what the workers had measured at their last reports."""
+        reports: Iterator[Report] = (pickle.loads(report) for report in [*self._reports.values()])
+        return [report.profile for report in reports if report.profile is not None]
 
     def interrupt(self) -> None:
         """Make a `receive` that waits in another thread raise Interrupted."""

@@ -13,7 +13,7 @@ from ..registry.reading import Waiting
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .pool import WorkerPool
-from .shards import Division, Place, ReadOptions, Received, Turns, sharded
+from .shards import Division, Place, ReadOptions, Received, ShardProfile, Turns, sharded
 
 __all__ = ["ShardReader", "expect_shards"]
 
@@ -250,6 +250,14 @@ class ShardReader(IterDataPipe[Any]):
             return counted
         repeated = self._repeated_by_rank(self.repeated)
         return {**counted, "ranks": {"repeated": repeated[self.division.rank], "dropped": self.dropped}}
+
+    def profiles(self) -> list[ShardProfile]:
+        """Return what the workers had measured at their last reports."""
+        return self._shards.profiles() if isinstance(self._shards, WorkerPool) else []
+
+    def chains_here(self) -> list[IterDataPipe[Any]]:
+        """Return the chains of the shards that this process reads."""
+        return self._shards.chains() if isinstance(self._shards, LocalShards) else []
 
     def shutdown(self) -> None:
         """End the workers."""

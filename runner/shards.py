@@ -32,6 +32,8 @@ from ..registry.own import NotPlain
 from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
+from ..registry.views.profile import WorkerTimes
+from ..registry.views.times import StepTimes
 from .seeds import SeedGenerator
 from .together import Together
 
@@ -47,6 +49,7 @@ __all__ = [
     "Report",
     "ResetFn",
     "ShardPass",
+    "ShardProfile",
     "Shards",
     "Turns",
     "WorkerInfo",
@@ -116,6 +119,14 @@ class Division:
 
 
 @dataclass(frozen=True)
+class ShardProfile:
+    """What the steps of a shard's chain took, and the times of the worker that reads it."""
+
+    steps: list[StepTimes]
+    worker: WorkerTimes
+
+
+@dataclass(frozen=True)
 class Report:
     """A shard's position and counts."""
 
@@ -123,6 +134,8 @@ class Report:
     """Its position."""
     stats: dict[str, dict[str, Any]]
     """What its steps have counted."""
+    profile: ShardProfile | None = None
+    """What its steps took, if they are measured."""
 
 
 @dataclass

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
+from ..registry.metering import count_bytes
 from ..registry.secrets import stream_name
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 
@@ -150,6 +151,7 @@ class Ranged(io.RawIOBase):
             raise current.error
         piece = current.content[at - current.start :][:most]
         self._position += len(piece)
+        count_bytes(len(piece))
         return piece
 
     def _ask(self, at: int, until: int) -> _Range:

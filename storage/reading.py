@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..registry import Guard, Retry
+from ..registry.metering import count_bytes
 from .addresses import Client, client_of
 from .errors import Untold, in_plain_words
 from .file_systems import OF_WEB, locate_for_one_attempt, opened
@@ -47,6 +48,12 @@ def open_to_seek(
 
 def read_whole(url: str, options: Mapping[str, Any]) -> bytes:
     """Return all bytes of a file; the rest is as for `open_file`, but without retries."""
+    content = _read_whole(url, options)
+    count_bytes(len(content))
+    return content
+
+
+def _read_whole(url: str, options: Mapping[str, Any]) -> bytes:
     client = client_of(url, options)
     if client is Client.SYSTEM:
         return Path(url).read_bytes()

@@ -13,6 +13,7 @@ from functools import partial
 from typing import IO, Any
 
 from ..registry import Guard
+from ..registry.metering import count_bytes
 from ..registry.notes import add_note
 from ..registry.secrets import stream_name
 from .errors import in_plain_words
@@ -70,6 +71,8 @@ class ClosedWhenDropped(io.RawIOBase):
         content = self._read(len(buffer)) or b""
         if buffer and not content and self._is_cut():
             raise self._cut()
+        if self._below is None:
+            count_bytes(len(content))
         buffer[: len(content)] = content
         return len(content)
 
@@ -78,6 +81,8 @@ class ClosedWhenDropped(io.RawIOBase):
         content = self._read(-1) or b""
         if self._is_cut():
             raise self._cut()
+        if self._below is None:
+            count_bytes(len(content))
         return content
 
     def _check_process(self) -> None:

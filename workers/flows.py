@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from ..registry import close
+from ..registry.metering import acquire
 from .threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]
@@ -109,11 +110,11 @@ class Flows(Generic[K, T]):
         """Put an item's outputs into the queue one by one, each when there is room."""
         outputs = self._outputs_of(flow.item)
         try:
-            flow.room.acquire()
+            acquire(flow.room)
             while flow.wanted and (output := next(outputs, _END_OF_FLOW)) is not _END_OF_FLOW:
                 self._arrivals.put((flow.number, output, None))
                 del output
-                flow.room.acquire()
+                acquire(flow.room)
         finally:
             close(outputs)
         return _END_OF_FLOW

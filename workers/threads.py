@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from ..registry.metering import Hand, current_meter, wait_of, work_as
 from ..registry.notes import describe_item
 
 __all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Threads", "join"]
@@ -59,7 +61,7 @@ class Arrivals(SimpleQueue[T]):
                 f"the threads that work for this pass are those of process {self._process}, from which this one, "
                 f"process {_process}, was forked off: begin a new pass here"
             )
-        item: T = _get(self, block, timeout)
+        item: T = wait_of(partial(_get, self, block, timeout), self.qsize)
         return item
 
 
@@ -103,6 +105,7 @@ class Threads:
         self._threads: list[threading.Thread] = []
         self._in_hand: dict[threading.Thread, Any] = {}
         self._stopped = False
+        self._meter = current_meter()
 
     def submit(self, number: int, item: Any) -> None:
         """Give an item to the next free thread."""
@@ -113,6 +116,8 @@ class Threads:
             atexit.register(self.stop)
         thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
         self._threads.append(thread)
+        if self._meter is not None:
+            self._meter.threads = max(self._meter.threads, len(self._threads))
         thread.start()
 
     def stop(self) -> None:
@@ -139,6 +144,10 @@ class Threads:
         except BaseException as error:  # raised again where the results are read
             self._arrivals.put((None, None, error))
             return
+        if self._meter is not None:
+            work_as(self._meter)
+            self._meter.hands.append(hand := Hand())
+            function = partial(hand.do, function)
         while (task := self._tasks.get()) is not None and not self._stopped:
             number, item = task
             self._in_hand[me] = item

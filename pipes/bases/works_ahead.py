@@ -66,6 +66,8 @@ class WorksAhead(IterDataPipe[R]):
         self._move_on()
         outcomes, failures = self._outcomes(), list[Exception]()
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
+        if self.meter is not None:
+            self.meter.room = room
         workers = workers_for(self._arrivals)
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         try:

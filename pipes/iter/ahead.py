@@ -24,6 +24,7 @@ class Prefetcher(IterDataPipe[T]):
     """
 
     gives = "same"
+    works_in = "a thread"
     keeps_schema = True
     holds_items = False
     _not_compared = ("buffer_size",)

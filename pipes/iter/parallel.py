@@ -48,6 +48,7 @@ class ThreadPoolMapper(WorksAhead[Any]):
 
     holds_items = False
     gives = "same"
+    works_in = "threads"
 
     def __init__(
         self,
@@ -121,6 +122,7 @@ class ProcessPoolMapper(WorksAhead[Any]):
 
     holds_items = False
     gives = "same"
+    works_in = "processes"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "scheduled_tasks": "prefetch"}

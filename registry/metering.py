@@ -1,0 +1,299 @@
+"""Measures the steps of a chain while they run: the time of each, its waits, and what its threads did.
+
+A step is measured if it has a `Meter`. All times are in nanoseconds. The steps of a thread read one another: the own
+time of a step is its time less that of the steps that it read meanwhile. Measuring a step takes about 0.2 µs. Where
+items are so fast that this would show, only some items of the thread's last step are timed, chosen at random. Each of
+them stands for those left out before it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter_ns
+from typing import Any, TypeVar
+
+from .own import Tally
+
+__all__ = ["Hand", "Meter", "acquire", "count_bytes", "current_meter", "pause_of_retry", "wait_of", "work_as"]
+
+T = TypeVar("T")
+
+_COST_OF_CALL = 200
+"""What measuring one step of one item takes."""
+_MOST_COST = 0.02
+"""The share of the time that measuring may take, before items are left out."""
+_LONGEST_GAP = 1000
+_MOST_SPANS = 500
+_BETWEEN_PROBES = 5_000_000
+_SHORTEST_SPAN = 10_000
+"""Shorter calls are not drawn on a time line."""
+
+
+class Spans:
+    """The beginnings and durations of some calls, spread over the whole time."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[int, int]] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, began: int, took: int) -> None:
+        """Keep one call in so many."""
+        self._seen += 1
+        if self._seen % self._every:
+            return
+        self.kept.append((began, took))
+        if len(self.kept) >= _MOST_SPANS:
+            del self.kept[::2]
+            self._every *= 2
+
+
+class Hand:
+    """What one thread did for a step, in the background."""
+
+    def __init__(self) -> None:
+        self.items = 0
+        self.busy = 0
+        self.cpu = 0
+        """The processor time; less than `busy` if the thread waited, for the GIL, a network or another process."""
+        self.gil_waits = 0
+        """How long it took to get the GIL back, in all probes."""
+        self.probes = 0
+        self._next_probe = 0
+        self.spans = Spans()
+
+    def do(self, function: Callable[[Any], T], item: Any) -> T:
+        """Call a function, and measure it."""
+        clock = _here.clock
+        began, cpu, idle = perf_counter_ns(), time.thread_time_ns(), clock.idle
+        try:
+            return function(item)
+        finally:
+            took = perf_counter_ns() - began - (clock.idle - idle)
+            self.items += 1
+            self.busy += took
+            self.cpu += time.thread_time_ns() - cpu
+            self._probe_gil()
+            if took > _SHORTEST_SPAN:
+                self.spans.add(began, took)
+
+    def _probe_gil(self) -> None:
+        """Release the GIL now and then: it comes back at once, unless other threads hold it while they compute."""
+        began = perf_counter_ns()
+        if began >= self._next_probe:
+            time.sleep(0)
+            ended = perf_counter_ns()
+            self.gil_waits += ended - began
+            self.probes += 1
+            self._next_probe = ended + _BETWEEN_PROBES
+
+
+class Meter:
+    """What a step did in this process, since it has been measured. A copy or pickle of it is a fresh one."""
+
+    def __init__(self) -> None:
+        global _active
+        _active = True
+        self._tally = Tally()
+        self.own = 0.0
+        """The time that it took itself, in the thread of its reader."""
+        self.waiting = 0.0
+        """The time that its reader waited in it for its threads or processes; no part of `own`."""
+        self.retrying = 0.0
+        """The time between attempts."""
+        self.bytes = 0.0
+        """How much it read from files and objects."""
+        self.room = 0
+        """How many items may be ready for its reader, if it reads ahead."""
+        self.looks = 0
+        """How often its reader asked for an item that is read ahead."""
+        self.ready = 0
+        """How many items were ready then, all looks together."""
+        self.empty = 0
+        """How many looks found none."""
+        self.blocked = 0
+        """The time that its thread waited for room."""
+        self.hands: list[Hand] = []
+        """One for each thread that has worked for it."""
+        self.threads = 0
+        """How many threads have worked for it at once."""
+        self.thread_of: Meter | None = None
+        """The step whose thread reads this one; None if no step reads ahead of it."""
+        self.spans = Spans()
+
+    def __reduce__(self) -> tuple[type[Meter], tuple[()]]:
+        return Meter, ()
+
+    @property
+    def items(self) -> int:
+        """How many items it gave."""
+        return self._tally.items
+
+    def follow(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the same items, and measure what they take."""
+        source = self._tally.follow(items)
+        clock = clock_of_thread()
+        self.thread_of = clock.thread_of
+        while True:
+            if clock.is_off:
+                for item in source:
+                    yield item
+                    if not clock.is_off:
+                        break
+                else:
+                    return
+            elif clock.gap and clock.meter is clock.root:
+                clock.gap -= 1
+                clock.is_off = True
+                try:
+                    item = next(source)
+                except StopIteration:
+                    return
+                finally:
+                    clock.is_off = False
+                yield item
+            else:
+                try:
+                    item = self._timed(source, clock)
+                except StopIteration:
+                    return
+                yield item
+
+    def _timed(self, source: Iterator[T], clock: Clock) -> T:
+        reader, inner = clock.meter, clock.inner
+        clock.meter, clock.inner = self, 0
+        began = perf_counter_ns()
+        try:
+            return next(source)
+        finally:
+            took = perf_counter_ns() - began
+            self.own += (took - clock.inner) * clock.weight
+            clock.meter, clock.inner = reader, inner + took
+            clock.calls += 1
+            if took > _SHORTEST_SPAN:
+                self.spans.add(began, took)
+            if reader is clock.root:
+                clock.plan(took)
+
+    def looked(self, ready: int, took: int) -> None:
+        """Count that the reader asked for an item: `ready` were there, and it came after so long."""
+        self.looks += 1
+        self.ready += ready
+        if not ready:  # else it took long for another reason, such as the GIL
+            clock = clock_of_thread()
+            clock.inner += took
+            self.waiting += took * clock.weight
+            self.empty += 1
+
+
+class Clock:
+    """The measuring in one thread."""
+
+    __slots__ = ("_calls", "_took", "calls", "gap", "idle", "inner", "is_off", "meter", "root", "thread_of", "weight")
+
+    def __init__(self) -> None:
+        self.meter: Meter | None = None
+        """The step that is being measured."""
+        self.root: Meter | None = None
+        """The `meter` when no step is being measured."""
+        self.thread_of: Meter | None = None
+        """The step whose thread this is."""
+        self.inner = 0
+        """The time of the steps that the present one has read."""
+        self.idle = 0
+        """The time that this thread waited until what it makes is wanted."""
+        self.is_off = False
+        """Whether the present item is not timed."""
+        self.gap = 0
+        """How many more items are not timed."""
+        self.weight = 1
+        """How many items the timed one stands for."""
+        self.calls = self._calls = self._took = 0
+
+    def plan(self, took: int) -> None:
+        """Decide how many items are left out after one that took so long."""
+        self._took += took
+        calls, self.calls = self.calls, 0
+        self._calls += calls
+        self.inner = 0
+        cost = self._calls * _COST_OF_CALL
+        if cost <= self._took * _MOST_COST:
+            self.gap = 0
+        else:
+            mean = min(cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
+            self.gap = int(_random.random() * 2 * mean)
+        self.weight = self.gap + 1
+
+
+_random = random.Random(0)  # not the program's, whose numbers must stay the same
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.clock = Clock()
+
+
+_here = _Here()
+_active = False
+"""Whether this process has measured anything."""
+
+
+def clock_of_thread() -> Clock:
+    """Return the clock of this thread."""
+    return _here.clock
+
+
+def current_meter() -> Meter | None:
+    """Return the meter of the step that this thread is running, or works for; None if its item is not timed."""
+    if not _active:
+        return None
+    clock = _here.clock
+    return None if clock.is_off else clock.meter
+
+
+def work_as(meter: Meter, is_reader: bool = False) -> None:
+    """Let this thread work for a step; `is_reader` if it reads the step's source."""
+    clock = clock_of_thread()
+    clock.meter = clock.root = meter
+    if is_reader:
+        clock.thread_of = meter
+
+
+def count_bytes(number: int) -> None:
+    """Count bytes that the step in this thread has read."""
+    if (meter := current_meter()) is not None:
+        meter.bytes += number * _here.clock.weight
+
+
+def wait_of(get: Callable[[], T], ready: Callable[[], int]) -> T:
+    """Return what `get` returns, and count the wait for it, if the step in this thread is measured."""
+    if (meter := current_meter()) is None:
+        return get()
+    number, began = ready(), perf_counter_ns()
+    try:
+        return get()
+    finally:
+        meter.looked(number, perf_counter_ns() - began)
+
+
+def pause_of_retry(pause: Callable[[], object]) -> None:
+    """Wait before another attempt."""
+    began = perf_counter_ns()
+    pause()
+    if (meter := current_meter()) is not None:
+        meter.retrying += (perf_counter_ns() - began) * _here.clock.weight
+
+
+def acquire(room: threading.Semaphore) -> None:
+    """Wait for room; the wait is no work of the thread."""
+    if (meter := current_meter()) is None:
+        room.acquire()
+        return
+    began = perf_counter_ns()
+    room.acquire()
+    waited = perf_counter_ns() - began
+    _here.clock.idle += waited
+    meter.blocked += waited

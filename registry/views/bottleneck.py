@@ -1,0 +1,223 @@
+"""The sentence that says what limits the rate of a chain, and what may be done about it.
+
+The search begins with whoever uses the items, and follows who waits for whom: a reader that waits for a thread, a pool
+or workers is not the cause.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from statistics import median
+from typing import TYPE_CHECKING
+
+from .times import StepTimes
+
+if TYPE_CHECKING:
+    from .profile import Profile, WorkerTimes
+
+__all__ = ["verdict"]
+
+_KEEPS_UP = 0.1
+"""The input is no bottleneck if the program waits less than this share of the time."""
+_FULL = 0.7
+"""A pool is full if its threads work for more than this share of the time."""
+_IN_TURN = 0.15
+"""A reader and a thread wait for each other in turn if both wait for more than this share of the time."""
+_LONG_FOR_GIL = 0.002
+"""Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
+_SLOWER = 1.7
+"""A worker is slower than the others if it needs so many times the time for an item."""
+
+
+def verdict(profile: Profile) -> str:
+    """Return what limits the rate, in a sentence or two."""
+    consumer, seconds = profile.consumer, profile.seconds
+    if not profile.steps or not consumer.items or not seconds:
+        return "Too few items were read to say what limits the rate."
+    if profile.is_loader and consumer.waited < _KEEPS_UP * seconds:
+        return (
+            f"The input keeps up: the program waits for it {consumer.waited / seconds:.0%} of the time. A faster input "
+            "would change nothing; the time is in what the program does with the items."
+        )
+    begin = "The input is the bottleneck: " if profile.is_loader else ""
+    for step in profile.steps:
+        if _holds_the_gil(step):
+            return begin + _of_gil(profile, step)
+    found = _in_workers(profile) if _waits_for_workers(profile) else _in_thread(profile, profile.main, None, seconds)
+    return begin + found
+
+
+def _waits_for_workers(profile: Profile) -> bool:
+    reader_waits = [step for step in profile.main if step.works_in == "workers"]
+    if not profile.workers or not reader_waits:
+        return False
+    others = sum(step.work for step in profile.main if step.works_in != "workers")
+    return sum(step.own + step.waiting for step in reader_waits) >= others
+
+
+def _in_workers(profile: Profile) -> str:
+    workers = profile.workers
+    totals = [worker.busy + worker.sending + worker.idle or 1.0 for worker in workers]
+    slowest = max(workers, key=_time_of_item)
+    others = [_time_of_item(worker) for worker in workers if worker is not slowest]
+    if (
+        others
+        and _time_of_item(slowest) > _SLOWER * median(others)
+        and any(
+            worker.idle > 0.3 * total for worker, total in zip(workers, totals, strict=True) if worker is not slowest
+        )
+    ):
+        times = _time_of_item(slowest) / (median(others) or 1e-9)
+        return (
+            f"one worker is slow: {slowest.name} needs {times:.1f} times as long for an item as the others, which wait "
+            "for it, since shards give their items in turn. Look at what only its shard reads, or divide the data into "
+            f"more shards, as num_shards={4 * len(workers)}, and shuffle before sharding_filter."
+        )
+    busy, sending = sum(worker.busy for worker in workers), sum(worker.sending for worker in workers)
+    if sending > busy:
+        return (
+            f"sending takes {sending / (busy + sending):.0%} of the workers' time: the items are large. Send less: "
+            "crop, resize or encode before the end of the workers' chain, keep uint8 until to_device, or batch in the "
+            "workers."
+        )
+    share = busy / sum(totals)
+    in_step = _in_thread(profile, profile.in_workers, None, busy)
+    return f"{in_step} {_more_workers(profile, share)}".rstrip()
+
+
+def _more_workers(profile: Profile, share: float) -> str:
+    """Say how many workers would keep up with the program."""
+    number, consumer = len(profile.workers), profile.consumer
+    how = "both busy" if number == 2 and share > _FULL else f"busy {share:.0%} of the time"
+    text = f"{number} workers read, {how}." if number > 1 else f"1 worker reads, {how}."
+    if consumer.worked > 0 and share > _FULL:
+        made = sum(worker.busy + worker.sending for worker in profile.workers) / consumer.items
+        wanted = math.ceil(made * consumer.items / consumer.worked)
+        processors = os.cpu_count() or 1
+        if wanted > number:
+            text += f" {wanted} workers would keep up"
+            text += "." if wanted <= processors else f", on a machine with as many processors (here are {processors})."
+    return text
+
+
+def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, seconds: float) -> str:
+    """Say what limits the rate of the thread of one step, or of the last reader."""
+    here = [step for step in steps if step.thread_of == thread]
+    if not here:
+        return "no step of it was measured."
+    waited = max(here, key=_waits)
+    slowest = max(here, key=_takes)
+    if _waits(waited) > _takes(slowest):
+        return _behind(profile, steps, waited, seconds)
+    return _of_step(profile, steps, slowest, sum(map(_takes, here)) + sum(map(_waits, here)))
+
+
+def _behind(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
+    """Say what limits the rate of the threads that a reader waits for."""
+    if step.threads:
+        return _of_pool(profile, steps, step, seconds)
+    is_in_turn = step.waiting > _IN_TURN * seconds and step.blocked > _IN_TURN * seconds
+    if is_in_turn:
+        return (
+            f"the buffer of `{step.name}` is small: its reader waits for it {step.waiting / seconds:.0%} of the time, "
+            f"and its thread waits for room {step.blocked / seconds:.0%}. Items come in bursts: read more ahead, as "
+            f"{step.name}({max(step.room * 8, 16)})."
+        )
+    return _in_thread(profile, steps, steps.index(step), seconds)
+
+
+def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
+    in_workers = steps is profile.in_workers
+    use = step.busy / (step.threads * seconds / (len(profile.workers) if in_workers else 1))
+    share = profile.share(step)
+    if step.retrying > 0.5 * step.busy:
+        return _of_retries(step, step.retrying / step.busy)
+    if use < _FULL:
+        read = [each for each in steps if each.thread_of == step.thread_of and each is not step]
+        if read and max(map(_takes, read)) > 0.2 * seconds:
+            return _of_step(profile, steps, max(read, key=_takes), sum(map(_takes, read)))
+        if step.room < 2 * step.threads:
+            return (
+                f"`{step.name}` is given too few items at a time: its {step.threads} {_kind(step)} work {use:.0%} of "
+                f"the time. Let it read more ahead, as {4 * step.threads} items."
+            )
+    text = f"{share:.0%} of the work is in `{step.name}`, "
+    text += f"whose {step.threads} {_kind(step)} are busy {use:.0%} of the time."
+    if step.works_in == "threads" and step.cpu < 0.5 * step.busy:
+        return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
+    processors = os.cpu_count() or 1
+    if step.threads < processors:
+        return f"{text} More would help: here are {processors} processors."
+    return f"{text} Take more, where there are more processors than {processors}, or a faster function."
+
+
+def _of_step(profile: Profile, steps: list[StepTimes], step: StepTimes, total: float) -> str:
+    if step.retrying > 0.5 * _takes(step):
+        return _of_retries(step, step.retrying / _takes(step))
+    share = _takes(step) / total if total else 0.0
+    text = f"{share:.0%} of the time is in `{step.name}`."
+    if (cache := _cache_after(steps, step)) is not None:
+        text += (
+            f" This pass fills the cache of `{cache.name}`; later passes do not need this step. Profile a second pass, "
+            "or fill the cache beforehand."
+        )
+    elif step.hint:
+        text += f" {step.hint}"
+    elif not step.sources:
+        text += " It is the source: read ahead with prefetch(), read several files at once, or move the data nearer."
+    elif not profile.workers and step.works_in is None:
+        text += " Worker processes would share it: DataLoader2 with MultiProcessingReadingService, or processpool_map."
+    return text
+
+
+def _holds_the_gil(step: StepTimes) -> bool:
+    return step.threads > 1 and step.probes > 0 and step.gil_waits / step.probes > _LONG_FOR_GIL
+
+
+def _of_gil(profile: Profile, step: StepTimes) -> str:
+    return (
+        f"{profile.share(step):.0%} of the work is in `{step.name}`, whose {step.threads // step.processes} threads "
+        f"wait for one another: each gets the GIL back after {step.gil_waits / step.probes * 1000:.0f} ms. Processes "
+        "would run the function in parallel: processpool_map, or worker processes of a loader."
+    )
+
+
+def _of_retries(step: StepTimes, share: float) -> str:
+    return (
+        f"`{step.name}` waits before another attempt for {share:.0%} of its time: {step.retried:,} attempts failed. "
+        "Look at why they fail (stats() has the last errors), ask for less at once, or retry sooner, as "
+        "Retry(…, backoff=0.01)."
+    )
+
+
+def _cache_after(steps: list[StepTimes], step: StepTimes) -> StepTimes | None:
+    """Return a cache that keeps what a step gives, directly or through others."""
+    reached = {steps.index(step)}
+    for place, each in enumerate(steps):
+        if reached & {*each.sources}:
+            if each.is_cache:
+                return each
+            reached.add(place)
+    return None
+
+
+def _takes(step: StepTimes) -> float:
+    """Return the time of a step in its reader's thread; waits for threads that only fetch for it are part of it."""
+    return step.own if _has_threads(step) else step.own + step.waiting
+
+
+def _waits(step: StepTimes) -> float:
+    return step.waiting if _has_threads(step) else 0.0
+
+
+def _has_threads(step: StepTimes) -> bool:
+    return step.room > 0 or step.works_in in ("threads", "processes", "actors", "a thread")
+
+
+def _kind(step: StepTimes) -> str:
+    return step.works_in if step.works_in in ("processes", "actors") else "threads"
+
+
+def _time_of_item(worker: WorkerTimes) -> float:
+    return (worker.busy + worker.sending) / worker.items if worker.items else 0.0

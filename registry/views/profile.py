@@ -1,0 +1,259 @@
+"""Where the time of a chain goes: a table, a sentence, a dict, a picture, a time line."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .bottleneck import verdict
+from .times import StepTimes
+
+__all__ = ["Consumer", "Profile", "WorkerTimes"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Consumer:
+    """What the user of the items did. Times are in seconds."""
+
+    items: int = 0
+    waited: float = 0.0
+    """The time that it waited for items, but for the first of each pass, before which workers start."""
+    worked: float = 0.0
+    """The time between an item and the request for the next."""
+
+    def follow(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the same items, and measure how long they are waited for."""
+        items = iter(items)
+        for item in items:  # the first
+            self.items += 1
+            given = time.perf_counter()
+            yield item
+            break
+        while True:
+            asked = time.perf_counter()
+            self.worked += asked - given
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            finally:
+                given = time.perf_counter()
+                self.waited += given - asked
+            self.items += 1
+            yield item
+
+
+@dataclass
+class WorkerTimes:
+    """What a worker process did. Times are in seconds."""
+
+    name: str
+    items: int = 0
+    busy: float = 0.0
+    """Reading the chains of its shards."""
+    sending: float = 0.0
+    idle: float = 0.0
+    """Waiting until the main process wants more."""
+
+
+@dataclass
+class Profile:
+    """What the steps of a chain took, in all processes and threads.
+
+    `print` shows a table and a sentence that names the bottleneck. A notebook shows the same in HTML.
+    """
+
+    seconds: float
+    """How long the items were read."""
+    consumer: Consumer
+    main: list[StepTimes]
+    """The steps in the process that uses the items, sources first."""
+    in_workers: list[StepTimes] = field(default_factory=list)
+    """The steps in workers, sources first, all shards together."""
+    workers: list[WorkerTimes] = field(default_factory=list)
+    is_loader: bool = False
+
+    @property
+    def steps(self) -> list[StepTimes]:
+        """All steps, sources first."""
+        return [*self.in_workers, *self.main]
+
+    @property
+    def verdict(self) -> str:
+        """What limits the rate, and what may be done about it."""
+        return verdict(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile as plain data."""
+        steps = []
+        for step, place in [*((step, "workers") for step in self.in_workers), *((step, "main") for step in self.main)]:
+            row = {name: value for name, value in asdict(step).items() if name != "spans"}
+            steps.append({**row, "place": place, "items_in": self._items_in(step), "share": self.share(step)})
+        return {
+            "seconds": self.seconds,
+            "consumer": asdict(self.consumer),
+            "steps": steps,
+            "workers": [asdict(worker) for worker in self.workers],
+            "verdict": self.verdict,
+        }
+
+    def share(self, step: StepTimes) -> float:
+        """Return the share of a step in the work of all steps, from 0 to 1."""
+        total = sum(each.work for each in self.steps)
+        return step.work / total if total else 0.0
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a time line in the format of Chrome's traces, which https://ui.perfetto.dev opens.
+
+        A step whose calls are very many shows some of them only.
+        """
+        Path(path).write_text(json.dumps({"traceEvents": [*_events(self)], "displayTimeUnit": "ms"}))
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = io.StringIO()
+        Console(file=text, width=140, color_system=None).print(self.__rich__())
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        columns = [
+            "step",
+            "items",
+            "in",
+            "per item",
+            "time",
+            "share",
+            "waiting",
+            "buffer",
+            "read",
+            "retried",
+            "skipped",
+        ]
+        shown = [self._row(step) for step in self.steps]
+        used = [place for place, _ in enumerate(columns) if place < 6 or any(row[place] for row in shown)]
+        for place in used:
+            table.add_column(
+                columns[place], justify="left" if place == 0 else "right", no_wrap=True, overflow="ellipsis"
+            )
+        for row in shown:
+            table.add_row(*[Text(row[place]) for place in used])
+        return Group(*map(Text, self._before()), table, Text(""), Text(self.verdict))
+
+    def _repr_html_(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), record=True, width=140)
+        console.print(self.__rich__())
+        return console.export_html(inline_styles=True, code_format='<pre style="line-height:1.3">{code}</pre>')
+
+    def _before(self) -> list[str]:
+        given = self.consumer.items
+        lines = [f"{given:,} items in {_time(self.seconds)}, {_rate(given, self.seconds)}"]
+        if self.is_loader:
+            waited = self.consumer.waited / self.seconds if self.seconds else 0.0
+            lines.append(f"waiting for input {waited:.0%}, the program itself {1 - waited:.0%}")
+        for worker in self.workers:
+            total = worker.busy + worker.sending + worker.idle or 1.0
+            lines.append(
+                f"{worker.name}: {worker.items:,} items, reading {worker.busy / total:.0%}, "
+                f"sending {worker.sending / total:.0%}, idle {worker.idle / total:.0%}"
+            )
+        return lines
+
+    def _items_in(self, step: StepTimes) -> int | None:
+        steps = self.in_workers if any(step is each for each in self.in_workers) else self.main
+        return sum(steps[place].items for place in step.sources) if step.sources else None
+
+    def _row(self, step: StepTimes) -> list[str]:
+        items_in = self._items_in(step)
+        where = f" ({step.threads} {_of_threads(step)})" if step.threads else ""
+        fill = step.fill
+        return [
+            _short(step.text) + where,
+            f"{step.items:,}",
+            "" if items_in is None else f"{items_in:,}",
+            _time(step.work / step.items) if step.items else "",
+            _time(step.work),
+            f"{self.share(step):.0%}",
+            _time(step.waiting) if step.waiting else "",
+            "" if fill is None else f"{fill:.0%} of {step.room}",
+            _bytes(step.bytes) if step.bytes else "",
+            f"{step.retried:,}" if step.retried else "",
+            f"{step.skipped:,}" if step.skipped else "",
+        ]
+
+
+def _of_threads(step: StepTimes) -> str:
+    return step.works_in if step.works_in in ("processes", "actors") else "threads"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 48 else text[:47] + "…"
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def _rate(items: int, seconds: float) -> str:
+    return (
+        f"{items / seconds:,.0f} a second"
+        if items >= seconds > 0
+        else f"{_time(seconds / items)} each"
+        if items
+        else ""
+    )
+
+
+def _bytes(number: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def _events(profile: Profile) -> list[Mapping[str, Any]]:
+    events: list[Mapping[str, Any]] = []
+    for process, steps in (("main process", profile.main), ("workers", profile.in_workers)):
+        if steps:
+            number = 1 if process == "main process" else 2
+            events.append({"ph": "M", "pid": number, "name": "process_name", "args": {"name": process}})
+            events += _events_of(steps, number)
+    return events
+
+
+def _events_of(steps: list[StepTimes], process: int) -> list[Mapping[str, Any]]:
+    events: list[Mapping[str, Any]] = []
+    named: set[int] = set()
+    for place, step in enumerate(steps):
+        for thread, began, took in step.spans:
+            # A thread that reads ahead, and each thread of a pool, has a line of its own.
+            line = (place + 1) * 1000 + thread if thread else 0 if step.thread_of is None else step.thread_of + 1
+            if line not in named:
+                named.add(line)
+                whose = "reader" if line == 0 else step.name if thread else f"thread of {steps[line - 1].name}"
+                name = f"{whose} {thread}" if thread else whose
+                events.append({"ph": "M", "pid": process, "tid": line, "name": "thread_name", "args": {"name": name}})
+            events.append(
+                {"ph": "X", "pid": process, "tid": line, "name": step.name, "ts": began / 1e3, "dur": took / 1e3}
+            )
+    return events

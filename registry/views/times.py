@@ -1,0 +1,146 @@
+"""Collects what the meters of a chain have measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ..display import step as show_step
+from ..graph import DataPipe, sources_first, sources_of
+from ..metering import Hand, Meter
+from .facts import facts_of
+
+__all__ = ["StepTimes", "add_up", "measure", "times_of_steps"]
+
+_SECOND = 1e9
+
+
+@dataclass
+class StepTimes:
+    """What a step did, in all the processes that run it. Times are in seconds."""
+
+    name: str
+    """Its method, or its class if it has none."""
+    text: str
+    """The step with its arguments."""
+    sources: list[int]
+    """The places of the steps that it reads."""
+    thread_of: int | None
+    """The place of the step whose thread reads it; None if no step reads ahead of it."""
+    works_in: str | None
+    is_cache: bool
+    hint: str | None
+    """A way to make it faster."""
+    items: int = 0
+    """How many items it gave."""
+    own: float = 0.0
+    """The time that it took itself, in the thread of its reader."""
+    waiting: float = 0.0
+    """The time that its reader waited in it for its threads or processes."""
+    retrying: float = 0.0
+    """The time between attempts."""
+    blocked: float = 0.0
+    """The time that its threads waited for room."""
+    busy: float = 0.0
+    """The time that its threads worked, all together."""
+    cpu: float = 0.0
+    """The processor time of its threads."""
+    gil_waits: float = 0.0
+    """How long its threads waited to get the GIL back, in all probes."""
+    probes: int = 0
+    threads: int = 0
+    """How many threads worked for it at once."""
+    bytes: float = 0.0
+    """How much it read from files and objects."""
+    room: int = 0
+    """How many items it reads ahead."""
+    looks: int = 0
+    ready: int = 0
+    empty: int = 0
+    skipped: int = 0
+    retried: int = 0
+    processes: int = 1
+    """How many chains these times are of."""
+    spans: list[tuple[int, int, int]] = field(default_factory=list)
+    """Some calls, for a time line: a thread's number, 0 for the reader's, the beginning and the duration, in ns."""
+
+    @property
+    def work(self) -> float:
+        """All the time that it took, in its reader's thread and its own."""
+        return self.own + self.busy
+
+    @property
+    def fill(self) -> float | None:
+        """How full its buffer was when an item was wanted, from 0 to 1."""
+        return None if not (self.looks and self.room) else min(self.ready / self.looks / self.room, 1.0)
+
+
+_SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "float") and each.name != "room"]
+
+
+def measure(chain: DataPipe) -> None:
+    """Measure the steps of a chain from now on; map-style steps count with the step that reads them."""
+    for pipe in sources_first(chain):
+        if hasattr(type(pipe), "meter") and hasattr(type(pipe), "_stands"):
+            pipe.meter = Meter()  # type: ignore[union-attr]
+
+
+def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
+    """Return what the measured steps of chains took, sources first."""
+    steps: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("meter") is not None]
+    places = {id(pipe.meter): place for place, pipe in enumerate(steps)}
+    return [_times_of(pipe, places) for pipe in steps]
+
+
+def add_up(shards: Iterable[list[StepTimes]]) -> list[StepTimes]:
+    """Return the times of steps, summed over the shards that have the same chain."""
+    total: list[StepTimes] = []
+    for steps in shards:
+        if [step.name for step in steps] != [step.name for step in total[: len(steps)]]:
+            total = [*steps]  # a function of the user made other chains: the last stands for all
+            continue
+        for before, step in zip(total, steps, strict=True):
+            for name in _SUMMED:
+                setattr(before, name, getattr(before, name) + getattr(step, name))
+    return total
+
+
+def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
+    meter: Meter = pipe.meter
+    hands: list[Hand] = [*meter.hands]
+    facts = facts_of(pipe)
+    spans = [(0, *span) for span in meter.spans.kept]
+    for number, hand in enumerate(hands, 1):
+        spans += [(number, *span) for span in hand.spans.kept]
+    return StepTimes(
+        name=vars(type(pipe)).get("functional_name") or type(pipe).__name__,
+        text=show_step(pipe),
+        sources=[places[id(source.meter)] for source in sources_of(pipe) if _is_measured(source)],
+        thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
+        works_in=facts.works_in,
+        is_cache="caches" in getattr(type(pipe), "does", ()),
+        hint=getattr(pipe, "faster", None),
+        items=meter.items,
+        own=meter.own / _SECOND,
+        waiting=meter.waiting / _SECOND,
+        retrying=meter.retrying / _SECOND,
+        blocked=meter.blocked / _SECOND,
+        busy=sum(hand.busy for hand in hands) / _SECOND,
+        cpu=sum(hand.cpu for hand in hands) / _SECOND,
+        gil_waits=sum(hand.gil_waits for hand in hands) / _SECOND,
+        probes=sum(hand.probes for hand in hands),
+        threads=meter.threads,
+        bytes=meter.bytes,
+        room=meter.room,
+        looks=meter.looks,
+        ready=meter.ready,
+        empty=meter.empty,
+        skipped=pipe.guard.skipped,
+        retried=pipe.guard.retried,
+        spans=spans,
+    )
+
+
+def _is_measured(pipe: Any) -> bool:
+    return getattr(pipe, "meter", None) is not None

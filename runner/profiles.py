@@ -1,0 +1,53 @@
+"""The profile of a loader: of its own steps, and of the chains that read its shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..registry import walk
+from ..registry.views.profile import Consumer, Profile, WorkerTimes
+from ..registry.views.times import StepTimes, add_up, times_of_steps
+from .reader import ShardReader
+from .shards import ShardProfile
+
+__all__ = ["profile_of"]
+
+
+def profile_of(read: Any, consumer: Consumer) -> Profile:
+    """Return the profile of a chain that a reading service made, whose steps are measured."""
+    readers = [pipe for pipe in walk(read) if isinstance(pipe, ShardReader)]
+    here = [chain for reader in readers for chain in reader.chains_here()]
+    reports = [report for reader in readers for report in reader.profiles()]
+    in_workers = add_up(report.steps for report in reports)
+    own = times_of_steps(read)
+    if here:
+        by_shard = [times_of_steps(chain, read) for chain in here]
+        below = len(by_shard[0]) - len(own)
+        own = add_up(steps[:below] for steps in by_shard) + by_shard[0][below:]
+        own = [replace(step, sources=[below - 1]) if _reads_shards(step) else step for step in own]
+    elif readers:
+        number = readers[0].options.num_workers
+        own = [_waits_for_workers(step, number) if _reads_shards(step) else step for step in own]
+    seconds = consumer.waited + consumer.worked
+    return Profile(seconds, consumer, own, in_workers, _workers_of(reports), is_loader=True)
+
+
+def _reads_shards(step: StepTimes) -> bool:
+    return step.name == ShardReader.__name__
+
+
+def _waits_for_workers(step: StepTimes, number: int) -> StepTimes:
+    """Return the times of the step that reads the shards: in the main process it only waits."""
+    text = f"{number} worker{'s' * (number > 1)}"
+    return replace(step, name="workers", text=text, works_in="workers", own=0.0, waiting=step.waiting + step.own)
+
+
+def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:
+    """Return the times of each worker, which the reports of several shards have, each of another moment."""
+    latest: dict[str, WorkerTimes] = {}
+    for report in reports:
+        known = latest.get(report.worker.name)
+        if known is None or known.items < report.worker.items:
+            latest[report.worker.name] = report.worker
+    return [replace(latest[name], name=f"worker {place} ({name})") for place, name in enumerate(sorted(latest))]
