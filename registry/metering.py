@@ -12,12 +12,23 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from .own import Tally
 
-__all__ = ["Hand", "Meter", "acquire", "count_bytes", "current_meter", "pause_of_retry", "wait_of", "work_as"]
+__all__ = [
+    "Hand",
+    "Meter",
+    "acquire",
+    "as_step",
+    "count_bytes",
+    "current_meter",
+    "pause_of_retry",
+    "wait_of",
+    "work_as",
+]
 
 T = TypeVar("T")
 
@@ -25,6 +36,8 @@ _COST_OF_CALL = 200
 """What measuring one step of one item takes."""
 _MOST_COST = 0.02
 """The share of the time that measuring may take, before items are left out."""
+_FIRST = 100
+"""So many items of a chain are timed before any is left out."""
 _LONGEST_GAP = 1000
 _MOST_SPANS = 500
 _BETWEEN_PROBES = 5_000_000
@@ -137,6 +150,8 @@ class Meter:
         source = self._tally.follow(items)
         clock = clock_of_thread()
         self.thread_of = clock.thread_of
+        if clock.meter is clock.root and not clock.is_off:
+            clock.begin()
         while True:
             if clock.is_off:
                 for item in source:
@@ -192,7 +207,20 @@ class Meter:
 class Clock:
     """The measuring in one thread."""
 
-    __slots__ = ("_calls", "_took", "calls", "gap", "idle", "inner", "is_off", "meter", "root", "thread_of", "weight")
+    __slots__ = (
+        "_calls",
+        "_items",
+        "_took",
+        "calls",
+        "gap",
+        "idle",
+        "inner",
+        "is_off",
+        "meter",
+        "root",
+        "thread_of",
+        "weight",
+    )
 
     def __init__(self) -> None:
         self.meter: Meter | None = None
@@ -207,20 +235,26 @@ class Clock:
         """The time that this thread waited until what it makes is wanted."""
         self.is_off = False
         """Whether the present item is not timed."""
-        self.gap = 0
+        self.gap: int
         """How many more items are not timed."""
-        self.weight = 1
+        self.weight: int
         """How many items the timed one stands for."""
-        self.calls = self._calls = self._took = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with another chain; its first items are all timed."""
+        self.gap, self.weight = 0, 1
+        self.calls = self._calls = self._took = self._items = 0
 
     def plan(self, took: int) -> None:
         """Decide how many items are left out after one that took so long."""
         self._took += took
+        self._items += 1
         calls, self.calls = self.calls, 0
         self._calls += calls
         self.inner = 0
         cost = self._calls * _COST_OF_CALL
-        if cost <= self._took * _MOST_COST:
+        if self._items < _FIRST or cost <= self._took * _MOST_COST:
             self.gap = 0
         else:
             mean = min(cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
@@ -252,6 +286,19 @@ def current_meter() -> Meter | None:
         return None
     clock = _here.clock
     return None if clock.is_off else clock.meter
+
+
+@contextmanager
+def as_step(meter: Meter | None) -> Iterator[None]:
+    """Let threads that are made meanwhile work for a step, even if its present item is not timed."""
+    clock = clock_of_thread()
+    before = clock.meter, clock.is_off
+    if meter is not None:
+        clock.meter, clock.is_off = meter, False
+    try:
+        yield
+    finally:
+        clock.meter, clock.is_off = before
 
 
 def work_as(meter: Meter, is_reader: bool = False) -> None:

@@ -28,7 +28,7 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
         own = [replace(step, sources=[below - 1]) if _reads_shards(step) else step for step in own]
     elif readers:
         number = readers[0].options.num_workers
-        own = [_waits_for_workers(step, number) if _reads_shards(step) else step for step in own]
+        own = [_waits_for_workers(step, number, consumer.first) if _reads_shards(step) else step for step in own]
     seconds = consumer.waited + consumer.worked
     return Profile(seconds, consumer, own, in_workers, _workers_of(reports), is_loader=True)
 
@@ -37,10 +37,11 @@ def _reads_shards(step: StepTimes) -> bool:
     return step.name == ShardReader.__name__
 
 
-def _waits_for_workers(step: StepTimes, number: int) -> StepTimes:
-    """Return the times of the step that reads the shards: in the main process it only waits."""
+def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
+    """Return the times of the step that reads the shards: in the main process it only waits, but for their start."""
     text = f"{number} worker{'s' * (number > 1)}"
-    return replace(step, name="workers", text=text, works_in="workers", own=0.0, waiting=step.waiting + step.own)
+    waiting = max(step.waiting + step.own - start, 0.0)
+    return replace(step, name="workers", text=text, works_in="workers", own=0.0, waiting=waiting)
 
 
 def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:

@@ -14,6 +14,7 @@ from ...registry import (
     say_where,
 )
 from ...registry.display import step
+from ...registry.metering import as_step
 from ...registry.notes import add_note
 from ...workers.threads import Arrivals, Interrupted, Outcome
 
@@ -68,7 +69,8 @@ class WorksAhead(IterDataPipe[R]):
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         if self.meter is not None:
             self.meter.room = room
-        workers = workers_for(self._arrivals)
+        with as_step(self.meter):
+            workers = workers_for(self._arrivals)
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ...registry.metering import as_step
 from ..bases.reading_ahead import ReadingThread
 
 T = TypeVar("T")
@@ -36,7 +37,8 @@ class Prefetcher(IterDataPipe[T]):
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
-        reader = ReadingThread(items, self.source, self.buffer_size)
+        with as_step(self.meter):
+            reader = ReadingThread(items, self.source, self.buffer_size)
         try:
             for number, item in reader:
                 items.keep_from(number + 1)

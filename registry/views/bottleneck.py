@@ -106,6 +106,9 @@ def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, sec
     here = [step for step in steps if step.thread_of == thread]
     if not here:
         return "no step of it was measured."
+    for step in here:
+        if step.works_in != "workers" and not step.threads and min(step.waiting, step.blocked) > _IN_TURN * seconds:
+            return _of_small_buffer(step, seconds)
     waited = max(here, key=_waits)
     slowest = max(here, key=_takes)
     if _waits(waited) > _takes(slowest):
@@ -117,14 +120,15 @@ def _behind(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: 
     """Say what limits the rate of the threads that a reader waits for."""
     if step.threads:
         return _of_pool(profile, steps, step, seconds)
-    is_in_turn = step.waiting > _IN_TURN * seconds and step.blocked > _IN_TURN * seconds
-    if is_in_turn:
-        return (
-            f"the buffer of `{step.name}` is small: its reader waits for it {step.waiting / seconds:.0%} of the time, "
-            f"and its thread waits for room {step.blocked / seconds:.0%}. Items come in bursts: read more ahead, as "
-            f"{step.name}({max(step.room * 8, 16)})."
-        )
     return _in_thread(profile, steps, steps.index(step), seconds)
+
+
+def _of_small_buffer(step: StepTimes, seconds: float) -> str:
+    return (
+        f"the buffer of `{step.name}` is small: its reader waits for it {step.waiting / seconds:.0%} of the time, "
+        f"and its thread waits for room {step.blocked / seconds:.0%}. Items come in bursts: read more ahead, as "
+        f"{step.name}({max(step.room * 8, 16)})."
+    )
 
 
 def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:

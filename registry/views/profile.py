@@ -24,29 +24,32 @@ class Consumer:
     """What the user of the items did. Times are in seconds."""
 
     items: int = 0
+    first: float = 0.0
+    """The time that it waited for the first item of each pass, before which workers start."""
     waited: float = 0.0
-    """The time that it waited for items, but for the first of each pass, before which workers start."""
+    """The time that it waited for the other items."""
     worked: float = 0.0
     """The time between an item and the request for the next."""
 
     def follow(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the same items, and measure how long they are waited for."""
         items = iter(items)
-        for item in items:  # the first
-            self.items += 1
-            given = time.perf_counter()
-            yield item
-            break
+        given: float | None = None
         while True:
             asked = time.perf_counter()
-            self.worked += asked - given
+            if given is not None:
+                self.worked += asked - given
             try:
                 item = next(items)
             except StopIteration:
                 return
             finally:
-                given = time.perf_counter()
-                self.waited += given - asked
+                arrived = time.perf_counter()
+                if given is None:
+                    self.first += arrived - asked
+                else:
+                    self.waited += arrived - asked
+                given = arrived
             self.items += 1
             yield item
 

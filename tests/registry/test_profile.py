@@ -1,0 +1,234 @@
+"""Profiles of chains: what is measured, and the sentence that names a planted bottleneck."""
+
+import json
+import time
+
+import pytest
+
+import penstock as ps
+from penstock.registry.metering import Meter
+
+
+def by_name(profile):
+    return {step.name: step for step in profile.steps}
+
+
+class Slow:
+    """Numbers that take a while to come."""
+
+    def __init__(self, n, seconds, every=1):
+        self.n, self.seconds, self.every = n, seconds, every
+
+    def __iter__(self):
+        for number in range(self.n):
+            if number % self.every == 0:
+                time.sleep(self.seconds)
+            yield number
+
+
+def sleep_for(seconds):
+    def sleep(x):
+        time.sleep(seconds)
+        return x
+
+    return sleep
+
+
+def compute(x):
+    for _ in range(20_000):
+        x = (x * 31 + 7) % 1_000_003
+    return x
+
+
+# What is measured
+
+
+def test_items_and_times_of_each_step():
+    dp = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.002)).batch(4).map(sleep_for(0.001))
+    profile = dp.profile()
+    wrapper, first, batch, last = profile.steps
+    assert [step.name for step in profile.steps] == ["IterableWrapper", "map", "batch", "map"]
+    assert [wrapper.items, first.items, batch.items, last.items] == [40, 40, 10, 10]
+    assert first.own >= 0.08
+    assert 0.01 <= last.own < first.own
+    assert profile.consumer.items == 10
+    assert wrapper.own + batch.own < first.own
+    data = profile.to_dict()
+    assert [step["items_in"] for step in data["steps"]] == [None, 40, 40, 10]
+    assert sum(step["share"] for step in data["steps"]) == pytest.approx(1)
+    json.dumps(data)
+
+
+def test_the_first_items_only():
+    profile = ps.iter.IterableWrapper(range(100)).map(str).profile(7)
+    assert by_name(profile)["map"].items == 7
+
+
+def test_a_live_pass_goes_on_and_the_chain_is_not_measured_afterwards():
+    dp = ps.iter.IterableWrapper(range(5)).map(str)
+    iterator = iter(dp)
+    assert next(iterator) == "0"
+    dp.profile()
+    assert next(iterator) == "1"
+    assert dp.meter is None
+
+
+def test_what_can_be_read_once_only_is_refused():
+    with pytest.raises(TypeError, match="profile reads a copy"):
+        ps.iter.IterableWrapper(iter([1, 2])).map(str).profile()
+
+
+def test_items_are_the_same_when_measured():
+    def chain():
+        return ps.iter.IterableWrapper(range(3000)).shuffle().set_seed(3).map(str).batch(7)
+
+    measured = chain()
+    for pipe in (measured, measured.source, measured.source.source, measured.source.source.source):
+        pipe.meter = Meter()
+    assert list(measured) == list(chain())
+    assert measured.source.meter.items == 3000
+
+
+def test_the_times_of_fast_steps_are_estimated_from_some_items():
+    dp = ps.iter.IterableWrapper(range(60_000)).map(abs).filter(lambda x: x % 3)
+    began = time.perf_counter()
+    list(dp)
+    alone = time.perf_counter() - began
+    profile = dp.profile()
+    assert by_name(profile)["filter"].items == 40_000
+    assert 0.2 * alone < sum(step.own for step in profile.steps) < 5 * profile.seconds
+
+
+def test_branches_are_measured_each():
+    left, right = ps.iter.IterableWrapper(range(20)).fork(2)
+    profile = left.map(sleep_for(0.001)).zip(right.map(str)).profile()
+    assert [step.items for step in profile.steps if step.name == "map"] == [20, 20]
+    assert profile.steps[-1].name == "zip"
+    assert len(profile.steps[-1].sources) == 2
+
+
+def test_skipped_and_retried_items_are_counted():
+    tried = set()
+
+    def fails_once(x):
+        if x not in tried:
+            tried.add(x)
+            raise ConnectionError("not yet")
+        return 10 // x
+
+    retry = ps.Retry(2, backoff=0.001, errors=ConnectionError, then=ps.Skip(errors=ZeroDivisionError))
+    step = by_name(ps.iter.IterableWrapper(range(5)).map(fails_once, on_error="skip").profile())["map"]
+    assert (step.skipped, step.retried) == (5, 0)
+    tried.clear()
+    step = by_name(ps.iter.IterableWrapper(range(1, 5)).map(fails_once, on_error=retry).profile())["map"]
+    assert (step.skipped, step.retried) == (0, 4)
+
+
+def test_bytes_are_counted_where_they_are_read(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_bytes(bytes(5000))
+    paths = ps.iter.IterableWrapper([str(tmp_path / "a"), str(tmp_path / "b")])
+    profile = paths.open_files_by_fsspec("rb").map(lambda pair: pair[1].read()).profile()
+    assert sum(step.bytes for step in profile.steps) == 10_000
+
+
+def test_the_threads_of_a_pool_and_the_thread_of_a_prefetch_are_measured():
+    dp = ps.iter.IterableWrapper(range(40)).threadpool_map(sleep_for(0.005), max_workers=4).prefetch(3)
+    steps = by_name(dp.profile())
+    assert steps["threadpool_map"].busy >= 0.2
+    assert steps["threadpool_map"].threads == 4
+    assert steps["threadpool_map"].cpu < 0.1
+    assert steps["prefetch"].room == 3
+    assert steps["prefetch"].waiting > 0
+    assert steps["threadpool_map"].thread_of is not None
+
+
+def test_a_time_line_has_the_steps_and_their_threads(tmp_path):
+    dp = ps.iter.IterableWrapper(range(20)).threadpool_map(sleep_for(0.001), max_workers=2).prefetch(2).batch(2)
+    dp.profile().save(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    calls = [event for event in events if event["ph"] == "X"]
+    assert {event["name"] for event in calls} >= {"threadpool_map", "prefetch", "batch"}
+    assert all(event["dur"] > 0 and event["ts"] > 0 for event in calls)
+    lines = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"reader", "thread of prefetch", "threadpool_map 1"} <= lines
+
+
+def test_it_prints_a_table_and_a_sentence():
+    text = str(ps.iter.IterableWrapper(range(30)).map(sleep_for(0.001)).profile())
+    assert "30 items in" in text
+    assert "Mapper(sleep)" in text
+    assert text.rstrip().endswith("processpool_map.")
+    html = ps.iter.IterableWrapper(["<b>"]).map(sleep_for(0.001)).profile()._repr_html_()
+    assert "<b>" not in html
+
+
+@pytest.mark.parametrize("items", [[], [1]])
+def test_of_no_items_nothing_is_said(items):
+    profile = ps.iter.IterableWrapper(items).map(str).profile()
+    assert str(profile)
+    assert (profile.consumer.items == 0) == profile.verdict.startswith("Too few items")
+
+
+# The sentence
+
+
+def test_a_slow_source():
+    profile = ps.iter.IterableWrapper(Slow(40, 0.003), deepcopy=False).map(sleep_for(0.0001)).batch(4).profile()
+    assert "of the time is in `IterableWrapper`. It is the source: read ahead" in profile.verdict
+
+
+def test_a_slow_map():
+    profile = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).batch(4).map(sleep_for(0.0001)).profile()
+    assert "of the time is in `map`. Worker processes would share it" in profile.verdict
+    assert int(profile.verdict.partition("%")[0]) > 50
+
+
+def test_a_slow_map_behind_a_prefetch():
+    profile = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).prefetch(4).map(sleep_for(0.0002)).profile()
+    assert "of the time is in `map`" in profile.verdict
+
+
+def test_a_small_prefetch():
+    bursts = ps.iter.IterableWrapper(Slow(120, 0.06, every=20), deepcopy=False)
+    profile = bursts.prefetch(2).map(sleep_for(0.003)).profile()
+    assert profile.verdict.startswith("the buffer of `prefetch` is small")
+    assert "prefetch(16)" in profile.verdict
+
+
+def test_a_lock_on_the_gil():
+    profile = ps.iter.IterableWrapper(range(120)).threadpool_map(compute, max_workers=4).profile()
+    assert "in `threadpool_map`, whose 4 threads wait for one another" in profile.verdict
+    assert "processpool_map" in profile.verdict
+
+
+def test_threads_that_wait_for_something_outside():
+    profile = ps.iter.IterableWrapper(range(100)).threadpool_map(sleep_for(0.01), max_workers=3).profile()
+    assert "`threadpool_map`, whose 3 threads are busy" in profile.verdict
+    assert "more threads would help" in profile.verdict
+
+
+def test_a_full_pool():
+    profile = ps.iter.IterableWrapper(range(40)).processpool_map(sleep_for(0.02), workers=1).profile()
+    assert "`processpool_map`, whose 1 processes are busy" in profile.verdict
+
+
+def test_retries():
+    tried = set()
+
+    def fails_once(x):
+        if x not in tried:
+            tried.add(x)
+            raise ConnectionError("not yet")
+        time.sleep(0.001)
+        return x
+
+    dp = ps.iter.IterableWrapper(range(12)).map(fails_once, on_error=ps.Retry(2, backoff=0.05)).batch(2)
+    verdict = dp.profile().verdict
+    assert verdict.startswith("`map` waits before another attempt")
+    assert "12 attempts failed" in verdict
+
+
+def test_a_cold_cache(tmp_path):
+    dp = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).in_memory_cache().batch(4)
+    assert "This pass fills the cache of `in_memory_cache`" in dp.profile().verdict
