@@ -26,6 +26,7 @@ HAND, OURS, TORCH = "hand-written loop", "penstock", "torch DataPipes"
 MOST_OF_HAND, LEAST_OF_TORCH = 1.6, 20.0
 MOST_SECONDS_OF_IMPORT, MOST_SECONDS_OF_FIRST_BATCH = 0.1, 0.3
 MOST_BEND = 1.5
+MOST_OF_PROFILE = 0.05
 STAGES = (1, 2, 4, 8, 16, 32)
 
 
@@ -225,6 +226,33 @@ def bend(costs: list[float]) -> float:
     return late / early
 
 
+def compute(x: int) -> int:
+    """Take about 10 µs, whatever else the machine does."""
+    return sum(range(x % 7, 1000)) and x + 1
+
+
+def profiled(items: int, rounds: int) -> list[str]:
+    """Measure what being profiled costs: all steps together take about 10 µs an item."""
+    from penstock.registry.views.times import measure
+
+    def chain(n: int) -> Any:
+        import penstock as ps
+
+        return ps.iter.IterableWrapper(range(n)).map(compute).map(double).filter(is_kept).batch(BATCH)
+
+    def measured(n: int) -> Any:
+        dp = chain(n)
+        measure(dp)
+        return dp
+
+    costs = rounds_of({"off": partial(nanoseconds, chain, items), "on": partial(nanoseconds, measured, items)}, rounds)
+    print(f"\nrange → map → map → filter → batch({BATCH}), {items:,} items, {rounds} rounds: profiled or not\n")
+    print(table(["profiled", "ns per item"], [[name, f"{median(cost):,.0f}"] for name, cost in costs.items()]))
+    more = share(costs["on"], costs["off"]) - 1
+    most = f"being profiled costs at most {MOST_OF_PROFILE:.0%}, at 10 µs an item: {more:.1%}"
+    return [verdict(most, more <= MOST_OF_PROFILE)]
+
+
 IMPORT = "import time, torch; began = time.perf_counter(); import penstock; print(time.perf_counter() - began)"
 FIRST_BATCH = """
 import time
@@ -269,6 +297,7 @@ def main() -> None:
     verdicts = [
         *compare(options.items, options.rounds),
         *grow(options.items, options.rounds),
+        *profiled(options.items // 5, options.rounds),
         *fresh(options.rounds),
     ]
     print("\n" + "\n".join(verdicts))
