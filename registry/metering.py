@@ -36,9 +36,11 @@ _COST_OF_CALL = 350
 """What measuring one step of one item takes."""
 _MOST_COST = 0.01
 """The share of the time that measuring may take, before items are left out."""
-_FIRST = 100
-"""So many items of a chain are timed before any is left out."""
+_FIRST_CALLS = 500
+"""So many are measured before any is left out."""
 _LONGEST_GAP = 1000
+_EXCEPTION = 1_000_000
+"""A call that takes longer stands for itself only: where items are left out, most are much faster."""
 _MOST_SPANS = 500
 _BETWEEN_PROBES = 5_000_000
 _SHORTEST_SPAN = 10_000
@@ -185,7 +187,8 @@ class Meter:
             return next(source)
         finally:
             took = perf_counter_ns() - began
-            self.own += (took - clock.inner) * clock.weight
+            own = took - clock.inner
+            self.own += own if own > _EXCEPTION else own * clock.weight
             clock.meter, clock.inner = reader, inner + took
             clock.calls += 1
             if took > _SHORTEST_SPAN:
@@ -209,7 +212,6 @@ class Clock:
 
     __slots__ = (
         "_calls",
-        "_items",
         "_took",
         "calls",
         "gap",
@@ -244,17 +246,16 @@ class Clock:
     def begin(self) -> None:
         """Begin with another chain; its first items are all timed."""
         self.gap, self.weight = 0, 1
-        self.calls = self._calls = self._took = self._items = 0
+        self.calls = self._calls = self._took = 0
 
     def plan(self, took: int) -> None:
         """Decide how many items are left out after one that took so long."""
         self._took += took
-        self._items += 1
         calls, self.calls = self.calls, 0
         self._calls += calls
         self.inner = 0
         cost = self._calls * _COST_OF_CALL
-        if self._items < _FIRST or cost <= self._took * _MOST_COST:
+        if self._calls < _FIRST_CALLS or cost <= self._took * _MOST_COST:
             self.gap = 0
         else:
             mean = min(cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
