@@ -113,6 +113,7 @@ class Meter:
         global _active
         _active = True
         self._tally = Tally()
+        self._called = 0
         self.own = 0.0
         """The time that it took itself, in the thread of its reader."""
         self.waiting = 0.0
@@ -145,7 +146,7 @@ class Meter:
     @property
     def items(self) -> int:
         """How many items it gave."""
-        return self._tally.items
+        return self._tally.items + self._called
 
     def follow(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the same items, and measure what they take."""
@@ -174,17 +175,23 @@ class Meter:
                 yield item
             else:
                 try:
-                    item = self._timed(source, clock)
+                    item = self._timed(clock, next, source)
                 except StopIteration:
                     return
                 yield item
 
-    def _timed(self, source: Iterator[T], clock: Clock) -> T:
+    def call(self, function: Callable[..., T], items: int, *arguments: Any) -> T:
+        """Return what a function returns, which makes so many items of the step, and measure what it takes."""
+        self._called += items
+        clock = clock_of_thread()
+        return function(*arguments) if clock.is_off else self._timed(clock, function, *arguments)
+
+    def _timed(self, clock: Clock, function: Callable[..., T], *arguments: Any) -> T:
         reader, inner = clock.meter, clock.inner
         clock.meter, clock.inner = self, 0
         began = perf_counter_ns()
         try:
-            return next(source)
+            return function(*arguments)
         finally:
             took = perf_counter_ns() - began
             own = took - clock.inner

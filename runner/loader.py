@@ -170,7 +170,6 @@ class DataLoader2(Generic[T]):
         """What the program does with the items, if the loader is to be profiled."""
         if profile:
             self._consumer = Consumer()
-            measure(self.datapipe)
         self.valid_iterator_id: int | None = None
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
         self._read: Any = None
@@ -496,7 +495,10 @@ class DataLoader2(Generic[T]):
     def _initialized(self) -> IterDataPipe[T]:
         """Return the chain that is read; no process starts and nothing is read before its first item is requested."""
         if self._read is None:
-            self._read = readable(self.reading_service.initialize(self._chain))
+            chain = self._chain
+            if self._consumer is not None:
+                measure(chain)
+            self._read = readable(self.reading_service.initialize(chain))
             if self._consumer is not None:
                 measure(self._read)
         read: IterDataPipe[T] = self._read

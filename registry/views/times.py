@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..display import step as show_step
 from ..graph import DataPipe, sources_first, sources_of
 from ..metering import Hand, Meter
+from ..torch_pipes import TorchMapDataPipe
 from .facts import facts_of
 
 __all__ = ["StepTimes", "add_up", "measure", "times_of_steps"]
@@ -80,10 +82,35 @@ _SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "floa
 
 
 def measure(chain: DataPipe) -> None:
-    """Measure the steps of a chain from now on; map-style steps count with the step that reads them."""
-    for pipe in sources_first(chain):
-        if hasattr(type(pipe), "meter") and hasattr(type(pipe), "_stands"):
-            pipe.meter = Meter()  # type: ignore[union-attr]
+    """Measure the steps of a chain from now on; those of other libraries count with the step that reads them."""
+    parts: list[Any] = sources_first(chain)
+    for pipe in parts:
+        if hasattr(type(pipe), "meter"):
+            pipe.meter = Meter()
+            kind: Any = type(pipe)
+            if issubclass(kind, TorchMapDataPipe):
+                pipe.__class__ = _measuring(kind)
+
+
+@functools.lru_cache(maxsize=1000)
+def _measuring(cls: Any) -> Any:
+    """Return a subclass of map-style pipes that measures each call. Other pipes' calls cost no more."""
+    if "_is_measuring" in vars(cls):
+        return cls
+
+    def __getitem__(self: Any, index: Any) -> Any:  # noqa: N807
+        return self.meter.call(cls.__getitem__, 1, self, index)
+
+    def __getitems__(self: Any) -> Any:  # noqa: N807
+        fetch = super(measuring, self).__getitems__  # AttributeError if the source of this pipe has none
+        return lambda indices: self.meter.call(fetch, len(indices), indices)
+
+    own = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    own |= {"_is_measuring": True, "__getitem__": __getitem__}
+    if hasattr(cls, "__getitems__"):
+        own["__getitems__"] = property(__getitems__)
+    measuring = type(cls)(cls.__name__, (cls,), own)
+    return measuring
 
 
 def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
@@ -110,11 +137,12 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
     meter: Meter = pipe.meter
     hands: list[Hand] = [*meter.hands]
     facts = facts_of(pipe)
+    kind = type(pipe).__mro__["_is_measuring" in vars(type(pipe))]
     spans = [(0, *span) for span in meter.spans.kept]
     for number, hand in enumerate(hands, 1):
         spans += [(number, *span) for span in hand.spans.kept]
     return StepTimes(
-        name=vars(type(pipe)).get("functional_name") or type(pipe).__name__,
+        name=vars(kind).get("functional_name") or kind.__name__,
         text=show_step(pipe),
         sources=[places[id(source.meter)] for source in sources_of(pipe) if _is_measured(source)],
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),

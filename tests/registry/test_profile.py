@@ -99,6 +99,16 @@ def test_the_times_of_fast_steps_are_estimated_from_some_items():
     assert 0.2 * alone < sum(step.own for step in profile.steps) < 5 * profile.seconds
 
 
+def test_the_steps_of_a_map_style_chain_are_measured_each():
+    dp = ps.map.SequenceWrapper(range(30)).map(sleep_for(0.001)).map(abs).batch(3)
+    profile = dp.profile()
+    assert [step.name for step in profile.steps] == ["SequenceWrapper", "map", "map", "batch"]
+    assert [step.items for step in profile.steps] == [30, 30, 30, 10]
+    assert "of the time is in `map`" in profile.verdict
+    steps = by_name(dp.to_iter_datapipe().profile(5))
+    assert (steps["map"].items, steps["batch"].items) == (15, 5)
+
+
 def test_branches_are_measured_each():
     left, right = ps.iter.IterableWrapper(range(20)).fork(2)
     profile = left.map(sleep_for(0.001)).zip(right.map(str)).profile()

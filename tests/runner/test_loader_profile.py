@@ -63,6 +63,13 @@ def test_in_this_process_the_steps_are_those_of_the_chain(service):
     assert "in `map`" in profile.verdict
 
 
+def test_a_map_style_chain_in_workers():
+    dp = ps.map.SequenceWrapper(range(40)).map(sleep_for(0.001)).map(abs)
+    profile = profile_of(dp, MultiProcessingReadingService(2))
+    assert [step.items for step in profile.in_workers if step.name == "map"] == [40, 40]
+    assert "in `map`" in profile.verdict
+
+
 def test_several_shards_in_this_process_are_summed():
     service = MultiProcessingReadingService(0, num_shards=3)
     profile = profile_of(numbers(30).map(sleep_for(0.001)), service)
