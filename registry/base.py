@@ -342,8 +342,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> import time
         >>> import penstock as ps
         >>> dp = ps.iter.IterableWrapper(range(50)).map(lambda x: time.sleep(0.001)).batch(5)
-        >>> print(dp.profile().verdict[:36])
-        99% of the time is in `map`. Worker
+        >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
+        True
         """
         chain, consumer = self._fresh_copy("profile"), Consumer()
         measure(chain)  # type: ignore[arg-type]

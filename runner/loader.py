@@ -333,7 +333,7 @@ class DataLoader2(Generic[T]):
         >>> loader = DataLoader2(ps.iter.IterableWrapper(range(100)).map(str).batch(10), profile=True)
         >>> items = list(loader)
         >>> [step.name for step in loader.profile().steps]
-        ['IterableWrapper', 'map', 'batch', 'ShardReader']
+        ['IterableWrapper', 'map', 'batch', 'loader']
         """
         if self._consumer is None:
             raise RuntimeError("nothing was measured: make the loader with profile=True, and read it")

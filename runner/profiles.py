@@ -25,7 +25,8 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
         by_shard = [times_of_steps(chain, read) for chain in here]
         below = len(by_shard[0]) - len(own)
         own = add_up(steps[:below] for steps in by_shard) + by_shard[0][below:]
-        own = [replace(step, sources=[below - 1]) if _reads_shards(step) else step for step in own]
+        loader = {"name": "loader", "label": "loader", "text": "loader", "sources": [below - 1]}
+        own = [replace(step, **loader) if _reads_shards(step) else step for step in own]
     elif readers:
         number = readers[0].options.num_workers
         own = [_waits_for_workers(step, number, consumer.first) if _reads_shards(step) else step for step in own]
@@ -41,7 +42,7 @@ def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
     """Return the times of the step that reads the shards: in the main process it only waits, but for their start."""
     text = f"{number} worker{'s' * (number > 1)}"
     waiting = max(step.waiting + step.own - start, 0.0)
-    return replace(step, name="workers", text=text, works_in="workers", own=0.0, waiting=waiting)
+    return replace(step, name="workers", label=text, text=text, works_in="workers", own=0.0, waiting=waiting)
 
 
 def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:

@@ -26,13 +26,15 @@ _IN_TURN = 0.15
 """A reader and a thread wait for each other in turn if both wait for more than this share of the time."""
 _LONG_FOR_GIL = 0.002
 """Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
-_SLOWER = 1.7
-"""A worker is slower than the others if it needs so many times the time for an item."""
+_SLOWER, _SLOWER_BY = 1.7, 0.1
+"""A worker is slower than the others if it needs so many times the time for an item, and so many seconds more."""
 
 
 def verdict(profile: Profile) -> str:
     """Return what limits the rate, in a sentence or two."""
-    consumer, seconds = profile.consumer, profile.seconds
+    consumer = profile.consumer
+    # Without the first item, before which processes start.
+    seconds = consumer.waited + consumer.worked or profile.seconds
     if not profile.steps or not consumer.items or not seconds:
         return "Too few items were read to say what limits the rate."
     if profile.is_loader and consumer.waited < _KEEPS_UP * seconds:
@@ -60,15 +62,11 @@ def _in_workers(profile: Profile) -> str:
     workers = profile.workers
     totals = [worker.busy + worker.sending + worker.idle or 1.0 for worker in workers]
     slowest = max(workers, key=_time_of_item)
-    others = [_time_of_item(worker) for worker in workers if worker is not slowest]
-    if (
-        others
-        and _time_of_item(slowest) > _SLOWER * median(others)
-        and any(
-            worker.idle > 0.3 * total for worker, total in zip(workers, totals, strict=True) if worker is not slowest
-        )
-    ):
-        times = _time_of_item(slowest) / (median(others) or 1e-9)
+    others = [worker for worker in workers if worker is not slowest]
+    usual = median(map(_time_of_item, others)) if others else math.inf
+    more = (_time_of_item(slowest) - usual) * slowest.items
+    if _time_of_item(slowest) > _SLOWER * usual and more > _SLOWER_BY and any(map(_is_idle, others)):
+        times = _time_of_item(slowest) / (usual or 1e-9)
         return (
             f"one worker is slow: {slowest.name} needs {times:.1f} times as long for an item as the others, which wait "
             "for it, since shards give their items in turn. Look at what only its shard reads, or divide the data into "
@@ -125,7 +123,7 @@ def _behind(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: 
 
 def _of_small_buffer(step: StepTimes, seconds: float) -> str:
     return (
-        f"the buffer of `{step.name}` is small: its reader waits for it {step.waiting / seconds:.0%} of the time, "
+        f"the buffer of `{step.label}` is small: its reader waits for it {step.waiting / seconds:.0%} of the time, "
         f"and its thread waits for room {step.blocked / seconds:.0%}. Items come in bursts: read more ahead, as "
         f"{step.name}({max(step.room * 8, 16)})."
     )
@@ -143,14 +141,16 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
             return _of_step(profile, steps, max(read, key=_takes), sum(map(_takes, read)))
         if step.room < 2 * step.threads:
             return (
-                f"`{step.name}` is given too few items at a time: its {step.threads} {_kind(step)} work {use:.0%} of "
+                f"`{step.label}` is given too few items at a time: its {step.threads} {_kind(step)} work {use:.0%} of "
                 f"the time. Let it read more ahead, as {4 * step.threads} items."
             )
-    text = f"{share:.0%} of the work is in `{step.name}`, "
-    text += f"whose {step.threads} {_kind(step)} are busy {use:.0%} of the time."
+    text = f"{share:.0%} of the work is in `{step.label}`, "
+    text += f"whose {step.threads // step.processes} {_kind(step)} are busy {use:.0%} of the time."
     if step.works_in == "threads" and step.cpu < 0.5 * step.busy:
         return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
     processors = os.cpu_count() or 1
+    if in_workers:
+        return text
     if step.threads < processors:
         return f"{text} More would help: here are {processors} processors."
     return f"{text} Take more, where there are more processors than {processors}, or a faster function."
@@ -160,11 +160,11 @@ def _of_step(profile: Profile, steps: list[StepTimes], step: StepTimes, total: f
     if step.retrying > 0.5 * _takes(step):
         return _of_retries(step, step.retrying / _takes(step))
     share = _takes(step) / total if total else 0.0
-    text = f"{share:.0%} of the time is in `{step.name}`."
+    text = f"{share:.0%} of the time is in `{step.label}`."
     if (cache := _cache_after(steps, step)) is not None:
         text += (
-            f" This pass fills the cache of `{cache.name}`; later passes do not need this step. Profile a second pass, "
-            "or fill the cache beforehand."
+            f" This pass fills the cache of `{cache.label}`; later passes do not need this step. Profile a second "
+            "pass, or fill the cache beforehand."
         )
     elif step.hint:
         text += f" {step.hint}"
@@ -181,7 +181,7 @@ def _holds_the_gil(step: StepTimes) -> bool:
 
 def _of_gil(profile: Profile, step: StepTimes) -> str:
     return (
-        f"{profile.share(step):.0%} of the work is in `{step.name}`, whose {step.threads // step.processes} threads "
+        f"{profile.share(step):.0%} of the work is in `{step.label}`, whose {step.threads // step.processes} threads "
         f"wait for one another: each gets the GIL back after {step.gil_waits / step.probes * 1000:.0f} ms. Processes "
         "would run the function in parallel: processpool_map, or worker processes of a loader."
     )
@@ -189,7 +189,7 @@ def _of_gil(profile: Profile, step: StepTimes) -> str:
 
 def _of_retries(step: StepTimes, share: float) -> str:
     return (
-        f"`{step.name}` waits before another attempt for {share:.0%} of its time: {step.retried:,} attempts failed. "
+        f"`{step.label}` waits before another attempt for {share:.0%} of its time: {step.retried:,} attempts failed. "
         "Look at why they fail (stats() has the last errors), ask for less at once, or retry sooner, as "
         "Retry(…, backoff=0.01)."
     )
@@ -221,6 +221,10 @@ def _has_threads(step: StepTimes) -> bool:
 
 def _kind(step: StepTimes) -> str:
     return step.works_in if step.works_in in ("processes", "actors") else "threads"
+
+
+def _is_idle(worker: WorkerTimes) -> bool:
+    return worker.idle > 0.3 * (worker.busy + worker.sending + worker.idle)
 
 
 def _time_of_item(worker: WorkerTimes) -> float:

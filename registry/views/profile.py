@@ -124,7 +124,7 @@ class Profile:
         from rich.console import Console
 
         text = io.StringIO()
-        Console(file=text, width=140, color_system=None).print(self.__rich__())
+        Console(file=text, width=140, color_system=None, force_jupyter=False).print(self.__rich__())
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
     __repr__ = __str__
@@ -161,7 +161,8 @@ class Profile:
     def _repr_html_(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), record=True, width=140)
+        # Not for Jupyter: it would print there at once.
+        console = Console(file=io.StringIO(), record=True, width=140, force_jupyter=False)
         console.print(self.__rich__())
         return console.export_html(inline_styles=True, code_format='<pre style="line-height:1.3">{code}</pre>')
 
@@ -185,7 +186,7 @@ class Profile:
 
     def _row(self, step: StepTimes) -> list[str]:
         items_in = self._items_in(step)
-        where = f" ({step.threads} {_of_threads(step)})" if step.threads else ""
+        where = f" ({step.threads // step.processes} {_of_threads(step)})" if step.threads else ""
         fill = step.fill
         return [
             _short(step.text) + where,

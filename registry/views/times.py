@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from ..display import arguments_of
 from ..display import step as show_step
 from ..graph import DataPipe, sources_first, sources_of
 from ..metering import Hand, Meter
@@ -16,6 +17,7 @@ from .facts import facts_of
 __all__ = ["StepTimes", "add_up", "measure", "times_of_steps"]
 
 _SECOND = 1e9
+_LONGEST_ARGUMENTS = 30
 
 
 @dataclass
@@ -24,8 +26,10 @@ class StepTimes:
 
     name: str
     """Its method, or its class if it has none."""
+    label: str
+    """The same with its arguments, if these are short."""
     text: str
-    """The step with its arguments."""
+    """The step as `print` shows it."""
     sources: list[int]
     """The places of the steps that it reads."""
     thread_of: int | None
@@ -114,10 +118,20 @@ def _measuring(cls: Any) -> Any:
 
 
 def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
-    """Return what the measured steps of chains took, sources first."""
-    steps: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("meter") is not None]
-    places = {id(pipe.meter): place for place, pipe in enumerate(steps)}
-    return [_times_of(pipe, places) for pipe in steps]
+    """Return what the measured steps of chains took, sources first. A data set is one step."""
+    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("meter") is not None]
+    owners = {id(pipe): pipe for pipe in pipes}
+    for pipe in pipes:
+        if hasattr(type(pipe), "in_a_chain"):
+            owners.update(dict.fromkeys(map(id, sources_first(*sources_of(pipe))), pipe))
+    steps = [pipe for pipe in pipes if owners[id(pipe)] is pipe]
+    places = {id(pipe): place for place, pipe in enumerate(steps)}
+    places = {id(pipe.meter): places[id(owners[id(pipe)])] for pipe in pipes}
+    times = [_times_of(pipe, places) for pipe in steps]
+    for pipe in pipes:
+        if owners[id(pipe)] is not pipe:
+            _add(times[places[id(pipe.meter)]], _times_of(pipe, places), but=("items",))
+    return times
 
 
 def add_up(shards: Iterable[list[StepTimes]]) -> list[StepTimes]:
@@ -128,9 +142,14 @@ def add_up(shards: Iterable[list[StepTimes]]) -> list[StepTimes]:
             total = [*steps]  # a function of the user made other chains: the last stands for all
             continue
         for before, step in zip(total, steps, strict=True):
-            for name in _SUMMED:
-                setattr(before, name, getattr(before, name) + getattr(step, name))
+            _add(before, step)
     return total
+
+
+def _add(before: StepTimes, more: StepTimes, but: tuple[str, ...] = ()) -> None:
+    for name in _SUMMED:
+        if name not in but:
+            setattr(before, name, getattr(before, name) + getattr(more, name))
 
 
 def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
@@ -141,10 +160,15 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
     spans = [(0, *span) for span in meter.spans.kept]
     for number, hand in enumerate(hands, 1):
         spans += [(number, *span) for span in hand.spans.kept]
+    name = vars(kind).get("functional_name") or kind.__name__
+    arguments = f"({', '.join(arguments_of(pipe))})"
+    shown_as = getattr(kind, "in_a_chain", None)
+    place = places[id(meter)]
     return StepTimes(
-        name=vars(kind).get("functional_name") or kind.__name__,
-        text=show_step(pipe),
-        sources=[places[id(source.meter)] for source in sources_of(pipe) if _is_measured(source)],
+        name=name,
+        label=shown_as(pipe) if shown_as else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
+        text=shown_as(pipe) if shown_as else show_step(pipe),
+        sources=sorted({places[id(source.meter)] for source in sources_of(pipe) if _is_measured(source)} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=facts.works_in,
         is_cache="caches" in getattr(type(pipe), "does", ()),
