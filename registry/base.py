@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 import torch
 
 from .copying import SourcesFirst, copy_of
+from .deeds import Deed
 from .display import show_chain
 from .display import step as show_step
 from .errors import Guard
@@ -35,6 +36,8 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
+from .views.explanation import Explanation, explained
+from .views.facts import product_of_buffers
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -62,7 +65,9 @@ _OF_AUTHORS = {
     *(
         "at_end",
         "broken_laws",
+        "buffered",
         "buffers",
+        "does",
         "functional_name",
         "gives",
         "guard",
@@ -70,7 +75,7 @@ _OF_AUTHORS = {
         "in_main_process",
         "interrupt",
     ),
-    *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
+    *("most_held", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
     *("random_state", "set_random_state", "trace_as_dataframe", "works_in"),
 }
@@ -205,8 +210,14 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     works_in: str | None = None
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 
+    does: ClassVar[tuple[Deed, ...]] = ()
+    """What the operator does, in the words that `registry.deeds` explains. `explain` finds mistakes by them."""
+
     buffers: ClassVar[tuple[str, ...]] = ()
-    """Names of the parameters that bound how much the operator holds."""
+    """Names of the parameters that bound how much the operator holds: items, or bytes for `max_bytes`."""
+
+    buffered: ClassVar[str] = "items"
+    """What these parameters count: "items", "rows", "files", …"""
 
     guard: Guard = Guard("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
@@ -218,6 +229,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     def outcome(self) -> Any:
         """Return the result of calling the class: this pipe, or the pipes that read it."""
         return self
+
+    def most_held(self) -> int | None:
+        """Return how much the operator holds at most, counted in `buffered`; None if that is not bounded."""
+        return product_of_buffers(self)  # type: ignore[arg-type]
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: a step that waits should end soon."""
@@ -320,6 +335,17 @@ class _Pipe(SourcesFirst, Generic[T_co]):
             number = f" {names[place:].count(name)}" if names.count(name) > 1 else ""
             counts[name + number] = pipe.guard.stats
         return counts
+
+    def explain(self) -> Explanation:
+        """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
+
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+
+        >>> import penstock as ps
+        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
+        .shuffle(buffer_size=10_000)
+        """
+        return explained(self)  # type: ignore[arg-type]
 
     def show(self, n: int = 5) -> None:
         """Print the chain and its first `n` items, large ones abbreviated.

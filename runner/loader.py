@@ -35,6 +35,7 @@ from ..registry import (
 )
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..registry.views.explanation import Explanation, explained
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
@@ -310,6 +311,20 @@ class DataLoader2(Generic[T]):
         for reader in self._readers():
             counts = {**reader.stats(), **counts}
         return counts
+
+    def explain(self) -> Explanation:
+        """Return, in words, what the chain will do as the reading service reads it, and known mistakes.
+
+        Nothing is read and nothing starts.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(3)).sharding_filter()
+        >>> service = ps.MultiProcessingReadingService(num_workers=4)
+        >>> with DataLoader2(dp, reading_service=service) as loader:
+        ...     print(loader.explain().warnings[0].what)
+        sharding_filter divides 3 items among 4 shards.
+        """
+        return explained(self._chain, self.reading_service.how_read())
 
     @property
     def dataset(self) -> NoReturn:

@@ -23,6 +23,8 @@ class Prefetcher(IterDataPipe[T]):
     [0, 1, 2, 3]
     """
 
+    works_in = "a thread"
+    buffers = ("buffer_size",)
     gives = "same"
     keeps_schema = True
     holds_items = False

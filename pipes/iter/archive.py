@@ -35,6 +35,7 @@ class Unpacker(IterDataPipe[R]):
     yields in `given`.
     """
 
+    does = ("unpacks",)
     holds_items = False
     given: int = own(0)
     """How many parts of the current file were yielded."""
@@ -53,6 +54,7 @@ class Unpacker(IterDataPipe[R]):
 class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the archive operators."""
 
+    does = ("opens", "unpacks")
     holds_items = False
     damaged: type[Exception]
     """The error raised for a truncated or corrupt archive."""

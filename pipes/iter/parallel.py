@@ -46,6 +46,9 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    does = ("labours",)
+    works_in = "threads"
+    buffers = ("scheduled_tasks",)
     holds_items = False
     gives = "same"
 
@@ -119,6 +122,9 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    does = ("labours",)
+    works_in = "processes"
+    buffers = ("prefetch",)
     holds_items = False
     gives = "same"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
