@@ -17,10 +17,23 @@ BLOCKS = [
 ]
 
 
+BEFORE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from watched import Watched
+watched = Watched()
+if __name__ == "__main__":
+    watched.begin(setattr)
+"""
+AFTER = """
+assert not watched.mistakes, "\\n".join(watched.mistakes.values())
+"""
+
+
 @pytest.mark.parametrize("block", BLOCKS)
-def test_a_block_of_code_runs(block: str, tmp_path: Path) -> None:
+def test_a_block_of_code_runs_and_explain_finds_no_mistake(block: str, tmp_path: Path) -> None:
     program = tmp_path / "block.py"
-    program.write_text(block)
+    program.write_text(BEFORE + block + AFTER)
     run_programs(program, {tmp_path / "block": {**os.environ}}, seconds=50)
 
 

@@ -103,6 +103,10 @@ class Known:
             [step] = sources
         return step
 
+    def makes_items(self, step: DataPipe) -> bool:
+        """Say whether a step works on items: it neither passes them on unchanged nor begins the chain."""
+        return bool(self.sources(step)) and not self.of(step).passes_items
+
     def every_shard_reads(self, point: DataPipe) -> Iterator[DataPipe]:
         """Yield the steps before a sharding point that each shard runs on all items, nearest first."""
         if self.of(point).dispatches:

@@ -34,7 +34,7 @@ def with_unit(size: float) -> str:
     """Return a size in bytes with its unit.
 
     >>> with_unit(256 * 2**20), with_unit(1500), with_unit(3)
-    ('256 MiB', '1.5 KiB', '3 bytes')
+    ('256 MiB', '1.46 KiB', '3 bytes')
     """
     unit = "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):

@@ -153,7 +153,8 @@ def random_order_read_by_key(chain: Known) -> Iterator[Mistake]:
 def length_lost(chain: Known) -> Iterator[Mistake]:
     for setter in chain.that("sets_length"):
         for step in chain.below(setter):
-            if chain.does(step, "drops") and chain.length(step) is None:
+            is_set_again = any(chain.does(below, "sets_length") for below in chain.below(step))
+            if chain.does(step, "drops") and not is_set_again:
                 yield Mistake(
                     f"{chain.name(step)} comes after {chain.name(setter)}.",
                     "The length is unknown again, and a trainer that asks for len gets an error.",

@@ -28,7 +28,7 @@ def sharding_after_batch(chain: Known) -> Iterator[Mistake]:
         for step in chain.every_shard_reads(point):
             if chain.does(step, "unbatches"):
                 break
-            if chain.does(step, "batches"):
+            if chain.does(step, "batches") and any(map(chain.makes_items, chain.above(step))):
                 yield Mistake(
                     f"{chain.name(point)} comes after {chain.name(step)}.",
                     "Every worker makes all batches, and then drops those of the others.",
