@@ -150,7 +150,7 @@ def is_map_style(step: DataPipe) -> bool:
 
 def _name(step: Any) -> str:
     if is_one_of_several(step):
-        return _name(sources_of(step)[0])
+        return f"{_name(step.source)}[{step.number}]"
     return getattr(type(step), "functional_name", None) or type(step).__name__
 
 
