@@ -70,7 +70,7 @@ def facts_of(pipe: DataPipe) -> Facts:
         most_bytes=min(in_bytes, default=None),
         buffered=getattr(kind, "buffered", "items"),
         starts_again=getattr(pipe, "holds_items", False) and not _marks_its_items(kind),
-        leaves_out_failures=hasattr(kind, "guard") and pipe.guard.skips,  # type: ignore[union-attr]
+        leaves_out_failures=hasattr(kind, "guard") and pipe.guard.skips,
         gives=gives,
         passes_items=gives == "same" and getattr(pipe, "keeps_schema", False),
     )

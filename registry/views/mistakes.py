@@ -39,4 +39,4 @@ def found_by(rules: Iterable[Rule], chain: Known) -> Iterator[Mistake]:
     """Yield the mistakes that rules find in a chain, named for the rules."""
     for rule in rules:
         for mistake in rule(chain):
-            yield replace(mistake, name=rule.__name__)  # type: ignore[attr-defined]
+            yield replace(mistake, name=rule.__name__)

@@ -40,10 +40,10 @@ def fewer_items_than_shards(chain: Known) -> Iterator[Mistake]:
 def uneven_shards(chain: Known) -> Iterator[Mistake]:
     how = chain.how
     if how is not None and how.shards % how.readers:
-        least, more = divmod(how.shards, how.readers)
+        least = how.shards // how.readers
         yield Mistake(
             f"{how.shards} shards are shared by {how.readers} readers.",
-            f"{more} of them have {least + 1} shards, the others {least}, and these wait.",
+            f"Some have {least + 1} shards and others {least}, so that some wait for others.",
             f"num_shards={how.readers * (least + 1)}, a multiple of {how.readers}",
         )
 

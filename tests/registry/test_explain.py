@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -20,6 +24,10 @@ from penstock.registry.deeds import Deed
 from penstock.registry.examples import maker_of_example
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
 from penstock.registry.views.facts import facts_of
+from penstock.registry.views.mistakes_of_loaders import LOADERS
+from penstock.registry.views.mistakes_of_memory import MEMORY
+from penstock.registry.views.mistakes_of_order import ORDER
+from penstock.registry.views.mistakes_of_shards import SHARDS
 
 OURS = [entry.cls for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 
@@ -69,6 +77,23 @@ Runs where
     )
     assert repr(dp.explain()) == str(dp.explain())
     assert dp.explain().warnings == []
+
+
+def test_the_page_shows_what_is_said() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, {"__name__": "__main__"})
+        assert printed.getvalue() == shown
+
+
+def test_the_page_names_all_mistakes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+    rules = [rule.__name__ for rule in (*ORDER, *SHARDS, *MEMORY, *LOADERS)]
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == rules
 
 
 def test_mistakes_come_last() -> None:
