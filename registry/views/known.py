@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from .how_read import HowRead
 __all__ = ["Known"]
 
 _ENDLESS = (itertools.count, itertools.cycle)
+_MOST_NAMED = 20
 
 
 class Known:
@@ -30,13 +32,14 @@ class Known:
         for step in self.steps:
             for source in self._sources[id(step)]:
                 self._readers[id(source)].append(step)
+        self._names = {id(step): name for step, name in zip(self.steps, _numbered(self.steps), strict=True)}
         self._lengths: dict[int, int | None] = {}
+        self._askable: set[int] = set()
+        """The steps whose `len` reads nothing, by their ids."""
         self._endless: set[int] = set()
-        askable: set[int] = set()
         for step in self.steps:
-            if self._is_askable(step, askable):
-                askable.add(id(step))
-                self._lengths[id(step)] = _length_of(step)
+            if self._is_askable(step):
+                self._askable.add(id(step))
             if self._never_ends(step):
                 self._endless.add(id(step))
 
@@ -54,14 +57,19 @@ class Known:
 
     def name(self, step: DataPipe) -> str:
         """Return the method of a step, or its class; with a number from the source on, if several have it."""
-        alike = [other for other in self.steps if _name(other) == _name(step)]
-        at = next(number for number, other in enumerate(alike, 1) if other is step)
-        return f"{_name(step)} {at}" if len(alike) > 1 else _name(step)
+        return self._names[id(step)]
+
+    def method(self, step: DataPipe) -> str:
+        """Return the method of a step, or its class, as it is written."""
+        return _name(step)
 
     def names(self, steps: list[DataPipe]) -> str:
-        """Return the names of steps as a list in words."""
-        *others, last = map(self.name, steps)
-        return f"{', '.join(others)} and {last}" if others else last
+        """Return the names of steps as a list in words; of many, those at both ends."""
+        if len(steps) > _MOST_NAMED:
+            first, last = steps[: _MOST_NAMED // 2], steps[-(_MOST_NAMED // 2) :]
+            return f"{', '.join(map(self.name, first))}, …, {', '.join(map(self.name, last))}"
+        *others, end = map(self.name, steps)
+        return f"{', '.join(others)} and {end}" if others else end
 
     def sources(self, step: DataPipe) -> list[DataPipe]:
         """Return the pipes that a step reads from."""
@@ -120,17 +128,19 @@ class Known:
 
     def length(self, step: DataPipe) -> int | None:
         """Return how many items a step gives; None if that is unknown before they are read."""
+        if id(step) in self._askable and id(step) not in self._lengths:
+            self._lengths[id(step)] = _length_of(step)
         return self._lengths.get(id(step))
 
     def is_endless(self, step: DataPipe) -> bool:
         """Say whether a step is known to give items for ever."""
         return id(step) in self._endless
 
-    def _is_askable(self, step: DataPipe, askable: set[int]) -> bool:
+    def _is_askable(self, step: DataPipe) -> bool:
         """Say whether `len` of a step reads nothing."""
         if self.indexes(step):  # the first `len` reads the stream
             return False
-        return self.does(step, "sets_length") or all(id(source) in askable for source in self.sources(step))
+        return self.does(step, "sets_length") or all(id(source) in self._askable for source in self.sources(step))
 
     def _never_ends(self, step: DataPipe) -> bool:
         sources = [self.is_endless(source) for source in self.sources(step)]
@@ -152,6 +162,15 @@ def _name(step: Any) -> str:
     if is_one_of_several(step):
         return f"{_name(step.source)}[{step.number}]"
     return getattr(type(step), "functional_name", None) or type(step).__name__
+
+
+def _numbered(steps: list[DataPipe]) -> Iterator[str]:
+    """Yield the names of steps; those that several steps have get numbers."""
+    names = [*map(_name, steps)]
+    several, seen = Counter(names), Counter[str]()
+    for name in names:
+        seen[name] += 1
+        yield f"{name} {seen[name]}" if several[name] > 1 else name
 
 
 def _length_of(step: Any) -> int | None:

@@ -71,7 +71,7 @@ def main_process_step_inside(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(step)} is in the middle of the chain, where workers run it.",
                 "It belongs in the main process; reading begins with an error.",
-                f".{chain.name(step)}() as the last step",
+                f".{chain.method(step)}() as the last step",
             )
 
 
@@ -84,9 +84,9 @@ def too_many_processes(chain: Known) -> Iterator[Mistake]:
         each = vars(step).get("workers") or processors
         if chain.of(step).works_in == "processes" and here * each > processors:
             yield Mistake(
-                f"{chain.name(step)} starts {each} processes in each of {here} shards, {here * each} in all.",
+                f"{chain.name(step)} starts {here * each} processes: {each} for each of {here} shards.",
                 f"There are {processors} processors: they take turns, and memory holds all of them.",
-                f".map(…) in place of .{chain.name(step)}(…), as the workers are processes already",
+                f".map(…) in place of .{chain.method(step)}(…), as the workers are processes already",
             )
 
 
@@ -118,7 +118,7 @@ def streams_leave_workers(chain: Known) -> Iterator[Mistake]:
         yield Mistake(
             f"The workers send the open streams of {chain.name(maker)}.",
             "An open file cannot be sent to another process.",
-            f".{chain.name(maker)}(…) with what reads the streams after it, such as .routed_decode()",
+            f".{chain.method(maker)}(…) with what reads the streams after it, such as .routed_decode()",
         )
 
 

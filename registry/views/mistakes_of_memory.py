@@ -25,7 +25,7 @@ def cache_of_random(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(cache)} comes after {chain.name(step)}, which is random.",
                 "It keeps what was drawn in the first epoch, and every epoch repeats it.",
-                f".{chain.name(cache)}() before .{chain.name(step)}(…)",
+                f".{chain.method(cache)}() before .{chain.method(step)}(…)",
             )
 
 
@@ -36,7 +36,7 @@ def cache_of_augmentation(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(cache)} keeps the items after {chain.name(step)}, which applies {random}.",
                     "Each item is augmented once, and every epoch sees the same.",
-                    f".{chain.name(cache)}() before .{chain.name(step)}({random}(…))",
+                    f".{chain.method(cache)}() before .{chain.method(step)}({random}(…))",
                 )
                 break
 
@@ -49,7 +49,7 @@ def cache_of_streams(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(cache)} keeps the open streams of {chain.name(maker)}.",
                     "A stream that was read is at its end: the second epoch finds nothing in it.",
-                    f"read them before, as in .{chain.name(maker)}(…).routed_decode().{chain.name(cache)}()",
+                    f"read them before, as in .{chain.method(maker)}(…).routed_decode().{chain.method(cache)}()",
                 )
 
 
@@ -67,18 +67,18 @@ def cache_in_one_branch(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(cache)} keeps one branch of {chain.name(fork)}, and the other is read again.",
                     "From the second epoch on, they are not read in step, and items of the other wait in its buffer.",
-                    f".in_memory_cache() before .{chain.name(fork)}(…)",
+                    f".in_memory_cache() before .{chain.method(fork)}(…)",
                 )
 
 
 def end_that_never_comes(chain: Known) -> Iterator[Mistake]:
     for step in chain.that("caches"):
         for source in chain.sources(step):
-            if chain.is_endless(source):
+            if chain.is_endless(source) and chain.of(step).most_bytes is None:
                 yield Mistake(
                     f"{chain.name(step)} reads to the end of a stream that never ends.",
                     "Memory grows until it is full.",
-                    f".header(n) before it, or .cycle() after .{chain.name(step)}()",
+                    f".header(n) before it, or .cycle() after .{chain.method(step)}()",
                 )
 
 
@@ -88,7 +88,7 @@ def unbounded_buffer(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(step)} has a buffer without a limit.",
                 "Where one stream is read ahead of another, memory grows until it is full.",
-                f".{chain.name(step)}(…, buffer_size=10_000), and an error says when that is not enough",
+                f".{chain.method(step)}(…, buffer_size=10_000), and an error says when that is not enough",
             )
 
 
@@ -103,9 +103,9 @@ def shuffle_of_open_files(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(shuffle)} holds up to {held:,} open streams of {chain.name(maker)}.",
                 "A process may have some hundred files open; the next one is an error.",
-                f".{chain.name(maker)}(…).routed_decode().shuffle(), with what reads them first"
+                f".{chain.method(maker)}(…).routed_decode().shuffle(), with what reads them first"
                 if unpacks
-                else f".shuffle().{chain.name(maker)}(…), with the shuffle first",
+                else f".shuffle().{chain.method(maker)}(…), with the shuffle first",
             )
 
 
@@ -119,7 +119,7 @@ def text_in_place_of_names(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(step)} gives the {len(text)} letters of a text to {chain.name(reader)}.",
                     "It takes each letter for the name of a file.",
-                    f"{chain.name(step)}([name]), a list",
+                    f"{chain.method(step)}([name]), a list",
                 )
 
 
@@ -131,7 +131,7 @@ def readable_once(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(step)} reads a {type(items).__name__}, which can be read once.",
                     "The second epoch is empty, and no worker can get a copy.",
-                    f"{chain.name(step)}([0]).flatmap(lambda _: rows()), where rows() makes it anew",
+                    f"{chain.method(step)}([0]).flatmap(lambda _: rows()), where rows() makes it anew",
                 )
 
 
@@ -144,7 +144,7 @@ def fewer_items_than_workers(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(step)} has {workers} {chain.of(step).works_in} for {room} items at a time.",
                 f"At most {room} of them work at once.",
-                f".{chain.name(step)}(…, {buffer}={2 * workers})",
+                f".{chain.method(step)}(…, {buffer}={2 * workers})",
             )
 
 

@@ -20,7 +20,7 @@ def shuffle_after_batch(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(shuffle)} comes after {chain.name(batch)}.",
                 "It shuffles whole batches: the same items are together in every epoch.",
-                f".shuffle().{chain.name(batch)}(…), with the shuffle first",
+                f".shuffle().{chain.method(batch)}(…), with the shuffle first",
             )
 
 
@@ -31,7 +31,7 @@ def shuffle_of_column_batches(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(shuffle)} shuffles the batches of {chain.name(maker)}.",
                 "The rows of a batch stay together, in the order of the file.",
-                f".{chain.name(maker)}(…).shuffle_rows(100_000) in place of .shuffle()",
+                f".{chain.method(maker)}(…).shuffle_rows(100_000) in place of .shuffle()",
             )
 
 
@@ -44,7 +44,7 @@ def batch_of_column_batches(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(batch)} makes lists of the column batches of {chain.name(maker)}.",
                 "Each item of the list has many rows, not one.",
-                f".rebatch({vars(batch)['batch_size']}) in place of .{chain.name(batch)}(…)",
+                f".rebatch({vars(batch)['batch_size']}) in place of .{chain.method(batch)}(…)",
             )
 
 
@@ -54,7 +54,7 @@ def shuffle_of_one(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(shuffle)} has a buffer of one item.",
                 "The order stays as it is.",
-                f".{type(shuffle).functional_name}(buffer_size=10_000)",  # type: ignore[union-attr]
+                f".{chain.method(shuffle)}(buffer_size=10_000)",
             )
 
 
@@ -66,7 +66,7 @@ def done_twice(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(step)} comes right after {chain.name(sources[0])}.",
                 "The second costs memory and time, and changes nothing that the first does not do.",
-                f"one .{type(step).functional_name}(…), with the larger buffer",  # type: ignore[union-attr]
+                f"one .{chain.method(step)}(…), with the larger buffer",
             )
 
 
@@ -84,7 +84,7 @@ def shuffle_of_few_files(chain: Known) -> Iterator[Mistake]:
         yield Mistake(
             f"{chain.name(shuffle)} shuffles {files}, and nothing shuffles what is in them.",
             "The items of a file come one after another, in the order of the file.",
-            f"{shuffled} where each item is one sample, after .{chain.name(unpacks)}(…)",
+            f"{shuffled} where each item is one sample, after .{chain.method(unpacks)}(…)",
         )
 
 
@@ -95,7 +95,7 @@ def shuffle_after_cycle(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(shuffle)} comes after {chain.name(step)}.",
                     "Its buffer mixes rounds: an item may come twice before another comes once.",
-                    f".shuffle().{chain.name(step)}(…), with the shuffle first",
+                    f".shuffle().{chain.method(step)}(…), with the shuffle first",
                 )
             if not chain.of(step).passes_items or chain.does(step, "shuffles", "cycles"):
                 break
@@ -114,7 +114,7 @@ def neighbours_torn_apart(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(step)} {tears} the parts that {chain.name(gathers)} puts together.",
                     "It needs the parts of an item side by side, and would make broken items.",
-                    f".{chain.name(step)}(…) before .{chain.name(unpacked)}(…), or after .{chain.name(gathers)}(…)",
+                    f".{chain.method(step)}(…) before .{chain.method(unpacked)}(…)",
                 )
 
 
@@ -131,7 +131,7 @@ def zip_of_uneven_branches(chain: Known) -> Iterator[Mistake]:
                     yield Mistake(
                         f"{chain.name(step)} {does} in one branch of what {chain.name(pairs)} pairs.",
                         "From there on, items are paired with those of other samples.",
-                        f".{chain.name(step)}(…) before .fork(…), or after .{chain.name(pairs)}(…)",
+                        f".{chain.method(step)}(…) before .fork(…), or after .{chain.method(pairs)}(…)",
                     )
 
 
@@ -145,7 +145,7 @@ def random_order_read_by_key(chain: Known) -> Iterator[Mistake]:
                     f"{chain.name(step)} comes before {chain.name(kept)}.",
                     "Items are then read by key, in the order of the keys, and the stream is read again whenever the "
                     "seed changes, in every epoch.",
-                    f".{chain.name(kept)}(…).shuffle(), with the shuffle last",
+                    f".{chain.method(kept)}(…).shuffle(), with the shuffle last",
                 )
                 break
 
@@ -158,7 +158,7 @@ def length_lost(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(step)} comes after {chain.name(setter)}.",
                     "The length is unknown again, and a trainer that asks for len gets an error.",
-                    f".{chain.name(step)}(…).{chain.name(setter)}(n), with the number of items that are left",
+                    f".{chain.method(step)}(…).{chain.method(setter)}(n), with the number of items that are left",
                 )
                 break
 

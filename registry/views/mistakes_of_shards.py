@@ -19,7 +19,7 @@ def sharding_after_labour(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(point)} comes after {chain.name(labour)}.",
                 f"Every worker runs {chain.name(labour)} on all items, and then drops those of the others.",
-                f".{chain.name(point)}().{chain.name(labour)}(…), with the sharding first",
+                f".{chain.method(point)}().{chain.method(labour)}(…), with the sharding first",
             )
 
 
@@ -32,7 +32,7 @@ def sharding_after_batch(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(point)} comes after {chain.name(step)}.",
                     "Every worker makes all batches, and then drops those of the others.",
-                    f".{chain.name(point)}().{chain.name(step)}(…), with the sharding first",
+                    f".{chain.method(point)}().{chain.method(step)}(…), with the sharding first",
                 )
                 break
 
@@ -46,7 +46,7 @@ def sharding_after_cache(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(point)} comes after {chain.name(step)}.",
                     "Every shard keeps all items in memory, not its part of them.",
-                    f".{chain.name(point)}() before what {chain.name(step)} keeps is read",
+                    f".{chain.method(point)}() before what {chain.name(step)} keeps is read",
                 )
                 break
 
@@ -62,7 +62,7 @@ def sharding_twice(chain: Known) -> Iterator[Mistake]:
         yield Mistake(
             f"{chain.name(point)} divides what {chain.name(above)} has divided already.",
             "Items of the others are lost: of 2 workers, half.",
-            f"one .{type(point).functional_name}(…), the first",  # type: ignore[union-attr]
+            f"one .{chain.method(point)}(…), the first",
         )
 
 
@@ -73,7 +73,7 @@ def sharding_of_unordered(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(point)} divides items that {chain.name(step)} gives in any order.",
                     "Each worker sees another order: some items come twice, others never.",
-                    f".{chain.name(point)}() before .{chain.name(step)}(…), or {_ordered(step)}",
+                    f".{chain.method(point)}() before .{chain.method(step)}(…), or {_ordered(step)}",
                 )
                 break
 
@@ -88,7 +88,7 @@ def sharded_beside_unsharded(chain: Known) -> Iterator[Mistake]:
             yield Mistake(
                 f"{chain.name(step)} reads one source that is divided among the shards, and one that is not.",
                 f"Each shard {does}." if does else "Each shard reads the whole of the other: its items come again.",
-                f".{chain.name(step)}(…).sharding_filter(), with the sharding last, or one in each source",
+                f".{chain.method(step)}(…).sharding_filter(), with the sharding last, or one in each source",
             )
 
 
@@ -96,11 +96,12 @@ def limit_after_sharding(chain: Known) -> Iterator[Mistake]:
     for limits in chain.that("limits"):
         number = vars(limits).get("limit")
         point = next((step for step in chain.above(limits) if chain.of(step).is_sharding_point), None)
-        if number is not None and point is not None:
+        an_epoch_has_no_other_end = any(map(chain.is_endless, chain.sources(limits)))
+        if number is not None and point is not None and not an_epoch_has_no_other_end:
             yield Mistake(
                 f"{chain.name(limits)} comes after {chain.name(point)}.",
                 f"It counts in each shard: 4 shards give up to {4 * number:,} items, not {number:,}.",
-                f".{chain.name(limits)}({number}) before .{chain.name(point)}()",
+                f".{chain.method(limits)}({number}) before .{chain.method(point)}()",
             )
 
 
@@ -113,7 +114,7 @@ def work_in_main_process(chain: Known) -> Iterator[Mistake]:
                 yield Mistake(
                     f"{chain.name(below)} comes after {chain.name(step)}.",
                     "It then runs in the main process, which trains, and not in the workers.",
-                    f".{chain.name(below)}(…) before .{chain.name(step)}()",
+                    f".{chain.method(below)}(…) before .{chain.method(step)}()",
                 )
                 return
 

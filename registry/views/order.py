@@ -31,16 +31,9 @@ def _number(chain: Known) -> str:
         return "It never ends: a loop over it needs a limit, such as .header(n)."
     if number is not None:
         return f"{number:,} items, before they are divided among shards."
-    unknown = next(
-        (
-            step
-            for step in chain.steps
-            if chain.length(step) is None
-            and chain.sources(step)
-            and all(chain.length(source) is not None for source in chain.sources(step))
-        ),
-        chain.steps[0],
-    )
+    unknown = chain.end
+    while sources := [source for source in chain.sources(unknown) if chain.length(source) is None]:
+        unknown = sources[0]
     return (
         f"The number of items is unknown before {chain.name(unknown)} has run. Where you know it, .set_length(n) "
         "tells trainers."

@@ -180,6 +180,7 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
     "limit_after_sharding": [
         (lambda: numbers().sharding_filter().map(str).header(8), lambda: numbers().header(8).sharding_filter()),
         (lambda: numbers().sharding_filter().header(8), lambda: numbers().sharding_filter().header(None)),
+        (lambda: numbers().sharding_filter().header(8), lambda: numbers().sharding_filter().cycle().header(8)),
     ],
     "work_in_main_process": [
         (lambda: numbers().to_device().batch(4), lambda: numbers().batch(4).to_device()),
@@ -236,6 +237,7 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
             lambda: ps.iter.IterableWrapper(itertools.count()).header(9).enumerate().to_map_datapipe(),
         ),
         (lambda: numbers().cycle().batch(3).in_memory_cache(), lambda: numbers().cycle(3).in_memory_cache()),
+        (lambda: numbers().cycle().in_memory_cache(), lambda: numbers().cycle().in_memory_cache(size=1)),
     ],
     "unbounded_buffer": [
         (
