@@ -16,18 +16,14 @@ from .seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
 from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
-from .views.explanation import Explanation
-from .views.mistakes import Mistake
 
 __all__ = [
     "PREPARATIONS",
     "SHARDING_PRIORITIES",
     "DataChunk",
-    "Explanation",
     "Guard",
     "IterDataPipe",
     "MapDataPipe",
-    "Mistake",
     "Node",
     "OnError",
     "Operator",

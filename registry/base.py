@@ -36,7 +36,6 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
-from .views.explanation import Explanation, explained
 from .views.facts import product_of_buffers
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
@@ -47,6 +46,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:
     from .methods import IterMethods, MapMethods
+    from .views.explanation import Explanation
 else:
 
     class IterMethods(Generic[T_co]):
@@ -345,6 +345,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
         .shuffle(buffer_size=10_000)
         """
+        from .views.explanation import explained  # here, since few programs need it and all import this module
+
         return explained(self)  # type: ignore[arg-type]
 
     def show(self, n: int = 5) -> None:

@@ -87,7 +87,9 @@ def product_of_buffers(pipe: DataPipe) -> int | None:
     """Return the product of the bounds that count items: 0 without any buffer, None if one is unbounded."""
     buffers = buffers_of(pipe)
     bounds = [bound for name, bound in buffers.items() if name not in _IN_BYTES]
-    return math.prod(bounds) if bounds and None not in bounds else None if buffers else 0
+    if not buffers:
+        return 0
+    return math.prod(bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None
 
 
 def _marks_its_items(kind: type) -> bool:

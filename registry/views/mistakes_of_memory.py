@@ -18,7 +18,7 @@ _RANDOM_TRANSFORMS = ("Random", "ColorJitter", "AutoAugment", "TrivialAugment", 
 
 
 def cache_of_random(chain: Known) -> Iterator[Mistake]:
-    for cache in _caches_of_streams(chain):
+    for cache in _caches_in_order(chain):
         if any(chain.does(step, "shuffles") and chain.of(step).is_random for step in chain.below(cache)):
             continue
         if step := next((step for step in chain.above(cache) if _draws(chain, step)), None):
@@ -30,7 +30,7 @@ def cache_of_random(chain: Known) -> Iterator[Mistake]:
 
 
 def cache_of_augmentation(chain: Known) -> Iterator[Mistake]:
-    for cache in _caches_of_streams(chain):
+    for cache in _caches_in_order(chain):
         for step in chain.above(cache):
             if (random := _random_transform(vars(step).get("fn"))) is not None:
                 yield Mistake(
@@ -115,7 +115,7 @@ def text_in_place_of_names(chain: Known) -> Iterator[Mistake]:
         if not isinstance(text, (str, bytes)) or len(text) < 2:
             continue
         for reader in chain.readers(step):
-            if chain.does(reader, "opens", "unpacks") or "storage_options" in vars(reader):
+            if _takes_names(chain, reader):
                 yield Mistake(
                     f"{chain.name(step)} gives the {len(text)} letters of a text to {chain.name(reader)}.",
                     "It takes each letter for the name of a file.",
@@ -127,7 +127,7 @@ def readable_once(chain: Known) -> Iterator[Mistake]:
     for step in chain.steps:
         for name in getattr(type(step), "payload", ()):
             items: Any = vars(step).get(name)
-            if isinstance(items, (GeneratorType, io.IOBase)) and name != "_kept":
+            if isinstance(items, (GeneratorType, io.IOBase)):
                 yield Mistake(
                     f"{chain.name(step)} reads a {type(items).__name__}, which can be read once.",
                     "The second epoch is empty, and no worker can get a copy.",
@@ -140,7 +140,7 @@ def fewer_items_than_workers(chain: Known) -> Iterator[Mistake]:
         workers = vars(step).get("max_workers", vars(step).get("workers"))
         room = chain.of(step).most_held
         if chain.of(step).works_in and isinstance(workers, int) and room is not None and 0 < room < workers:
-            [buffer] = chain.of(step).buffers
+            buffer = next(iter(chain.of(step).buffers))
             yield Mistake(
                 f"{chain.name(step)} has {workers} {chain.of(step).works_in} for {room} items at a time.",
                 f"At most {room} of them work at once.",
@@ -148,8 +148,16 @@ def fewer_items_than_workers(chain: Known) -> Iterator[Mistake]:
             )
 
 
-def _caches_of_streams(chain: Known) -> Iterator[DataPipe]:
+def _caches_in_order(chain: Known) -> Iterator[DataPipe]:
+    """Yield the caches that keep the order of their source."""
     return (step for step in chain.that("caches") if chain.of(step).passes_items)
+
+
+def _takes_names(chain: Known, step: DataPipe) -> bool:
+    """Say whether a step takes the names of files, to list, open or read them."""
+    if chain.does(step, "opens", "unpacks"):
+        return not chain.does(step, "shuffles")
+    return "storage_options" in vars(step) and "url_template" not in vars(step)
 
 
 def _draws(chain: Known, step: DataPipe) -> bool:

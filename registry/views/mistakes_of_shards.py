@@ -121,7 +121,9 @@ def work_in_main_process(chain: Known) -> Iterator[Mistake]:
 
 def pinned_twice(chain: Known) -> Iterator[Mistake]:
     for step in chain.steps:
-        if _method(step) == "to_device" and any(_method(source) == "pin_memory" for source in chain.sources(step)):
+        if chain.method(step) == "to_device" and any(
+            chain.method(source) == "pin_memory" for source in chain.sources(step)
+        ):
             yield Mistake(
                 "to_device comes right after pin_memory.",
                 "to_device pins by itself, so each batch is copied once more.",
@@ -131,10 +133,6 @@ def pinned_twice(chain: Known) -> Iterator[Mistake]:
 
 def _points(chain: Known) -> list[DataPipe]:
     return [step for step in chain.steps if chain.of(step).is_sharding_point and not is_map_style(step)]
-
-
-def _method(step: DataPipe) -> str | None:
-    return getattr(type(step), "functional_name", None)
 
 
 def _ordered(step: DataPipe) -> str:

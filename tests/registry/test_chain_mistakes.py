@@ -266,6 +266,10 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
             lambda: ps.iter.IterableWrapper("s3://a/b").list_files_by_s3(),
             lambda: ps.iter.IterableWrapper("abc").map(str.upper),
         ),
+        (
+            lambda: ps.iter.IterableWrapper("a.png").read_images(),
+            lambda: ps.iter.IterableWrapper("abc").shuffled_flatmap(str).write_json("{shard}.json", 8),
+        ),
     ],
     "readable_once": [
         (lambda: ps.iter.IterableWrapper(n for n in range(3)), lambda: ps.iter.IterableWrapper(range(3))),
