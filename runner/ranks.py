@@ -97,7 +97,7 @@ class DistributedReadingService(InProcessReadingService):
             self._part = Part(data_rank, data_ranks, others == "broadcast")
 
     def how_read(self) -> HowRead:
-        return self.over_ranks(HowRead(may_repeat=not self.require_sharding), self.given_shards)
+        return self.over_ranks(HowRead(may_repeat=not self.require_sharding), self.shards_so_far())
 
     def over_ranks(self, how: HowRead, num_shards: int | None) -> HowRead:
         """Return how the chain is read on all ranks, if `how` is how one reads it."""
@@ -179,9 +179,9 @@ class SequentialReadingService(ReadingServiceInterface):
         ranks = self.reading_services[0] if self.reading_services else None
         if how is None or not isinstance(ranks, DistributedReadingService) or how.ranks > 1:
             return how
-        given = next((each.given_shards for each in self._readers() if isinstance(each, ShardingReadingService)), None)
+        readers = (each for each in self._readers() if isinstance(each, ShardingReadingService))
         how = replace(how, may_repeat=how.may_repeat or not ranks.require_sharding)
-        return ranks.over_ranks(how, given or ranks.given_shards)
+        return ranks.over_ranks(how, next(readers).shards_so_far() or ranks.given_shards)
 
     def _readers(self) -> tuple[ReadingServiceInterface, ...]:
         """Return the services that read, without the ranks' own if a later one reads for them."""

@@ -98,9 +98,12 @@ class ShardingReadingService(ReadingServiceInterface):
 
     def _how_read(self, how: HowRead) -> HowRead:
         """Return how the chain is read, with the number of shards."""
+        return replace(how, shards=self.shards_so_far() or how.readers, may_repeat=not self.require_sharding)
+
+    def shards_so_far(self) -> int | None:
+        """Return the number of shards, as given or as in a loaded state; None if the readers will decide."""
         reader: ShardReader | None = vars(self).get("_reader")
-        shards = reader.num_shards if reader is not None else self.given_shards or how.readers
-        return replace(how, shards=shards, may_repeat=not self.require_sharding)
+        return self.given_shards if reader is None else reader.num_shards
 
     def share(self, together: Together, num_shards: int | None) -> None:
         """Read one rank's part of the chain from now on."""

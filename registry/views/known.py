@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
-from ..torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..torch_pipes import TorchMapDataPipe
 from .facts import Facts, facts_of
 from .how_read import HowRead
 
@@ -155,13 +155,14 @@ class Known:
 
 def is_map_style(step: DataPipe) -> bool:
     """Say whether a step is read by index."""
-    return isinstance(step, TorchMapDataPipe) and not isinstance(step, TorchIterDataPipe)
+    return isinstance(step, TorchMapDataPipe)
 
 
 def _name(step: Any) -> str:
     if is_one_of_several(step):
         return f"{_name(step.source)}[{step.number}]"
-    return getattr(type(step), "functional_name", None) or type(step).__name__
+    # Not inherited: a subclass is another operator.
+    return vars(type(step)).get("functional_name") or type(step).__name__
 
 
 def _numbered(steps: list[DataPipe]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from .mistakes import Mistake
 __all__ = ["ORDER"]
 
 _FEW = 8
-"""So few files have few orders: 8 of them 40,320."""
+"""The most files that count as few. Fewer files have fewer orders, and each is read as it is."""
 
 
 def shuffle_after_batch(chain: Known) -> Iterator[Mistake]:
