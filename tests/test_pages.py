@@ -39,3 +39,11 @@ def test_a_block_of_code_runs(block: str, tmp_path: Path) -> None:
 
 def test_there_is_code_to_run() -> None:
     assert len(BLOCKS) >= 7
+
+
+def test_a_mistake_in_a_block_is_noticed(tmp_path: Path) -> None:
+    program = tmp_path / "block.py"
+    block = "import penstock as ps\nlist(ps.iter.IterableWrapper(range(9)).batch(2).shuffle())\n"
+    program.write_text(BEFORE + block + AFTER)
+    with pytest.raises(AssertionError, match=r"shuffle comes after batch\."):
+        run_programs(program, {tmp_path / "block": {**os.environ}}, seconds=50)
