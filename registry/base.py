@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 import torch
 
 from .copying import SourcesFirst, copy_of
+from .deeds import Deed
 from .display import show_chain
 from .display import step as show_step
 from .errors import Guard
@@ -37,6 +38,7 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
+from .views.facts import product_of_buffers
 from .views.profile import Consumer, Profile
 from .views.times import measure, times_of_steps
 
@@ -48,6 +50,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:
     from .methods import IterMethods, MapMethods
+    from .views.explanation import Explanation
 else:
 
     class IterMethods(Generic[T_co]):
@@ -66,7 +69,9 @@ _OF_AUTHORS = {
     *(
         "at_end",
         "broken_laws",
+        "buffered",
         "buffers",
+        "does",
         "functional_name",
         "gives",
         "guard",
@@ -74,7 +79,7 @@ _OF_AUTHORS = {
         "in_main_process",
         "interrupt",
     ),
-    *("meter", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
+    *("meter", "most_held", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
     *("random_state", "set_random_state", "trace_as_dataframe", "works_in"),
 }
@@ -209,8 +214,14 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     works_in: str | None = None
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 
+    does: ClassVar[tuple[Deed, ...]] = ()
+    """What the operator does, in the words that `registry.deeds` explains. `explain` finds mistakes by them."""
+
     buffers: ClassVar[tuple[str, ...]] = ()
-    """Names of the parameters that bound how much the operator holds."""
+    """Names of the parameters that bound how much the operator holds: items, or bytes for `max_bytes`."""
+
+    buffered: ClassVar[str] = "items"
+    """What these parameters count: "items", "rows", "files", …"""
 
     meter: Meter | None = None
     """What measures the step, in a profiled chain."""
@@ -225,6 +236,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     def outcome(self) -> Any:
         """Return the result of calling the class: this pipe, or the pipes that read it."""
         return self
+
+    def most_held(self) -> int | None:
+        """Return how much the operator holds at most, counted in `buffered`; None if that is not bounded."""
+        return product_of_buffers(self)  # type: ignore[arg-type]
 
     def interrupt(self) -> None:
         """Called by another thread when the pass is given up: a step that waits should end soon."""
@@ -352,6 +367,19 @@ class _Pipe(SourcesFirst, Generic[T_co]):
             pass
         seconds = time.perf_counter() - began
         return Profile(seconds, consumer, times_of_steps(chain))  # type: ignore[arg-type]
+
+    def explain(self) -> Explanation:
+        """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
+
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+
+        >>> import penstock as ps
+        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
+        .shuffle(buffer_size=10_000)
+        """
+        from .views.explanation import explained  # here, since few programs need it and all import this module
+
+        return explained(self)  # type: ignore[arg-type]
 
     def show(self, n: int = 5) -> None:
         """Print the chain and its first `n` items, large ones abbreviated.

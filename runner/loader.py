@@ -35,6 +35,7 @@ from ..registry import (
 )
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..registry.views.explanation import Explanation, explained
 from ..registry.views.profile import Consumer, Profile
 from ..registry.views.times import measure
 from ..workers.ranks import telling_other_ranks
@@ -338,6 +339,20 @@ class DataLoader2(Generic[T]):
         if self._consumer is None:
             raise RuntimeError("nothing was measured: make the loader with profile=True, and read it")
         return profile_of(self._initialized(), self._consumer)
+
+    def explain(self) -> Explanation:
+        """Return, in words, what the chain will do as the reading service reads it, and known mistakes.
+
+        Nothing is read and nothing starts.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(3)).sharding_filter()
+        >>> service = ps.MultiProcessingReadingService(num_workers=4)
+        >>> with DataLoader2(dp, reading_service=service) as loader:
+        ...     print(loader.explain().warnings[0].what)
+        sharding_filter divides 3 items among 4 shards.
+        """
+        return explained(self._chain, self.reading_service.how_read())
 
     @property
     def dataset(self) -> NoReturn:

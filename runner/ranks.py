@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 from ..registry import IterDataPipe, expect_whole
-from ..workers.ranks import expect_ranks, telling_other_ranks
+from ..registry.views.how_read import HowRead
+from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
 from .together import Ends, Others, Part, Together
@@ -94,6 +96,15 @@ class DistributedReadingService(InProcessReadingService):
                 raise ValueError(f"data_rank must be in 0 … {data_ranks - 1}, or None, and is {data_rank}")
             self._part = Part(data_rank, data_ranks, others == "broadcast")
 
+    def how_read(self) -> HowRead:
+        return self.over_ranks(HowRead(may_repeat=not self.require_sharding), self.shards_so_far())
+
+    def over_ranks(self, how: HowRead, num_shards: int | None) -> HowRead:
+        """Return how the chain is read on all ranks, if `how` is how one reads it."""
+        ranks = self._part.ranks if self._part is not None else number_of_ranks()
+        how = replace(how, ranks=ranks)
+        return replace(how, shards=num_shards or how.readers)
+
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         self.share(self.ranks_together(), None)
         return super().initialize(datapipe)
@@ -162,6 +173,15 @@ class SequentialReadingService(ReadingServiceInterface):
     @property
     def together(self) -> Together | None:
         return next((each.together for each in self._readers() if each.together is not None), None)
+
+    def how_read(self) -> HowRead | None:
+        how = next((found for each in self._readers() if (found := each.how_read()) is not None), None)
+        ranks = self.reading_services[0] if self.reading_services else None
+        if how is None or not isinstance(ranks, DistributedReadingService) or how.ranks > 1:
+            return how
+        readers = (each for each in self._readers() if isinstance(each, ShardingReadingService))
+        how = replace(how, may_repeat=how.may_repeat or not ranks.require_sharding)
+        return ranks.over_ranks(how, next(readers).shards_so_far() or ranks.given_shards)
 
     def _readers(self) -> tuple[ReadingServiceInterface, ...]:
         """Return the services that read, without the ranks' own if a later one reads for them."""

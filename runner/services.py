@@ -19,6 +19,7 @@ from ..registry import (
     sources_of,
     walk,
 )
+from ..registry.views.how_read import HowRead
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, start_server
 from ..workers.ranks import several_ranks
@@ -59,6 +60,10 @@ class ReadingServiceInterface(ABC):
         """How several ranks share the chain, if they do."""
         return None
 
+    def how_read(self) -> HowRead | None:
+        """Return how the chain is read, for `explain`; None if unknown. Nothing starts."""
+        return None
+
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """Return the chain to read in place of the user's. Called once, before the first epoch."""
@@ -87,6 +92,18 @@ class ShardingReadingService(ReadingServiceInterface):
     @property
     def together(self) -> Together | None:
         return self._together
+
+    def how_read(self) -> HowRead:
+        return self._how_read(HowRead())
+
+    def _how_read(self, how: HowRead) -> HowRead:
+        """Return how the chain is read, with the number of shards."""
+        return replace(how, shards=self.shards_so_far() or how.readers, may_repeat=not self.require_sharding)
+
+    def shards_so_far(self) -> int | None:
+        """Return the number of shards, as given or as in a loaded state; None if the readers will decide."""
+        reader: ShardReader | None = vars(self).get("_reader")
+        return self.given_shards if reader is None else reader.num_shards
 
     def share(self, together: Together, num_shards: int | None) -> None:
         """Read one rank's part of the chain from now on."""
@@ -207,6 +224,9 @@ class InProcessReadingService(ShardingReadingService):
         self.reset_fn = reset_fn
         self.require_sharding = require_sharding
 
+    def how_read(self) -> HowRead:
+        return self._how_read(HowRead(ahead_in_main=self.prefetch_cnt))
+
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         return self._read(ReadOptions(datapipe, self.init_fn, self.reset_fn, self.prefetch_cnt))
 
@@ -244,6 +264,14 @@ class _WorkersReadingService(ShardingReadingService):
         self.given_shards = num_shards
         self.timeout = timeout
         self.require_sharding = require_sharding
+
+    def how_read(self) -> HowRead:
+        how = HowRead(
+            workers=self.num_workers,
+            ahead_in_each_worker=max(self.worker_prefetch_cnt, 1) if self.num_workers else 0,
+            ahead_in_main=self.main_prefetch_cnt if self.num_workers else 0,
+        )
+        return self._how_read(how)
 
     @abstractmethod
     def start(self) -> Children:
@@ -372,6 +400,9 @@ class RayReadingService(_WorkersReadingService):
         expect_resources(resources_per_worker or {})
         self.resources_per_worker = resources_per_worker
         self.fleet = fleet
+
+    def how_read(self) -> HowRead:
+        return replace(super().how_read(), worker="actor")
 
     def start(self) -> Children:
         fleet = self.fleet or RayFleet(self.num_workers, self.resources_per_worker)

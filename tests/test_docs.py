@@ -21,6 +21,7 @@ from penstock.cli.demo import BUILT_IN
 from penstock.datasets import Dataset, roll
 from penstock.registry import operators, walk
 from penstock.registry.examples import example_names, maker_of_example
+from watched import Watched
 
 ROOT = Path(__file__).parent.parent
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
@@ -49,9 +50,12 @@ def test_the_examples_of_a_module_are_true(name: str, monkeypatch: pytest.Monkey
             tests += finder.find(data, data.title, module=module, globs={}, extraglobs=names)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    watched = Watched()
+    watched.begin(monkeypatch.setattr)
     for test in tests:
         runner.run(test, out=report.append)
     assert not runner.failures, "".join(report)
+    assert not watched.mistakes, "\n".join(watched.mistakes.values())
     assert runner.tries or ">>>" not in inspect.getsource(module)
 
 
@@ -78,6 +82,16 @@ def test_every_operator_says_what_comes_out_and_shows_it(cls: type) -> None:
     assert inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].endswith(".")
     # Not only at the end: of those that give several pipes the example shows one, or what joins them.
     assert cls in map(type, walk(maker_of_example(cls)()))
+
+
+@pytest.mark.filterwarnings("ignore:with buffer_size=-1")
+@pytest.mark.parametrize(
+    "cls", [entry.cls for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
+)
+def test_explain_finds_no_mistake_in_the_example_of_an_operator(cls: type) -> None:
+    dp: Any = maker_of_example(cls)()
+    assert dp.explain().warnings == []
+    assert str(dp.explain()).startswith("Order\n")
 
 
 def test_the_page_of_operators_has_all_of_them_each_once() -> None:
@@ -113,7 +127,11 @@ def test_the_code_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     del IterDataPipe.pairwise
     chain, operator = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {"__name__": "__main__", "itertools": itertools}
+    watched = Watched()
+    watched.begin(monkeypatch.setattr)
     exec(chain.replace("s3://bucket/digits", str(BUILT_IN)).replace("...\n", "break\n"), names)
+    assert watched.chains
+    assert not watched.mistakes
     assert names["images"].shape == (32, 1, 8, 8)
     assert names["labels"].shape == (32,)
     exec(operator, names)

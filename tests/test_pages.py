@@ -1,4 +1,4 @@
-"""The code in the pages of documentation runs."""
+"""The code in the pages of documentation runs, and explain finds no mistake in its chains."""
 
 from __future__ import annotations
 
@@ -17,12 +17,33 @@ BLOCKS = [
 ]
 
 
+BEFORE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from watched import Watched
+watched = Watched()
+if __name__ == "__main__":
+    watched.begin(setattr)
+"""
+AFTER = """
+assert not watched.mistakes, "\\n".join(watched.mistakes.values())
+"""
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_of_code_runs(block: str, tmp_path: Path) -> None:
     program = tmp_path / "block.py"
-    program.write_text(block)
+    program.write_text(BEFORE + block + AFTER)
     run_programs(program, {tmp_path / "block": {**os.environ}}, seconds=50)
 
 
 def test_there_is_code_to_run() -> None:
     assert len(BLOCKS) >= 7
+
+
+def test_a_mistake_in_a_block_is_noticed(tmp_path: Path) -> None:
+    program = tmp_path / "block.py"
+    block = "import penstock as ps\nlist(ps.iter.IterableWrapper(range(9)).batch(2).shuffle())\n"
+    program.write_text(BEFORE + block + AFTER)
+    with pytest.raises(AssertionError, match=r"shuffle comes after batch\."):
+        run_programs(program, {tmp_path / "block": {**os.environ}}, seconds=50)

@@ -22,7 +22,15 @@ import torch.distributed as dist
 
 from .threads import Interrupted
 
-__all__ = ["AllRanks", "expect_no_second_division", "expect_ranks", "in_words", "several_ranks", "telling_other_ranks"]
+__all__ = [
+    "AllRanks",
+    "expect_no_second_division",
+    "expect_ranks",
+    "in_words",
+    "number_of_ranks",
+    "several_ranks",
+    "telling_other_ranks",
+]
 
 _PATIENCE = 2.5
 """Seconds before a waiting rank tells the others; after as many again, it warns which ranks it waits for."""
@@ -45,9 +53,14 @@ _failures: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 """How often this rank has failed since all ranks met, by world."""
 
 
+def number_of_ranks() -> int:
+    """Return the number of ranks that this process is one of; 1 without `torch.distributed`."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 def several_ranks() -> bool:
     """Say whether this process is one of several ranks."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    return number_of_ranks() > 1
 
 
 def expect_ranks(who: str) -> tuple[int, int]:

@@ -50,6 +50,10 @@ _FOOTERS = 32 * 2**20
 class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     """Yield the record batches of column files: a base class."""
 
+    does = ("unpacks",)
+    works_in = "threads"
+    buffers = ("prefetch",)
+    buffered = "files"
     holds_items = False
     gives = "batches"
     _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}

@@ -24,6 +24,7 @@ class Prefetcher(IterDataPipe[T]):
     [0, 1, 2, 3]
     """
 
+    buffers = ("buffer_size",)
     gives = "same"
     works_in = "a thread"
     keeps_schema = True

@@ -80,6 +80,8 @@ class AISFileLoader(OneToOne[tuple[str, IO[bytes]]]):
     []
     """
 
+    does = ("opens",)
+
     def __init__(self, source: IterDataPipe[str], url: str, length: int = -1, *, on_error: OnError = "raise") -> None:
         require("aistore", "aistore")
         self.source = source

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from typing import IO, Any, TypeVar
+from typing import IO, Any, ClassVar, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry.deeds import Deed
 from ...storage.growth import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes, is_damage
 from ...storage.zips import opened_part, opened_zip
@@ -35,6 +36,7 @@ class Unpacker(IterDataPipe[R]):
     yields in `given`.
     """
 
+    does: ClassVar[tuple[Deed, ...]] = ("unpacks",)
     holds_items = False
     given: int = own(0)
     """How many parts of the current file were yielded."""
@@ -53,6 +55,7 @@ class Unpacker(IterDataPipe[R]):
 class ArchiveLoader(Unpacker[tuple[str, IO[bytes]]]):
     """Yield the path and the stream of each file in archives: the base of the archive operators."""
 
+    does = ("opens", "unpacks")
     holds_items = False
     damaged: type[Exception]
     """The error raised for a truncated or corrupt archive."""

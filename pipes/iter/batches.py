@@ -47,6 +47,7 @@ class BatchMapper(IterDataPipe[Any]):
     [2]
     """
 
+    buffers = ("batch_size",)
     gives = "same"
 
     def __init__(
@@ -113,6 +114,9 @@ class BatchAsyncMapper(WorksAhead[Any]):
     [0, 10, 20, 30, 40]
     """
 
+    does = ("labours",)
+    works_in = "a thread"
+    buffers = ("batch_size",)
     holds_items = False
 
     def __init__(

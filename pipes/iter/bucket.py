@@ -40,6 +40,9 @@ class BucketBatcher(Shuffling[DataChunk[T]]):
     [['b', 'dd'], ['ccc', 'aaaa']]
     """
 
+    does = ("shuffles", "batches")
+    buffers = ("batch_size", "batch_num", "bucket_num")
+
     def __init__(
         self,
         source: IterDataPipe[T],
@@ -127,6 +130,8 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
     [['a', 'a'], ['bb'], ['ccc']]
     """
 
+    does = ("batches",)
+    buffers = ("buffer_size",)
     holds_items = False
     heap: list[tuple[Any, int, T]] = own(list, save=lambda heap: [number for _, number, _ in heap])
     """A heap of the length, number and item of each item held; numbers are unique."""
@@ -233,6 +238,8 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
     [['bbbb', 'dddd'], ['a', 'cc'], ['eee']]
     """
 
+    does = ("batches",)
+    buffers = ("boundaries", "batch_size")
     holds_items = False
     buckets: list[dict[int, T]] = own(list, save=lambda buckets: [[*bucket] for bucket in buckets])
     """The items held, by number, for each bucket. States have the numbers alone."""
@@ -265,6 +272,11 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
         self.drop_last = drop_last
         self.on_error = on_error
         self.guard = Guard(on_error)
+
+    def most_held(self) -> int:
+        if isinstance(self.batch_size, Sequence):
+            return sum(self.batch_size)
+        return self.batch_size * (len(self.boundaries) + 1)
 
     def __iter__(self) -> Iterator[DataChunk[T]]:
         boundaries, length_of = self.boundaries, self.len_fn

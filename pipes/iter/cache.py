@@ -37,6 +37,8 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     ([0, 1, 2], [0, 1, 2])
     """
 
+    does = ("caches",)
+    buffers = ("size",)
     gives = "same"
     keeps_schema = True
     payload = ("_kept",)

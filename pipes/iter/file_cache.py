@@ -97,6 +97,10 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     ([('memory://shelf/a.txt', b'one')], 1)
     """
 
+    does = ("opens", "labours")
+    works_in = "threads"
+    buffers = ("workers",)
+    buffered = "files"
     holds_items = False
     _not_compared = ("directory", "max_bytes")
     guard: _CountingGuard

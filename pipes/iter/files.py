@@ -84,6 +84,8 @@ class FileOpener(OneToOne[tuple[str, IO[Any]]]):
     ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
     """
 
+    does = ("opens",)
+
     def __init__(
         self,
         source: IterDataPipe[str],

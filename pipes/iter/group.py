@@ -31,6 +31,8 @@ class Batcher(IterDataPipe[DataChunk[T]]):
     [(0, 1), (2, 3)]
     """
 
+    does = ("batches",)
+    buffers = ("batch_size",)
     holds_items = False
 
     def __init__(
@@ -72,6 +74,8 @@ class UnBatcher(IterDataPipe[T]):
     >>> list(IterableWrapper([[1, [2, [3, 4]]], 5]).unbatch(-1))
     [1, 2, 3, 4, 5]
     """
+
+    does = ("unbatches",)
 
     @overload
     def __init__(self, source: IterDataPipe[list[T]], unbatch_level: Literal[1] = 1) -> None: ...
@@ -120,6 +124,7 @@ class Grouper(IterDataPipe[Any]):
     [['a.png', 'a.json'], ['b.png', 'b.json'], ['c.png']]
     """
 
+    buffers = ("buffer_size",)
     holds_items = False
     groups: dict[Any, dict[int, Any]] = own(dict, save=lambda groups: [[*group] for group in groups.values()])
     """The items held, by key and by number. States have the numbers in each group."""

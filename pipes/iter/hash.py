@@ -33,6 +33,8 @@ class HashChecker(OneToOne[tuple[str, Any]]):
     [('a.txt', b'one')]
     """
 
+    does = ("labours",)
+
     def __init__(
         self,
         source: IterDataPipe[tuple[str, Any]],

@@ -47,6 +47,9 @@ class ShuffledFlatMapper(Shuffling[Any]):
     [1, 2, 3, 10, 20]
     """
 
+    does = ("shuffles", "unpacks")
+    buffers = ("buffer_size",)
+    buffered = "open items"
     holds_items = False
     opened: list[_Open] = own(list, save=lambda opened: [[each.number, each.given] for each in opened])
     """The open items. States have the number of each, and of its outputs so far."""

@@ -93,6 +93,8 @@ class IoPathFileOpener(OneToOne[tuple[str, IO[Any]]], _WithPathManager):
     ['Implementation of JSONDecoder', 'Implementation of JSONEncoder']
     """
 
+    does = ("opens",)
+
     def __init__(
         self,
         source: IterDataPipe[str],

@@ -47,6 +47,7 @@ class IterKeyZipper(IterDataPipe[Any]):
     [(1, (1, 'a')), (2, (2, 'b'))]
     """
 
+    buffers = ("buffer_size",)
     holds_items = False
     held: dict[Any, tuple[int, Any]] = own(dict, save=lambda held: [number for number, _ in held.values()])
     """The held items of `ref_datapipe`, with their numbers, by key. States have the numbers."""

@@ -118,6 +118,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.model = model
         self.device = where
         self.engine = engine
+        self.works_in = "actors" if engine == "ray" else engine
         self.resources = resources
         self.batched = batched
         self._cluster = Cluster()

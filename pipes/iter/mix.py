@@ -35,6 +35,7 @@ class Mixer(Drawer[T]):
     ['a', 'a', 'a', 'b', 'b', 'b']
     """
 
+    does = ("merges",)
     gives = "same"
     keeps_schema = True
     holds_items = False

@@ -26,6 +26,8 @@ class Shuffler(Shuffling[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
+    does = ("shuffles",)
+    buffers = ("buffer_size",)
     gives = "same"
     keeps_schema = True
     holds_items = False

@@ -65,6 +65,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
     [[1, 2, 3, 6], [4, 5, 0, 0]]
     """
 
+    buffers = ("buffer_size",)
+    buffered = "packs"
     gives = "rows"
     holds_items = False
     packs: dict[int, list[_Piece]] = own(dict, save=lambda packs: [_cuts(pack) for pack in packs.values()])
@@ -98,6 +100,9 @@ class Packer(IterDataPipe[dict[str, Any]]):
         self.overlong = overlong
         self.buffer_size = buffer_size
         self.cu_seqlens = cu_seqlens
+
+    def most_held(self) -> int:
+        return self.buffer_size if self.method == "best_fit" else 1
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         items = self.read(self.source)

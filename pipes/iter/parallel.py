@@ -46,6 +46,8 @@ class ThreadPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    does = ("labours",)
+    buffers = ("scheduled_tasks",)
     holds_items = False
     gives = "same"
     works_in = "threads"
@@ -120,6 +122,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     [0, 10, 20, 30]
     """
 
+    does = ("labours",)
+    buffers = ("prefetch",)
     holds_items = False
     gives = "same"
     works_in = "processes"

@@ -31,6 +31,10 @@ R = TypeVar("R")
 class WholeFileReader(WorksAhead[R]):
     """Yield the content of each file, read and decoded by threads: the base of the file readers."""
 
+    does = ("labours",)
+    works_in = "threads"
+    buffers = ("workers",)
+    buffered = "files"
     holds_items = False
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers"}
 
@@ -58,8 +62,11 @@ class WholeFileReader(WorksAhead[R]):
         name = f"penstock-{self.functional_name}"
         return self._results(
             lambda arrivals: Threads(lambda: self.guard.wrap(self._read), arrivals, self.workers, name),
-            room=2 * self.workers,
+            room=self.most_held(),
         )
+
+    def most_held(self) -> int:
+        return 2 * self.workers
 
     def _read(self, item: Any) -> R:
         path = checked_path(item)
@@ -195,6 +202,7 @@ class TextReader(IterDataPipe[dict[str, str]]):
     [{'text': 'one'}, {'text': 'two'}]
     """
 
+    does = ("unpacks",)
     gives = "rows"
 
     def __init__(

@@ -48,6 +48,9 @@ class Rebatcher(CutsBatches, IterDataPipe[Any]):
     [{'id': tensor([0, 1])}, {'id': tensor([2, 3])}, {'id': tensor([4])}]
     """
 
+    does = ("batches",)
+    buffers = ("n",)
+    buffered = "rows"
     gives = "batches"
     keeps_schema = True
     holds_items = False
@@ -124,6 +127,7 @@ class RowReader(IterDataPipe[dict[str, Any]]):
     [{'id': 0, 'text': 'a'}, {'id': 1, 'text': 'b'}]
     """
 
+    does = ("unbatches",)
     gives = "rows"
     _of_batch: Tally = own(Tally, saved=False)
     """Counts the rows yielded of the last batch read."""
@@ -181,6 +185,9 @@ class RowShuffler(Shuffling[Any]):
     # of batches it has yielded; refilled, the buffer has the same order. Resuming reads again from the oldest of these
     # rows. Rows leave in the third round at the latest: some would otherwise stay for ten and more.
 
+    does = ("shuffles",)
+    buffers = ("buffer_size",)
+    buffered = "rows"
     gives = "batches"
     keeps_schema = True
     holds_items = False

@@ -44,6 +44,9 @@ class RowGroupLister(ReadsParts[RowGroup]):
     [(0, 3), (1, 2)]
     """
 
+    works_in = "threads"
+    buffers = ("prefetch",)
+    buffered = "footers"
     _old_names: ClassVar[dict[str, str]] = {"read_ahead": "prefetch"}
 
     def __init__(
@@ -107,6 +110,7 @@ class RowGroupShuffler(Shuffling[RowGroup], RowGroupLister):
     [0, 1, 2]
     """
 
+    does = ("shuffles",)
     holds_items = True
 
     def __iter__(self) -> Iterator[RowGroup]:

@@ -143,6 +143,10 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     [('memory://shelf/a.txt', b'one')]
     """
 
+    does = ("opens", "labours")
+    works_in = "threads"
+    buffers = ("workers", "max_bytes")
+    buffered = "files"
     holds_items = False
     _not_compared = ("buffer_size", "max_bytes", "multi_part_download", "request_timeout_ms")
     _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
@@ -178,11 +182,14 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         room = Room(self.max_bytes)
-        results: Any = self._results(partial(_Loads, self, room), self.workers * LOADS_PER_PLACE)
+        results: Any = self._results(partial(_Loads, self, room), self.most_held())
         with closing(results):
             for number, url, stream in results:
                 room.give_back(number)
                 yield url, stream
+
+    def most_held(self) -> int:
+        return self.workers * LOADS_PER_PLACE
 
     def _is_for_obstore(self, url: object) -> bool:
         return isinstance(url, str) and client_of(url, self.storage_options) is Client.OBSTORE

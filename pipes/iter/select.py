@@ -41,6 +41,7 @@ class Filter(IterDataPipe[T]):
     [('b', 5)]
     """
 
+    does = ("drops",)
     gives = "same"
     keeps_schema = True
     holds_items = False
@@ -93,6 +94,7 @@ class Header(IterDataPipe[T]):
     [0, 1, 2]
     """
 
+    does = ("limits",)
     gives = "same"
     keeps_schema = True
     holds_items = False

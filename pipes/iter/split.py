@@ -48,6 +48,8 @@ class Forker(Splitter):
     [(0, 0), (1, 10), (2, 20)]
     """
 
+    does = ("forks",)
+    buffers = ("buffer_size",)
     gives = "same"
 
     def __init__(
@@ -86,6 +88,9 @@ class UnZipper(Splitter):
     >>> list(dp)
     [(1, 'a'), (2, 'b')]
     """
+
+    does = ("forks",)
+    buffers = ("buffer_size",)
 
     def __init__(
         self,
@@ -145,6 +150,7 @@ class Demultiplexer(_Divider):
     [(0, 1), (2, 3), (4, None)]
     """
 
+    buffers = ("buffer_size",)
     holds_items = False
     counted_to: int = own(0)
     """The number after that of the last skipped item counted."""
@@ -214,6 +220,7 @@ class RoundRobinDemultiplexer(_Divider):
     (3, 2)
     """
 
+    buffers = ("buffer_size",)
     holds_items = False
 
     def __init__(self, source: IterDataPipe[T], num_instances: int, buffer_size: int = 1000) -> None:

@@ -89,6 +89,8 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
     [('memory://shelf/a.txt', 'one')]
     """
 
+    does = ("opens",)
+
     def __init__(
         self,
         source: IterDataPipe[str],

@@ -43,6 +43,9 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
     [{'id': [0, 1], 'text': ['a', 'b']}, {'id': [2], 'text': ['c']}]
     """
 
+    does = ("batches",)
+    buffers = ("dataframe_size",)
+    buffered = "rows"
     gives = "batches"
     holds_items = False
 
@@ -100,6 +103,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     [{'id': [0, 1]}, {'id': [2]}]
     """
 
+    does = ("unpacks",)
     gives = "batches"
     holds_items = False
     row_group: int = own(0)

@@ -28,6 +28,8 @@ class Batcher(MapDataPipe[Any]):
     (['a', 'b'], ['e'], 3)
     """
 
+    does = ("batches",)
+
     def __init__(
         self,
         source: MapDataPipe[T],

@@ -45,6 +45,8 @@ class ObjectReader(Fetching[bytes]):
     (b'two', 2, [b'two', b'one'])
     """
 
+    does = ("labours",)
+    works_in = "threads"
     payload = ("urls",)
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "**": "storage_options"}
 

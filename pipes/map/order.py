@@ -35,6 +35,8 @@ class Shuffler(Seeded, MapToIterConverter[T]):
     [0, 1, 2, 3, 4, 5]
     """
 
+    does = ("shuffles",)
+
     def __init__(self, source: MapDataPipe[T], *, indices: Iterable[Any] | None = None) -> None:
         super().__init__(source, indices)
         self._enabled = True

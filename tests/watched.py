@@ -1,0 +1,47 @@
+"""Explains chains when they are read, and collects the mistakes that are found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.registry import base, walk
+from penstock.registry.views.explanation import explained
+from penstock.runner import loader
+
+__all__ = ["Watched"]
+
+
+class Watched:
+    """What was found in the chains that were read, and how many these were."""
+
+    def __init__(self) -> None:
+        self.chains = 0
+        self.mistakes: dict[str, str] = {}
+        self._seen: dict[int, Any] = {}
+
+    def see(self, chain: Any) -> None:
+        """Explain a chain, unless it is part of one that was seen."""
+        if id(chain) in self._seen:
+            return
+        self._seen.update((id(step), step) for step in walk(chain))
+        self.chains += 1
+        explanation = explained(chain)
+        assert str(explanation)
+        for mistake in explanation.warnings:
+            self.mistakes.setdefault(mistake.name, f"{mistake} In:\n{chain!r}")
+
+    def begin(self, set_attribute: Callable[[Any, str, Any], None]) -> None:
+        """See all chains that are read from now on in this process."""
+        begin_pass, initialize = base.begin_pass, loader.DataLoader2.__init__
+
+        def seen_pass(pipe: Any, iterate: Any) -> Any:
+            self.see(pipe)
+            return begin_pass(pipe, iterate)
+
+        def seen_loader(self_: Any, datapipe: Any, *args: Any, **kwargs: Any) -> None:
+            self.see(datapipe)
+            initialize(self_, datapipe, *args, **kwargs)
+
+        set_attribute(base, "begin_pass", seen_pass)
+        set_attribute(loader.DataLoader2, "__init__", seen_loader)
