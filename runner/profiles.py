@@ -25,8 +25,7 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
         by_shard = [times_of_steps(chain, read) for chain in here]
         below = len(by_shard[0]) - len(own)
         own = add_up(steps[:below] for steps in by_shard) + by_shard[0][below:]
-        loader = {"name": "loader", "label": "loader", "text": "loader", "sources": [below - 1]}
-        own = [replace(step, **loader) if _reads_shards(step) else step for step in own]
+        own = [_reads_here(step, below - 1) if _reads_shards(step) else step for step in own]
     elif readers:
         number = readers[0].options.num_workers
         own = [_waits_for_workers(step, number, consumer.first) if _reads_shards(step) else step for step in own]
@@ -36,6 +35,10 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
 
 def _reads_shards(step: StepTimes) -> bool:
     return step.name == ShardReader.__name__
+
+
+def _reads_here(step: StepTimes, source: int) -> StepTimes:
+    return replace(step, name="loader", label="loader", text="loader", sources=[source])
 
 
 def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
