@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import time
 from collections import deque
@@ -35,6 +36,7 @@ from ..registry import (
 )
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..registry.views.picture import Picture
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
@@ -310,6 +312,23 @@ class DataLoader2(Generic[T]):
         for reader in self._readers():
             counts = {**reader.stats(), **counts}
         return counts
+
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """Return the picture of the chain, with where its steps run; with a `path`, write it to a file too.
+
+        The files are those of a chain's `visualize`.
+
+        >>> import penstock as ps
+        >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).visualize()
+        IterableWrapper(range(0, 5)).batch(2)
+        """
+        picture = Picture(self.datapipe, workers=self.reading_service.runs_in)
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**self.visualize()._repr_mimebundle_(), "text/plain": repr(self)}
 
     @property
     def dataset(self) -> NoReturn:
