@@ -21,7 +21,8 @@ _PIPES: tuple[type, ...] = (TorchIterDataPipe, TorchMapDataPipe)
 _MODULE = re.compile(r"(?:\w+\.)+(?=\w)")
 _IN_MEMORY = (list, tuple, range, str, bytes, dict, set, frozenset)
 _QUOTED = re.compile(r"(?:ForwardRef\()?'([^']*)'\)?")
-_LONGEST = 60
+_LONGEST, _MOST_PARTS = 60, 60
+"""The characters and the parts of a type that people still read; each zip of a pipe with itself doubles the parts."""
 
 
 def item_of(pipe: DataPipe, items_of_sources: Sequence[Any]) -> Any:
@@ -39,7 +40,9 @@ def item_of(pipe: DataPipe, items_of_sources: Sequence[Any]) -> Any:
             declared = _put_in(_put_in(declared, own), bound)
             break
     declared = _put_in(declared, {}, unknown=Any)
-    return items_of_sources[0] if declared is Any and items_of_sources and _passes_on(kind) else declared
+    if declared is Any and len(items_of_sources) == 1 and _passes_on(kind):
+        return items_of_sources[0]
+    return declared if _parts(declared) <= _MOST_PARTS else Any
 
 
 def type_in_words(kind: Any) -> str:
@@ -114,8 +117,10 @@ def _bindings(hints: Mapping[str, Any], held: Mapping[str, Any], items: Sequence
             _bind(get_args(hint)[1], _result_of(value), bound)
         elif type(value) in _IN_MEMORY and len(value):
             for part in get_args(hint) if get_origin(hint) in (typing.Union, UnionType) else (hint,):
-                if get_origin(part) in (Iterable, Sequence):
+                if get_origin(part) is Iterable or (get_origin(part) is Sequence and not isinstance(value, dict)):
                     _bind(get_args(part)[0], _type_of(next(iter(value))), bound)
+                elif get_origin(part) is Mapping and isinstance(value, dict):
+                    _bind(get_args(part)[1], _type_of(next(iter(value.values()))), bound)
     return bound
 
 
@@ -124,10 +129,8 @@ def _is_pipe(origin: type) -> bool:
 
 
 def _bind(hint: Any, actual: Any, bound: dict[Any, Any]) -> None:
-    if actual is Any:
-        return
     if isinstance(hint, TypeVar):
-        bound.setdefault(hint, actual)
+        bound[hint] = actual if bound.get(hint, actual) == actual else Any
     elif len(get_args(hint)) == 1 and len(get_args(actual)) == 1:
         _bind(get_args(hint)[0], get_args(actual)[0], bound)
 
@@ -152,6 +155,10 @@ def _type_of(value: Any) -> Any:
         key, first = next(iter(value.items()))
         return dict[type(key), _type_of(first) if len({*map(type, value.values())}) == 1 else Any]  # type: ignore[misc]
     return type(value)
+
+
+def _parts(hint: Any) -> int:
+    return 1 + sum(map(_parts, get_args(hint)))
 
 
 def _put_in(hint: Any, bound: Mapping[Any, Any], unknown: Any = None) -> Any:

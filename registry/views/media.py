@@ -37,6 +37,8 @@ def array_of(value: Any) -> _Array | None:
             value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
         except (RuntimeError, TypeError, NotImplementedError):  # without data, sparse, or of a type of torch alone
             return None
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
     return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else None
 
 

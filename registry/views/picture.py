@@ -56,7 +56,7 @@ class Picture:
     @property
     def png(self) -> bytes:
         """The picture in light colours as PNG. It needs resvg-py: ImportError says how to install it."""
-        return bytes(require("resvg_py", "pictures").svg_to_bytes(svg_string=self.svg, zoom=2))
+        return bytes(require("resvg_py", "pictures").svg_to_bytes(svg_string=self.svg, zoom=2, background="#ffffff"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file whose name ends in .svg, .png or .mmd; ValueError for another ending."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..copying import copy_to_look_at
@@ -101,14 +102,14 @@ class _Page:
     def value(self, value: Any, depth: int = 0) -> str:
         """Return a value as what it is: an image, a sound, a table, the parts that it has, or a line of text."""
         try:
-            found = self._images(value) or self._sound(value)
+            found = self._images(value, depth) or self._sound(value)
             if not found and depth < _DEEPEST:
                 found = self._table(value, depth) or self._parts(value, depth)
             return found or self._line(value)
         except Exception:  # of a value's own methods, say
             return self._text(value)
 
-    def _images(self, value: Any) -> str:
+    def _images(self, value: Any, depth: int) -> str:
         several = images_in(value)
         if not several and isinstance(value, (list, tuple)) and len(value) > 1:
             found = [images_in(part) for part in value[:16]]
@@ -119,14 +120,15 @@ class _Page:
         if not written:
             return ""
         grid = f'<div style="display:flex;flex-wrap:wrap;gap:4px;max-width:680px">{written}</div>'
-        return f'{grid}<div style="{_FAINT}">{self._text_of(value)}</div>'
+        return grid if depth else f'{grid}<div style="{_FAINT}">{self._text_of(value)}</div>'
 
     def _image(self, image: Any) -> str:
         address = image_in_page(image) if self.room > 0 else None
         if address is None:
             return ""
         self.room -= len(address)
-        return f'<img src="{address}" alt="{self._text_of(image)}" style="image-rendering:auto">'
+        text = self._text_of(image)
+        return f'<img src="{address}" alt="{text}" title="{text}">'
 
     def _sound(self, value: Any) -> str:
         sound = sound_in_page(value) if self.room > 0 else None
@@ -167,24 +169,23 @@ class _Page:
 
     def _line(self, value: Any) -> str:
         array = array_of(value)
-        if array is None or array.size <= _FEW_NUMBERS:
-            text = describe_item(value) if array is None else f"{array.tolist()} {_shape(value)}"
-            return f"<code>{escaped(text)}</code>"
-        if array.size > _MANY_NUMBERS:
-            return self._text(value)
-        numbers = array.astype("float64")
-        spread = f"min {numbers.min():.4g}, mean {numbers.mean():.4g}, max {numbers.max():.4g}"
-        return f"<code>{escaped(f'{_shape(value)}: {spread}')}</code>"
+        if array is None or array.size > _MANY_NUMBERS:
+            return f"<code>{escaped(describe_item(value))}</code>"
+        numbers = array.astype("float64") if array.dtype.kind == "f" else array
+        if array.ndim == 0:
+            text = f"{numbers.item():.6g}" if array.dtype.kind == "f" else str(array.item())
+        elif array.size <= _FEW_NUMBERS:
+            text = np.array2string(numbers, precision=4, separator=", ").replace("\n", "")
+        else:
+            text = f"min {numbers.min():.4g}, mean {numbers.mean():.4g}, max {numbers.max():.4g}"
+        kind = f"{type(value).__name__} {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}: "
+        return f"<code>{escaped(kind + text if array.ndim else text)}</code>"
 
     def _text(self, value: Any) -> str:
         return f"<code>{self._text_of(value)}</code>"
 
     def _text_of(self, value: Any) -> str:
         return escaped(cut(describe_item(value), 200))
-
-
-def _shape(value: Any) -> str:
-    return f"{type(value).__name__} {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
 
 
 def _is_plain(value: Any) -> bool:

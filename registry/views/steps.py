@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..display import arguments_of, show_chain
+from ..display import arguments_of, is_data_set, show_chain
 from ..graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
+from ..sharding import sharding_points
 from ..torch_pipes import TorchMapDataPipe
 from .facts import Facts, facts_of
 from .items import item_of, type_in_words
 
-__all__ = ["Share", "Step", "steps_of"]
+__all__ = ["DIVIDES", "Share", "Step", "steps_of"]
 
 _MOST_STEPS = 60
 """The most steps of a picture. Of a longer chain it has the first and the last."""
@@ -21,6 +22,8 @@ _AT_EACH_END = 20
 _MOST_SIDE_BY_SIDE = 6
 """The most sources of a step that lie side by side. More are lines of one box."""
 _MOST_LINES = 14
+
+DIVIDES = "divides among shards"
 
 Share = tuple[float, str]
 """A share between 0 and 1, drawn as a bar on a step, and a short text."""
@@ -65,9 +68,10 @@ def steps_of(chain: DataPipe, shares: Mapping[int, Share] | None = None) -> list
 
 class _Steps:
     def __init__(self, chain: DataPipe, shares: Mapping[int, Share]) -> None:
-        pipes = sources_first(chain, stop=_is_data_set)
+        pipes = sources_first(chain, stop=is_data_set)
+        self.chain = chain
         self.shares = shares
-        self.sources = {id(pipe): [] if _is_data_set(pipe) else sources_of(pipe) for pipe in pipes}
+        self.sources = {id(pipe): [] if is_data_set(pipe) else sources_of(pipe) for pipe in pipes}
         self.folded = _folded(pipes, self.sources)
         hidden = {id(pipe) for several in self.folded.values() for source in several for pipe in walk(source)}
         drawn = [pipe for pipe in pipes if id(pipe) not in hidden]
@@ -93,7 +97,8 @@ class _Steps:
         """Find out what follows from the sources of a pipe."""
         facts, sources = facts_of(pipe), self.sources[id(pipe)]
         self.items[id(pipe)] = item_of(pipe, [self.items[id(source)] for source in sources])
-        if facts.is_sharding_point or any(id(source) in self.divided for source in sources):
+        divides = bool(sharding_points(pipe)) if is_data_set(pipe) else facts.is_sharding_point
+        if divides or any(id(source) in self.divided for source in sources):
             self.divided.add(id(pipe))
         if facts.in_main_process or any(id(source) in self.in_main_process for source in sources):
             self.in_main_process.add(id(pipe))
@@ -109,15 +114,16 @@ class _Steps:
         step.share = self.shares.get(id(pipe))
         if several:
             step.sources.append(len(self.steps) - 1)
-        self._add(step, [source for source in sources if not any(source is each for each in several)])
+        in_lines = {id(source) for source in several}
+        self._add(step, [source for source in sources if id(source) not in in_lines])
         self.places[id(pipe)] = len(self.steps) - 1
-        for number in range(vars(pipe).get("number_of_branches", 0)):
+        for number in range(vars(pipe).get("number_of_branches", 0) if pipe is not self.chain else 0):
             if (id(pipe), number) not in self.branches:
                 self._add(Step("unread", f"[{number}] not read here"), [pipe])
 
     def _add_omission(self, omitted: set[int]) -> None:
         """Add one step in place of many."""
-        read = [source for pipe in self.omitted for source in self.sources[id(pipe)] if id(source) not in omitted]
+        read = [source for pipe in self.omitted for source in self.sources[id(pipe)] if id(source) in self.places]
         names = Counter(_name(pipe, bool(self.sources[id(pipe)])) for pipe in self.omitted)
         most = [f"{name} × {count:,}" for name, count in names.most_common(3)]
         step = Step("omitted", f"… {len(omitted):,} more", lines=[*most, *(["…"] if len(names) > 3 else [])])
@@ -132,10 +138,6 @@ class _Steps:
         step.sources += counts
         step.reads_twice = {place for place, count in counts.items() if count > 1}
         self.steps.append(step)
-
-
-def _is_data_set(pipe: DataPipe) -> bool:
-    return hasattr(type(pipe), "in_a_chain")
 
 
 def _folded(pipes: list[DataPipe], sources: Mapping[int, list[DataPipe]]) -> dict[int, list[DataPipe]]:
@@ -162,7 +164,8 @@ def _step(pipe: DataPipe, reads: bool) -> Step:
         return Step("branch", f"[{vars(pipe)['number']}]")
     if shown_as := getattr(type(pipe), "in_a_chain", None):
         name, _, rest = shown_as(pipe).partition("(")
-        return Step(kind, name, rest.removesuffix(")"), rest.removesuffix(")"))
+        marks = [DIVIDES] if sharding_points(pipe) else []
+        return Step(kind, name, rest.removesuffix(")"), rest.removesuffix(")"), marks=marks)
     short, full = ", ".join(arguments_of(pipe)), ", ".join(arguments_of(pipe, in_full=True))
     return Step(kind, _name(pipe, reads), short, full, marks=_marks(facts_of(pipe), short))
 
@@ -175,7 +178,7 @@ def _name(pipe: DataPipe, reads: bool) -> str:
 def _marks(facts: Facts, arguments: str) -> list[str]:
     marks = []
     if facts.is_sharding_point:
-        marks.append("divides among shards")
+        marks.append(DIVIDES)
     if facts.is_random:
         marks.append("random")
     if facts.works_in is not None:

@@ -9,7 +9,7 @@ from itertools import cycle
 
 from .colours import paint, rules
 from .layout import Box, Edge, lay_out, set_rows
-from .steps import Step
+from .steps import DIVIDES, Step
 from .text import cut, escaped, length
 
 __all__ = ["svg_of"]
@@ -30,7 +30,6 @@ _AROUND = [(1, 0), (1, -1), (-1, -1), (-1, -1), (1, -1), (1, 0)]
 """To which side the strands lie, where a line runs down, to the right, up, to the right and down."""
 _STRAIGHT = 14
 """How far a line runs down before it bends: what its items are stands beside it."""
-_DIVIDES = "divides among shards"
 
 
 def svg_of(steps: Sequence[Step], workers: str | None = None) -> str:
@@ -48,6 +47,10 @@ class _Drawing:
             for step, lines, width in zip(steps, self.lines, widths, strict=True)
         ]
         self.zones = _zones(steps, workers)
+        self.readers: dict[int, list[int]] = {}
+        for reader, step in enumerate(steps):
+            for source in step.sources:
+                self.readers.setdefault(source, []).append(reader)
         for _, members in self.zones:
             for place in members:
                 if members.isdisjoint(steps[place].sources):
@@ -64,10 +67,11 @@ class _Drawing:
             f".{name} text{{font-family:{_SANS};white-space:pre;direction:ltr;unicode-bidi:isolate}}"
             f".{name} .code{{font-family:{_MONO}}}{rules(f'.{name}')}"
         )
+        size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+        scaled = f"min-width:{0.6 * width:.0f}px;max-width:100%;height:auto"  # smaller text would be hard to read
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="{name}" role="img" aria-label="{label}" '
-            f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" '
-            f'style="max-width:100%;height:auto" font-family="{_SANS}"><style>{style}</style>\n{body}</svg>\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{name}" role="img" aria-label="{label}" {size} '
+            f'style="{scaled}" font-family="{_SANS}"><style>{style}</style>\n{body}</svg>\n'
         )
 
     def _body(self, width: float, height: float) -> Iterator[str]:
@@ -117,16 +121,14 @@ class _Drawing:
             yield _text(to_x + 9, to_y - 9, "read twice", "faint", 10)
 
     def _item(self, place: int) -> Iterator[str]:
-        """Yield what the items are below a step, where that is news and there is room."""
+        """Yield what the items are below a step, where that is news and one line leaves the step."""
         step, box = self.steps[place], self.boxes[place]
-        readers = sum(place in other.sources for other in self.steps)
-        known = [self.steps[source].item for source in step.sources]
-        is_last = place == len(self.steps) - 1
-        if not step.item or readers > 1 or (step.item in known and not is_last):
-            return
-        is_in_zone = is_last and any(place in members for _, members in self.zones)
-        y = box.y + box.height + (26 if is_in_zone else 15)
-        yield _text(box.x + 9, y, cut(step.item, (box.width / 2 + 4) / _SMALL), "faint", 10, title=step.item)
+        readers = self.readers.get(place, [])
+        is_news = not readers or all(self.steps[source].item != step.item for source in step.sources)
+        if step.item and is_news and len(readers) <= 1:
+            leaves_zone = any(place in members and members.isdisjoint(readers) for _, members in self.zones)
+            y = box.y + box.height + (22 if leaves_zone else 15)
+            yield _text(box.x + 9, y, cut(step.item, (box.width / 2 + 4) / _SMALL), "faint", 10, title=step.item)
 
     def _step(self, step: Step, box: Box, lines: list[list[str]]) -> Iterator[str]:
         left, right = box.x - box.width / 2, box.x + box.width / 2
@@ -182,18 +184,25 @@ def _zones(steps: Sequence[Step], workers: str | None) -> list[tuple[str, set[in
 
 
 def _widths(steps: Sequence[Step]) -> list[float]:
-    """Return the widths of steps: the same where as many lie side by side."""
+    """Return the widths of steps: the same along an unbranched part, and where as many lie side by side."""
     boxes = [Box(0, 0, step.sources) for step in steps]
     set_rows(boxes)
     in_row = Counter(box.row for box, step in zip(boxes, steps, strict=True) if not _is_small(step))
-    beside = [min(in_row[box.row], len(_WIDEST)) for box in boxes]
-    wanted = dict.fromkeys(beside, _NARROWEST)
-    for step, number in zip(steps, beside, strict=True):
+    readers = Counter(source for step in steps for source in step.sources)
+    parts: list[int] = []  # the first step of the unbranched part that a step is in
+    beside: Counter[int] = Counter()
+    for place, (step, box) in enumerate(zip(steps, boxes, strict=True)):
+        goes_on = len(step.sources) == 1 and readers[step.sources[0]] == 1
+        parts.append(parts[step.sources[0]] if goes_on else place)
+        beside[parts[place]] = max(beside[parts[place]], min(in_row[box.row], len(_WIDEST)))
+    wanted: dict[int, float] = {}
+    for step, part in zip(steps, parts, strict=True):
         if not _is_small(step):
-            wanted[number] = min(max(wanted[number], _wanted_width(step)), _WIDEST[number - 1])
+            most = _WIDEST[beside[part] - 1]
+            wanted[beside[part]] = min(max(wanted.get(beside[part], _NARROWEST), _wanted_width(step)), most)
     return [
-        length(step.name) * _SMALL + 16 if _is_small(step) else wanted[number]
-        for step, number in zip(steps, beside, strict=True)
+        length(step.name) * _SMALL + 16 if _is_small(step) else wanted[beside[part]]
+        for step, part in zip(steps, parts, strict=True)
     ]
 
 
@@ -243,7 +252,7 @@ def _lines_of(step: Step, width: float) -> list[list[str]]:
 def _marks(marks: list[str], x: float, y: float) -> Iterator[str]:
     for mark in marks:
         width = length(mark) * _SMALL + 10
-        kind = "divides" if mark == _DIVIDES else "mark"
+        kind = "divides" if mark == DIVIDES else "mark"
         yield f'<rect {paint(kind)} x="{x:.1f}" y="{y - 11:.1f}" width="{width:.1f}" height="15" rx="7.5"/>'
         yield _text(x + width / 2, y, mark, f"on-{kind}", 10, anchor="middle")
         x += width + 4
