@@ -31,7 +31,7 @@ def item_of(pipe: DataPipe, items_of_sources: Sequence[Any]) -> Any:
     It is the type that the class declares, as in `IterDataPipe[tuple[int, T]]`. Its variables come from the sources,
     the return annotations of functions, and the first of the items in memory.
     """
-    kind = type(pipe)
+    kind: Any = type(pipe)
     declared = _declared(kind)
     for self_hint, hints in _signatures(kind):
         bound = _bindings(hints, vars(pipe), items_of_sources)
@@ -48,8 +48,9 @@ def item_of(pipe: DataPipe, items_of_sources: Sequence[Any]) -> Any:
 def type_in_words(kind: Any) -> str:
     """Return a type as short text, without the names of modules; empty for `typing.Any`.
 
-    >>> type_in_words(tuple[str, dict[str, torch.Tensor]]), type_in_words(typing.Any)
-    ('tuple[str, dict[str, Tensor]]', '')
+    >>> import io
+    >>> type_in_words(tuple[str, dict[str, io.BytesIO]]), type_in_words(Any)
+    ('tuple[str, dict[str, BytesIO]]', '')
     """
     if kind is Any:
         return ""
@@ -65,11 +66,11 @@ def _passes_on(kind: type) -> bool:
 
 
 @functools.lru_cache(maxsize=1000)
-def _declared(kind: type) -> Any:
+def _declared(kind: Any) -> Any:
     """Return what a class of pipes gives to its base as the type of the items."""
     for base in getattr(kind, "__orig_bases__", kind.__bases__):
-        origin = get_origin(base) or base
-        if not (isinstance(origin, type) and issubclass(origin, _PIPES)):
+        origin: Any = get_origin(base) or base
+        if not _is_pipe(origin):
             continue
         given = get_args(base)
         if origin in _PIPES:
@@ -79,7 +80,7 @@ def _declared(kind: type) -> Any:
 
 
 @functools.lru_cache(maxsize=1000)
-def _signatures(kind: type) -> list[tuple[Any, dict[str, Any]]]:
+def _signatures(kind: Any) -> list[tuple[Any, dict[str, Any]]]:
     """Return the annotations of a constructor, or of each of its overloads: that of `self`, and the others by name."""
     constructor: Any = kind.__init__
     names = {**vars(typing), **vars(sys.modules[kind.__module__])}
@@ -101,7 +102,7 @@ def _evaluated(hint: Any, names: dict[str, Any]) -> Any:
 def _bindings(hints: Mapping[str, Any], held: Mapping[str, Any], items: Sequence[Any]) -> dict[Any, Any] | None:
     """Return the types that the arguments give to the variables of annotations, or None if the arguments do not fit."""
     bound: dict[Any, Any] = {}
-    sources = [hint for hint in hints.values() if isinstance(get_origin(hint), type) and _is_pipe(get_origin(hint))]
+    sources = [hint for hint in hints.values() if _is_pipe(get_origin(hint))]
     if len(sources) == 1 and all(item == items[0] for item in items):  # several, where it is `*sources`
         items = items[:1]
     if len(sources) == len(items):
@@ -124,8 +125,8 @@ def _bindings(hints: Mapping[str, Any], held: Mapping[str, Any], items: Sequence
     return bound
 
 
-def _is_pipe(origin: type) -> bool:
-    return issubclass(origin, _PIPES)
+def _is_pipe(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, _PIPES)
 
 
 def _bind(hint: Any, actual: Any, bound: dict[Any, Any]) -> None:

@@ -196,7 +196,7 @@ def _columns(rows: list[list[_Place]], edges: list[list[_Place]], below: list[fl
         for upper, _ in pairwise(places):
             crossing[upper.row] += 1
     column, begins = 0.0, 0
-    columns = []
+    columns: list[tuple[int, int]] = []
     for row, height in enumerate(heights[:-1]):
         column += height
         if column >= 0.95 * sum(heights) / number and crossing[row] == 1 and len(columns) + 1 < number:

@@ -201,8 +201,8 @@ def _columns_of(value: Any) -> tuple[Mapping[Any, Any] | None, int]:
         return {name: [*value[name][:_MOST_ROWS]] for name in value.columns}, len(value)
     if isinstance(value, Mapping) and len(value) > 1:
         kinds = (list, tuple, torch.Tensor)
-        columns = [part for part in value.values() if isinstance(part, kinds) or getattr(array_of(part), "ndim", 0)]
-        lengths = {len(part) for part in columns if getattr(part, "ndim", 1)}
+        columns = [part for part in value.values() if isinstance(part, kinds) or array_of(part) is not None]
+        lengths = {len(part) if getattr(part, "ndim", 1) else 0 for part in columns}
         one_image = any(len(images_in(part)) == 1 for part in columns)
         if len(columns) == len(value) and len(lengths) == 1 and not one_image and 0 not in lengths:
             return value, lengths.pop()
