@@ -41,7 +41,7 @@ from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
-from .services import InProcessReadingService, ReadingServiceInterface
+from .services import InProcessReadingService, RayReadingService, ReadingServiceInterface
 
 __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
@@ -322,7 +322,7 @@ class DataLoader2(Generic[T]):
         >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).visualize()
         IterableWrapper(range(0, 5)).batch(2)
         """
-        picture = Picture(self.datapipe, workers=self.reading_service.runs_in)
+        picture = Picture(self.datapipe, workers=_workers_in_words(self.reading_service))
         if path is not None:
             picture.save(path)
         return picture
@@ -528,6 +528,16 @@ def _iterable(chain: Any) -> Any:
 def _expect_pipe(chain: object) -> None:
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
+
+
+def _workers_in_words(service: ReadingServiceInterface) -> str | None:
+    """Return where the steps of a chain run, if not in this process."""
+    services = getattr(service, "reading_services", (service,))
+    number = max((getattr(each, "num_workers", 0) for each in services), default=0)
+    if not number:
+        return None
+    kind = "actor" if any(isinstance(each, RayReadingService) for each in services) else "process"
+    return f"in {number} worker {kind}" + ("" if number == 1 else "es" if kind == "process" else "s")
 
 
 def _one_line(shape: Any) -> str:

@@ -163,10 +163,6 @@ class SequentialReadingService(ReadingServiceInterface):
     def together(self) -> Together | None:
         return next((each.together for each in self._readers() if each.together is not None), None)
 
-    @property
-    def runs_in(self) -> str | None:
-        return next((where for each in self._readers() if (where := each.runs_in) is not None), None)
-
     def _readers(self) -> tuple[ReadingServiceInterface, ...]:
         """Return the services that read, without the ranks' own if a later one reads for them."""
         first, *others = self.reading_services or (None,)

@@ -59,11 +59,6 @@ class ReadingServiceInterface(ABC):
         """How several ranks share the chain, if they do."""
         return None
 
-    @property
-    def runs_in(self) -> str | None:
-        """Where the steps of the chain run, in a few words, if not in this process."""
-        return None
-
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """Return the chain to read in place of the user's. Called once, before the first epoch."""
@@ -250,13 +245,6 @@ class _WorkersReadingService(ShardingReadingService):
         self.timeout = timeout
         self.require_sharding = require_sharding
 
-    _workers_are = "worker process", "worker processes"
-
-    @property
-    def runs_in(self) -> str | None:
-        one, several = self._workers_are
-        return f"in {self.num_workers} {several if self.num_workers > 1 else one}" if self.num_workers else None
-
     @abstractmethod
     def start(self) -> Children:
         """Return the `Children` that start the workers."""
@@ -354,8 +342,6 @@ class RayReadingService(_WorkersReadingService):
 
     The other arguments are those of `MultiProcessingReadingService`.
     """
-
-    _workers_are = "Ray actor", "Ray actors"
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ class _Page:
     def of(self, shown: Shown) -> str:
         """Return the chain and its items."""
         lines = shown.chain.count("\n") + 1
-        chain = f'<pre style="margin:0">{escaped(shown.chain)}</pre>'
+        chain = f'<pre style="margin:0;font-family:monospace">{escaped(shown.chain)}</pre>'
         if lines > 8:
             first = escaped(cut(shown.chain, 80))
             chain = f"<details><summary><code>{first}</code></summary>{chain}</details>"

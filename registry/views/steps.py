@@ -183,9 +183,9 @@ def _marks(facts: Facts, arguments: str) -> list[str]:
         marks.append("random")
     if facts.works_in is not None:
         marks.append(f"reads ahead in {facts.works_in}")
-    for most in facts.buffers.values():
-        if most is None or (isinstance(most, (int, float)) and most < 0):
-            marks.append("holds any number")
+    for name, most in facts.buffers.items():
+        if most is None or (isinstance(most, int) and most < 0):
+            marks.append(f"no limit of {name}")
         elif isinstance(most, int) and f"{most}" not in arguments:  # a default, which the arguments do not show
-            marks.append(f"holds {most:,}")
+            marks.append(f"{name} {most:,}")
     return marks

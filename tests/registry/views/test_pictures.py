@@ -188,14 +188,14 @@ def test_facts_that_operators_declare_are_shown() -> None:
         buffers = ("note",)
 
     assert "reads ahead in threads" in shown(Ahead(numbers(), note=7))
-    assert "holds 7" not in shown(Ahead(numbers(), note=7))  # its arguments show it
-    assert "holds any number" in shown(Ahead(numbers(), note=-1))
+    assert "note 7" not in shown(Ahead(numbers(), note=7))  # its arguments show it
+    assert "no limit of note" in shown(Ahead(numbers(), note=-1))
 
     class Ahead2(Ahead):
         def __init__(self, source: Any, note: int = 1000) -> None:
             super().__init__(source, note)
 
-    assert "holds 1,000" in shown(Ahead2(numbers()))
+    assert "note 1,000" in shown(Ahead2(numbers()))
 
 
 def test_a_divided_stream_has_three_strands_up_to_the_main_process() -> None:
@@ -319,6 +319,9 @@ def test_a_loader_shows_its_chain_and_where_it_runs() -> None:
         assert bundle["text/plain"] == repr(loader)
         assert "in 2 worker processes" in bundle["text/html"]
     assert "worker" not in ps.DataLoader2(dp).visualize().svg
+    ranks = ps.SequentialReadingService(ps.DistributedReadingService(), ps.MultiProcessingReadingService(num_workers=1))
+    assert "in 1 worker process<" in ps.DataLoader2(dp, reading_service=ranks).visualize().svg
+    assert "in 3 worker actors" in ps.DataLoader2(dp, reading_service=ps.RayReadingService(3)).visualize().svg
 
 
 def test_a_picture_is_written_to_a_file(tmp_path: Path) -> None:
