@@ -25,8 +25,8 @@ _short_item = Short()
 _short_item.maxstring = _short_item.maxother = 80
 _short_item.maxlist = _short_item.maxtuple = _short_item.maxdict = 4
 
-_DEEPEST = 4
-"""The most levels of an item that are shown; it may hold the same part in many places."""
+_DEEPEST = 8
+"""The most levels of an item that is shown: each may hold the next several times."""
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -151,7 +151,7 @@ def describe_item(item: object) -> str:
 
 def _item_text(item: object, depth: int = 0) -> str:
     if depth > _DEEPEST:
-        return "…"
+        raise RecursionError("the item is nested too deep, or contains itself")
     if isinstance(item, torch.Tensor):
         return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
     if hasattr(item, "shape") and hasattr(item, "dtype"):

@@ -168,7 +168,7 @@ def test_what_cannot_be_shown_does_not_take_the_errors_place() -> None:
     endless: list[Any] = []
     endless.append(endless)
     for fn, note in [
-        (fail, "penstock: raised in Mapper(fail), on [[[[[…]]]]]"),
+        (fail, "penstock: raised in Mapper(fail), on <list>"),
         (FailsWithoutAName(), "penstock: raised in Mapper"),
     ]:
         with pytest.raises(LookupError) as caught:
