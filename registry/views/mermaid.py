@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .steps import Step
-from .text import cut, escaped
+from .text import cleaned, cut
 
 __all__ = ["mermaid_of"]
 
 _SHAPES = {"map-style": ('[["', '"]]'), "branch": ('(["', '"])'), "unread": ('(["', '"])')}
-_MARKUP = re.compile(r"[\\`*_#\[\](){}|~^$%@]")
+_MARKUP = re.compile(r"""[\\`*_#\[\](){}|~^$%@&<>"']""")
 
 
 def mermaid_of(steps: Sequence[Step]) -> str:
@@ -41,6 +41,4 @@ def _words_of(step: Step) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return text without what Mermaid reads as markup or the end of a label."""
-    return _MARKUP.sub(lambda found: f"#{ord(found[0])};", escaped(" ".join(text.split())).replace("&", "\0")).replace(
-        "\0", "&"
-    )
+    return _MARKUP.sub(lambda found: f"#{ord(found[0])};", cleaned(" ".join(text.split())))

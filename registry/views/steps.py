@@ -106,7 +106,7 @@ class _Steps:
     def _add_pipe(self, pipe: DataPipe) -> None:
         sources = self.sources[id(pipe)]
         if several := self.folded.get(id(pipe), []):
-            self._add(_sources_in_lines(several), ())
+            self._add(_sources_in_lines(several, sources), ())
         step = _step(pipe, reads=bool(sources))
         step.item = type_in_words(self.items[id(pipe)])
         step.is_divided = id(pipe) in self.divided and id(pipe) not in self.in_main_process
@@ -148,14 +148,17 @@ def _folded(pipes: list[DataPipe], sources: Mapping[int, list[DataPipe]]) -> dic
         if readers[id(pipe)] == 1 and all(id(source) in alone for source in sources[id(pipe)]):
             alone.add(id(pipe))
     many = {id(pipe): sources[id(pipe)] for pipe in pipes if len(sources[id(pipe)]) > _MOST_SIDE_BY_SIDE}
-    return {reader: several for reader, those in many.items() if (several := [s for s in those if id(s) in alone])}
+    in_lines = {reader: [source for source in those if id(source) in alone] for reader, those in many.items()}
+    return {reader: several for reader, several in in_lines.items() if len(several) > 1}
 
 
-def _sources_in_lines(several: list[DataPipe]) -> Step:
-    lines = [f"{number}: {' '.join(show_chain(source).split())}" for number, source in enumerate(several[:_MOST_LINES])]
-    if len(several) > len(lines):
-        lines.append(f"… {len(several) - len(lines):,} more")
-    return Step("sources", f"{len(several):,} sources", lines=lines)
+def _sources_in_lines(several: list[DataPipe], of: list[DataPipe]) -> Step:
+    """Return one step for several of the sources of a pipe, each with its place among them."""
+    places = {id(source): place for place, source in enumerate(of)}
+    shown = several[:_MOST_LINES]
+    lines = [f"{places[id(source)]}: {' '.join(show_chain(source).split())}" for source in shown]
+    more = [f"… {len(several) - len(shown):,} more"] if len(several) > len(shown) else []
+    return Step("sources", f"{len(several):,} sources", lines=lines + more)
 
 
 def _step(pipe: DataPipe, reads: bool) -> Step:

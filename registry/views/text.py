@@ -6,12 +6,17 @@ import re
 import unicodedata
 from html import escape
 
-__all__ = ["cut", "escaped", "length"]
+__all__ = ["cleaned", "cut", "escaped", "length"]
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML forbids, and control characters."""
 _TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that turn the direction of the text after them."""
+
+
+def cleaned(text: str) -> str:
+    """Return text without characters that XML forbids, or that turn the direction of what follows."""
+    return _TURNING.sub("", _UNFIT.sub("\ufffd", text))
 
 
 def escaped(text: str) -> str:
@@ -20,7 +25,7 @@ def escaped(text: str) -> str:
     >>> escaped('<a & "b">')
     '&lt;a &amp; &quot;b&quot;&gt;'
     """
-    return escape(_TURNING.sub("", _UNFIT.sub("\ufffd", text)))
+    return escape(cleaned(text))
 
 
 def length(text: str) -> int:

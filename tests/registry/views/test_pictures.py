@@ -218,6 +218,17 @@ def test_many_sources_are_lines_of_one_box() -> None:
     assert "11: IterableWrapper(range(0, 10)).map(double)" in words
     words = texts(drawn(numbers().concat(*(numbers(n) for n in range(400)))))
     assert "… 387 more" in words
+    parts = numbers().fork(7)
+    words = texts(drawn(parts[0].concat(*parts[1:], numbers(2), numbers(3))))
+    assert [word for word in words if "sources" in word or ": " in word] == [
+        "2 sources",
+        "7: IterableWrapper(range(0, 2))",
+        "8: IterableWrapper(range(0, 3))",
+    ]
+
+
+def test_mermaid_gets_no_markup() -> None:
+    assert 's1["Silent<br/>#39;#60;b#62;#34;#38;#95;#39;"]' in Picture(Silent(numbers(), note='<b>"&_')).mermaid
 
 
 def test_steps_that_are_not_ours_are_there() -> None:
