@@ -183,7 +183,8 @@ def _tree(steps: list[_Call]) -> str:
 def _fits_a_line(call: _Call) -> bool:
     if not call.sources:
         return True
-    one_step_each = all(len(source) == 1 and not source[0].sources for source in call.sources)
+    steps = [[step for step in source if step is not _ELLIPSIS] for source in call.sources]
+    one_step_each = all(len(each) <= 1 and not any(step.sources for step in each) for each in steps)
     return one_step_each and sum(map(len, _parts([call]))) <= _LINE_WIDTH
 
 

@@ -209,6 +209,8 @@ def test_branches_show_their_numbers_and_those_that_nothing_reads() -> None:
     words = texts(drawn(forks_unread()))
     assert {"[1]", "[0] not read here", "[2] not read here"} <= {*words}
     assert texts(drawn(demux())).count(".demux") == 1
+    columns = ps.map.SequenceWrapper([(1, 2, 3)]).unzip(3)
+    assert "[1] not read here" in texts(drawn(columns[0].zip(columns[2])))
     assert {f"[{number}]" for number in range(6)} <= {*texts(drawn(demux()))}
 
 
