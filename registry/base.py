@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 
-from .copying import SourcesFirst, copy_of
+from .copying import SourcesFirst, copy_to_look_at
 from .deeds import Deed
-from .display import show_chain
+from .display import show_chain, show_tree
 from .display import step as show_step
 from .errors import Guard
 from .functional import bases, did_you_mean, find_method
@@ -22,7 +23,7 @@ from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
 from .metering import Meter
-from .notes import describe_item, say_where
+from .notes import say_where
 from .old_names import by_new_names
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
@@ -39,7 +40,9 @@ from .torch_pipes import (
     torch_looks_up,
 )
 from .views.facts import product_of_buffers
+from .views.picture import Picture
 from .views.profile import Consumer, Profile
+from .views.shown import show_items
 from .views.times import measure, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
@@ -256,7 +259,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     def __repr__(self) -> str:
         return show_chain(self)  # type: ignore[arg-type]
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return show_tree(self)  # type: ignore[arg-type]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes of the pipe, without those of a pass, which `state_dict` returns."""
@@ -298,15 +302,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         (0, [0, 1], 1)
         """
         with torch.random.fork_rng(devices=[]):  # the pass draws the same seeds as if nobody had looked
-            return self._fresh_copy("peek").take(n)
-
-    def _fresh_copy(self, method: str) -> Self:
-        """Return a copy that begins afresh; raise TypeError if the chain reads an iterator, which two cannot share."""
-        for pipe in walk(self):  # type: ignore[arg-type]
-            if any(isinstance(vars(pipe).get(name), Iterator) for name in getattr(pipe, "payload", ())):
-                raise TypeError(f"{method} reads a copy of the chain, and {show_step(pipe)} can be read once only")
-        copied: Self = copy_of(self, afresh=True)
-        return copied
+            return copy_to_look_at(self).take(n)  # type: ignore[no-any-return]
 
     def take_all(self) -> list[T_co]:
         """Return all items as a list.
@@ -360,7 +356,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
         True
         """
-        chain, consumer = self._fresh_copy("profile"), Consumer()
+        chain, consumer = copy_to_look_at(self, "profile"), Consumer()
         measure(chain)  # type: ignore[arg-type]
         began = time.perf_counter()
         for _ in consumer.follow(islice(chain, n)):
@@ -381,8 +377,29 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
         return explained(self)  # type: ignore[arg-type]
 
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
+
+        The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs
+        resvg-py: ImportError says how to install it. Nothing is read.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).batch(4).visualize()
+        IterableWrapper(range(0, 10)).batch(4)
+        """
+        picture = Picture(self)  # type: ignore[arg-type]
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**Picture(self)._repr_mimebundle_(), "text/plain": repr(self)}  # type: ignore[arg-type]
+
     def show(self, n: int = 5) -> None:
-        """Print the chain and its first `n` items, large ones abbreviated.
+        """Show the chain and its first `n` items: in a notebook with images, sound and tables, else as text.
+
+        Large items are abbreviated. The items are those that `peek` returns; if it cannot copy the chain, a new pass
+        begins.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
@@ -390,9 +407,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         0: [0, 1, 2, 3]
         1: [4, 5, 6, 7]
         """
-        print(self)
-        for number, item in enumerate(self.take(n)):
-            print(f"{number}: {describe_item(item)}")
+        show_items(self, n)
 
 
 class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):

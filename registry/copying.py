@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from .graph import DataPipe, sources_first
+from .display import step
+from .graph import DataPipe, sources_first, walk
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling
 
-__all__ = ["PREPARATIONS", "SourcesFirst", "copy_of"]
+__all__ = ["PREPARATIONS", "SourcesFirst", "copy_of", "copy_to_look_at"]
 
 PREPARATIONS: list[Callable[[], object]] = []
 """What a process calls before it loads anything from the program, such as a pickled pipe."""
@@ -30,6 +31,17 @@ def copy_of(chain: Any, afresh: bool = False) -> Any:
         for pipe, node in loaded:
             if node is not None:
                 vars(pipe)["_handed_down"] = node
+
+
+def copy_to_look_at(chain: Any, method: str = "peek") -> Any:
+    """Return a copy whose passes leave those of the chain alone.
+
+    Raises TypeError if the chain reads an iterator, such as a generator, which can be read only once.
+    """
+    for pipe in walk(chain):
+        if any(isinstance(vars(pipe).get(name), Iterator) for name in getattr(pipe, "payload", ())):
+            raise TypeError(f"{method} reads a copy of the chain, and {step(pipe)} can be read once only")
+    return copy_of(chain, afresh=True)
 
 
 def _deep_copy(chain: Any, pipes: list[DataPipe]) -> Any:

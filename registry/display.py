@@ -6,20 +6,26 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from .graph import DataPipe, descend, is_one_of_several, sources_of
+from .graph import DataPipe, descend, is_one_of_several, sources_of, walk
 from .secrets import Options, Short
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["arguments_of", "kept_arguments", "show_chain", "step"]
+__all__ = ["arguments_of", "is_data_set", "kept_arguments", "show_chain", "show_tree", "step"]
 
 _LINE_WIDTH = 100
+_DEEPEST = 30
+"""The most levels of indentation."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
 _short_value = Short()
 _short_value.maxother = 60
 _short_value.maxstring = 120  # shows most paths and URLs in full
+_long_value = Short()
+_long_value.maxother = _long_value.maxstring = 500
+_long_value.maxlist = _long_value.maxtuple = _long_value.maxdict = _long_value.maxset = 20
 
 
 def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
@@ -38,22 +44,23 @@ def _parameters_of(constructor: Callable[..., None]) -> list[tuple[str, inspect.
     return [*inspect.signature(constructor).parameters.items()][1:]
 
 
-def arguments_of(pipe: DataPipe) -> list[str]:
-    """Return the arguments of a pipe as text, without sources and defaults."""
+def arguments_of(pipe: DataPipe, in_full: bool = False) -> list[str]:
+    """Return the arguments of a pipe as text, without sources and defaults; long ones are cut later if `in_full`."""
+    text_of = _long_value if in_full else _short_value
     shown: list[str] = []
     by_position = True
     for parameter, value in kept_arguments(pipe):
         if _is_default(value, parameter.default) or _holds_pipes(value):
             by_position = by_position and _holds_pipes(value)
         elif parameter.kind is parameter.VAR_POSITIONAL:
-            shown += [_show(part) for part in value]
+            shown += [_show(part, text_of) for part in value]
         elif parameter.kind is parameter.VAR_KEYWORD:
-            shown += [f"{key}={_show(part)}" for key, part in value.items()]
+            shown += [f"{key}={_show(part, text_of)}" for key, part in value.items()]
         elif by_position and parameter.kind is not parameter.KEYWORD_ONLY:
-            shown.append(_show(value))
+            shown.append(_show(value, text_of))
             by_position = False  # a second bare value would be unclear
         else:
-            shown.append(f"{parameter.name}={_show(value)}")
+            shown.append(f"{parameter.name}={_show(value, text_of)}")
     return shown
 
 
@@ -63,38 +70,122 @@ def step(pipe: DataPipe) -> str:
 
 
 def show_chain(pipe: DataPipe) -> str:
-    """Return a chain as text: one line if it is short, else one line per step."""
-    shown: dict[int, str] = {}
-    return _joined(descend(lambda visited: _steps(visited, shown), pipe))
+    """Return a chain as text: one line if it is short, else one line per step and a tree of the branches."""
+    steps = _calls_of(pipe)
+    line = "".join(_parts(steps))
+    return line if len(line) <= _LINE_WIDTH else _tree(steps)
 
 
-def _joined(steps: list[str]) -> str:
-    line = "".join(steps)
-    return line if len(line) <= _LINE_WIDTH else "\n    ".join(steps)
+def show_tree(pipe: DataPipe) -> str:
+    """Return a chain as text: a tree if it has branches, however short."""
+    branches = any(len(sources_of(part)) > 1 for part in walk(pipe, stop=is_data_set))
+    return _tree(_calls_of(pipe)) if branches else show_chain(pipe)
 
 
-def _steps(pipe: DataPipe, shown: dict[int, str]) -> Generator[DataPipe, list[str], list[str]]:
+def is_data_set(pipe: DataPipe) -> bool:
+    """Say whether a pipe is a data set, of which a text or picture omits what it is made of."""
+    return hasattr(type(pipe), "in_a_chain")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A step in a text. It has those of its sources that stand among its arguments, not before it."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    sources: tuple[list[_Call], ...] = ()
+    after: str = ""
+    parentheses: bool = True
+
+
+_ELLIPSIS = _Call("…", parentheses=False)
+
+
+def _calls_of(pipe: DataPipe) -> list[_Call]:
+    shown: dict[int, _Call] = {}
+    return descend(lambda visited: _calls(visited, shown), pipe)
+
+
+def _calls(pipe: DataPipe, shown: dict[int, _Call]) -> Generator[DataPipe, list[_Call], list[_Call]]:
     """Return the steps of a chain, with shared sources only once: `shown` has their last steps, by their ids."""
-    if shown_as := getattr(type(pipe), "in_a_chain", None):  # a data set: what it is made of is left out
-        return [shown_as(pipe)]
+    if shown_as := getattr(type(pipe), "in_a_chain", None):
+        return [_Call(shown_as(pipe), parentheses=False)]
+    if id(pipe) in shown:
+        return [_ELLIPSIS, shown[id(pipe)]]
     sources = sources_of(pipe)
-    method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     if not sources:
-        return [step(pipe)]
+        return [_Call(type(pipe).__name__, (*arguments_of(pipe),))]
+    first: list[_Call] = yield sources[0]
     if is_one_of_several(pipe):
-        shared = id(sources[0])
-        before = ["…"]
-        if shared not in shown:
-            *before, shown[shared] = yield sources[0]
-        return [*before, f"{shown[shared]}[{vars(pipe)['number']}]"]
-    first: list[str] = yield sources[0]
-    others = []
+        return [*first[:-1], replace(first[-1], after=f"[{vars(pipe)['number']}]")]
+    among = []
     for source in sources[1:]:
-        others.append(_joined((yield source)))
-    if method is None:
-        return [f"{type(pipe).__name__}({', '.join([_joined(first), *others, *arguments_of(pipe)])})"]
-    first.append(f".{method}({', '.join([*others, *arguments_of(pipe)])})")
+        among.append((yield source))
+    method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
+    if method is None and not among and len(first) == 1 and not first[0].sources:
+        call = _Call(type(pipe).__name__, (_line_of(first[0]), *arguments_of(pipe)))
+        first = []
+    elif method is None:
+        call = _Call(type(pipe).__name__, (*arguments_of(pipe),), (first, *among))
+        first = []
+    else:
+        call = _Call(f".{method}", (*arguments_of(pipe),), (*among,))
+    shown[id(pipe)] = replace(call, sources=tuple([_ELLIPSIS] for _ in call.sources))
+    first.append(call)
     return first
+
+
+def _line_of(call: _Call) -> str:
+    """Return a step without sources as text."""
+    return f"{call.name}({', '.join(call.arguments)}){call.after}" if call.parentheses else call.name + call.after
+
+
+def _parts(steps: list[_Call]) -> Iterator[str]:
+    """Yield the parts of a line of steps, until it is too long."""
+    waiting: list[str | _Call] = [*reversed(steps)]
+    length = 0
+    while waiting and length <= _LINE_WIDTH:
+        part = waiting.pop()
+        if isinstance(part, str) or not part.sources:
+            text = part if isinstance(part, str) else _line_of(part)
+            length += len(text)
+            yield text
+        else:
+            waiting.append("".join([", " * bool(part.arguments), ", ".join(part.arguments), ")", part.after]))
+            for place, source in reversed([*enumerate(part.sources)]):
+                waiting += [*reversed(source), ", " if place else f"{part.name}("]
+
+
+def _tree(steps: list[_Call]) -> str:
+    """Return steps as text with a line for each. Sources among the arguments are further to the right."""
+    lines: list[str] = []
+    waiting: list[tuple[int, str | list[_Call], str]] = [(0, steps, "")]
+    while waiting:
+        depth, part, after = waiting.pop()
+        if isinstance(part, str):
+            lines.append("    " * min(depth, _DEEPEST) + part + after)
+            continue
+        if part[0] is _ELLIPSIS and len(part) > 1:
+            part = [replace(part[1], name=f"…{part[1].name}"), *part[2:]]
+        below: list[tuple[int, str | list[_Call], str]] = []
+        for place, call in enumerate(part):
+            at, comma = depth + (place > 0), after if place == len(part) - 1 else ""
+            if not _fits_a_line(call):
+                below += [(at, f"{call.name}(", ""), *((at + 1, source, ",") for source in call.sources)]
+                below += [(at + 1, ", ".join(call.arguments), ",")] if call.arguments else []
+                below.append((at, f"){call.after}", comma))
+            else:
+                below.append((at, "".join(_parts([call])), comma))
+        waiting += reversed(below)
+    return "\n".join(lines)
+
+
+def _fits_a_line(call: _Call) -> bool:
+    if not call.sources:
+        return True
+    steps = [[step for step in source if step is not _ELLIPSIS] for source in call.sources]
+    one_step_each = all(len(each) <= 1 and not any(step.sources for step in each) for each in steps)
+    return one_step_each and sum(map(len, _parts([call]))) <= _LINE_WIDTH
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -113,8 +204,8 @@ def _holds_pipes(value: object) -> bool:
     )
 
 
-def _show(value: object) -> str:
+def _show(value: object, text_of: Short) -> str:
     name = getattr(value, "__qualname__", None)
     if name is None:
-        return _LINE_BREAK.sub(" ", _ADDRESS.sub("", _short_value.repr(value)))
+        return _LINE_BREAK.sub(" ", _ADDRESS.sub("", text_of.repr(value)))
     return str(name).rpartition("<locals>.")[2]

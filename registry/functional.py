@@ -26,8 +26,8 @@ PLUG_INS = "penstock.operators"
 
 _KINDS: Mapping[Kind, str] = {"iter": "iterable", "map": "map-style"}
 
-TERMINAL = ("count", "peek", "show", "stats", "take", "take_all")
-"""The methods that read a pipe immediately; torch's own pipes have them too."""
+TERMINAL = ("count", "peek", "show", "stats", "take", "take_all", "visualize")
+"""The methods that read or show a pipe immediately; torch's own pipes have them too."""
 
 bases: dict[Kind, type] = {}
 """The base class of each kind; `base.py` fills this in."""

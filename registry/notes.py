@@ -25,6 +25,9 @@ _short_item = Short()
 _short_item.maxstring = _short_item.maxother = 80
 _short_item.maxlist = _short_item.maxtuple = _short_item.maxdict = 4
 
+_DEEPEST = 8
+"""The most levels of an item that is shown: each may hold the next several times."""
+
 
 def add_note(error: BaseException, note: str) -> None:
     """Add a note to an error, without calling an overridden `add_note`, which may raise."""
@@ -146,7 +149,9 @@ def describe_item(item: object) -> str:
         return f"<{type(item).__name__}>"
 
 
-def _item_text(item: object) -> str:
+def _item_text(item: object, depth: int = 0) -> str:
+    if depth > _DEEPEST:
+        raise RecursionError("the item is nested too deep, or contains itself")
     if isinstance(item, torch.Tensor):
         return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
     if hasattr(item, "shape") and hasattr(item, "dtype"):
@@ -154,10 +159,10 @@ def _item_text(item: object) -> str:
     if isinstance(item, (bytes, bytearray)) and len(item) > 40:
         return f"{type(item).__name__} of length {len(item)}"
     if type(item) is tuple and len(item) <= 4:
-        return "(" + ", ".join(map(_item_text, item)) + ("," if len(item) == 1 else "") + ")"
+        return "(" + ", ".join(_item_text(part, depth + 1) for part in item) + ("," if len(item) == 1 else "") + ")"
     if isinstance(item, list):
         rest = f", … {len(item)} in all" if len(item) > 4 else ""
-        return "[" + ", ".join(map(_item_text, item[:4])) + rest + "]"
+        return "[" + ", ".join(_item_text(part, depth + 1) for part in item[:4]) + rest + "]"
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
@@ -166,9 +171,11 @@ def _item_text(item: object) -> str:
     if isinstance(item, dict):
         pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
         rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
-        return "{" + ", ".join(f"{key!r}: {_item_text(value)}" for key, value in pairs) + rest + "}"
+        return "{" + ", ".join(f"{key!r}: {_item_text(value, depth + 1)}" for key, value in pairs) + rest + "}"
     if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
-        values = ", ".join(f"{name}={_item_text(value)}" for name, value in zip(item._fields, item, strict=True))
+        values = ", ".join(
+            f"{name}={_item_text(value, depth + 1)}" for name, value in zip(item._fields, item, strict=True)
+        )
         return f"{type(item).__name__}({values})"
     if (columns := _names_of_columns(item)) is not None:
         names = ", ".join([*map(str, columns[:6]), *(["…"] if len(columns) > 6 else [])])

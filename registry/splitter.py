@@ -201,6 +201,7 @@ class Splitter(IterDataPipe[Any]):
 
     def branches(self, number: int) -> list[Branch[Any]]:
         """Return that many new branches."""
+        self.number_of_branches = number
         return [Branch(self, place) for place in range(number)]
 
     # What a subclass defines

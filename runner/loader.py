@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import time
 from collections import deque
@@ -36,6 +37,7 @@ from ..registry import (
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..registry.views.explanation import Explanation, explained
+from ..registry.views.picture import Picture
 from ..registry.views.profile import Consumer, Profile
 from ..registry.views.times import measure
 from ..workers.ranks import telling_other_ranks
@@ -43,7 +45,7 @@ from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone,
 from .profiles import profile_of
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
-from .services import InProcessReadingService, ReadingServiceInterface
+from .services import InProcessReadingService, RayReadingService, ReadingServiceInterface
 
 __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
@@ -354,6 +356,23 @@ class DataLoader2(Generic[T]):
         """
         return explained(self._chain, self.reading_service.how_read())
 
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> Picture:
+        """Return the picture of the chain, with where its steps run; with a `path`, write it to a file too.
+
+        The files are those of a chain's `visualize`.
+
+        >>> import penstock as ps
+        >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).visualize()
+        IterableWrapper(range(0, 5)).batch(2)
+        """
+        picture = Picture(self.datapipe, workers=_workers_in_words(self.reading_service))
+        if path is not None:
+            picture.save(path)
+        return picture
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**self.visualize()._repr_mimebundle_(), "text/plain": repr(self)}
+
     @property
     def dataset(self) -> NoReturn:
         """Not available: code that skips batches, such as transformers' Trainer, would bypass the reading service."""
@@ -557,6 +576,16 @@ def _iterable(chain: Any) -> Any:
 def _expect_pipe(chain: object) -> None:
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
+
+
+def _workers_in_words(service: ReadingServiceInterface) -> str | None:
+    """Return where the steps of a chain run, if not in this process."""
+    services = getattr(service, "reading_services", (service,))
+    number = max((getattr(each, "num_workers", 0) for each in services), default=0)
+    if not number:
+        return None
+    kind = "actor" if any(isinstance(each, RayReadingService) for each in services) else "process"
+    return f"in {number} worker {kind}" + ("" if number == 1 else "es" if kind == "process" else "s")
 
 
 def _one_line(shape: Any) -> str:

@@ -36,6 +36,7 @@ class UnZipper(MapDataPipe[Any]):
 
     def outcome(self) -> list[MapDataPipe[Any]]:
         """Return the pipes, one for each column."""
+        self.number_of_branches = len(self._columns)
         return [Column(self, number, column) for number, column in enumerate(self._columns)]
 
     def __getitem__(self, index: Any) -> Any:

@@ -1,0 +1,222 @@
+"""The first items of a chain, shown: in a notebook as HTML, else as text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..copying import copy_to_look_at
+from ..display import show_tree
+from ..notes import describe_item
+from .media import array_of, image_in_page, images_in, sound_in_page
+from .text import cut, escaped
+
+__all__ = ["Shown", "show_items"]
+
+_MOST_MEDIA = 2_000_000
+"""Characters of images and sounds in one page. What comes after is described."""
+_MOST_FIELDS, _MOST_ROWS, _MOST_PARTS = 12, 6, 8
+_DEEPEST = 3
+_FEW_NUMBERS, _MANY_NUMBERS = 8, 50_000_000
+_EDGE = "1px solid rgba(128,128,128,.35)"
+_FAINT = "opacity:.65;font-size:.9em"
+
+
+def show_items(pipe: Any, n: int) -> None:
+    """Show a chain and its first items: in a notebook as HTML, else as text."""
+    try:
+        looked_at = copy_to_look_at(pipe)
+    except Exception:  # a part cannot be copied, or read twice
+        looked_at = pipe
+    with torch.random.fork_rng(devices=[], enabled=looked_at is not pipe):
+        items = looked_at.take(n)
+    shown, display = Shown(pipe, items, n), _display()
+    if display is None:
+        print(shown)
+    else:
+        display(shown)
+
+
+def _display() -> Callable[[Any], None] | None:
+    """Return what displays an object in a notebook; None elsewhere, as in IPython in a terminal."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    return display
+
+
+class Shown:
+    """Items of a chain, of which `n` were wanted, as text or HTML."""
+
+    def __init__(self, pipe: Any, items: list[Any], n: int) -> None:
+        self.chain = show_tree(pipe)
+        self.items = items
+        self.count = _how_many(pipe, len(items), n)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.chain, *(f"{place}: {describe_item(item)}" for place, item in enumerate(self.items))])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": _Page().of(self)}
+
+
+def _how_many(pipe: Any, shown: int, wanted: int) -> str:
+    items = f"{shown:,} item{'' if shown == 1 else 's'}"
+    if shown < wanted:
+        return f"all {items}" if shown else "no items"
+    try:
+        return f"{shown:,} of {len(pipe):,} items"
+    except Exception:  # the length is unknown, or finding it out fails
+        return f"the first {items}"
+
+
+class _Page:
+    """Writes items as HTML, with as many images and sounds as there is room for."""
+
+    def __init__(self) -> None:
+        self.room = _MOST_MEDIA
+
+    def of(self, shown: Shown) -> str:
+        """Return the chain and its items."""
+        lines = shown.chain.count("\n") + 1
+        chain = f'<pre style="margin:0;font-family:monospace">{escaped(shown.chain)}</pre>'
+        if lines > 8:
+            first = escaped(cut(shown.chain, 80))
+            chain = f"<details><summary><code>{first}</code></summary>{chain}</details>"
+        rows = "".join(
+            f'<div style="display:flex;gap:10px;padding:5px 0;border-top:{_EDGE}">'
+            f'<div style="{_FAINT};min-width:2.5em;text-align:right">{place}</div>'
+            f'<div style="overflow-x:auto">{self.value(item)}</div></div>'
+            for place, item in enumerate(shown.items)
+        )
+        return f'<div>{chain}<div style="{_FAINT};padding:5px 0">{shown.count}</div>{rows}</div>'
+
+    def value(self, value: Any, depth: int = 0) -> str:
+        """Return a value as what it is: an image, a sound, a table, the parts that it has, or a line of text."""
+        try:
+            found = self._images(value, depth) or self._sound(value)
+            if not found and depth < _DEEPEST:
+                found = self._table(value, depth) or self._parts(value, depth)
+            return found or self._line(value)
+        except Exception:  # of a value's own methods, say
+            return self._text(value)
+
+    def _images(self, value: Any, depth: int) -> str:
+        several = images_in(value)
+        if not several and isinstance(value, (list, tuple)) and len(value) > 1:
+            found = [images_in(part) for part in value[:16]]
+            several = [part[0] for part in found] if all(len(part) == 1 for part in found) else []
+        if not several or self.room <= 0:
+            return ""
+        written = "".join(self._image(image) for image in several)
+        if not written:
+            return ""
+        grid = f'<div style="display:flex;flex-wrap:wrap;gap:4px;max-width:680px">{written}</div>'
+        return grid if depth else f'{grid}<div style="{_FAINT}">{self._text_of(value)}</div>'
+
+    def _image(self, image: Any) -> str:
+        address = image_in_page(image) if self.room > 0 else None
+        if address is None:
+            return ""
+        self.room -= len(address)
+        text = self._text_of(image)
+        return f'<img src="{address}" alt="{text}" title="{text}">'
+
+    def _sound(self, value: Any) -> str:
+        sound = sound_in_page(value) if self.room > 0 else None
+        if sound is None:
+            return ""
+        self.room -= len(sound.address)
+        rest = value[2:] if isinstance(value, (tuple, list)) else ()
+        more = "".join(f"<div>{self.value(part, _DEEPEST)}</div>" for part in rest[:_MOST_PARTS])
+        player = f'<audio controls preload="metadata" src="{sound.address}"></audio>'
+        return f'{player}<div style="{_FAINT}">{escaped(sound.text)}</div>{more}'
+
+    def _table(self, value: Any, depth: int) -> str:
+        columns, length = _columns_of(value)
+        if columns is None:
+            return ""
+        names = [*islice(columns, _MOST_FIELDS)]
+        rows = [[self.value(columns[name][row], depth + 1) for name in names] for row in range(min(length, _MOST_ROWS))]
+        more = [f"{length:,} rows"] if length > _MOST_ROWS else []
+        more += [f"{len(columns):,} columns"] if len(columns) > len(names) else []
+        return _html_table([escaped(str(name)) for name in names], rows, f"… {', '.join(more)} in all" if more else "")
+
+    def _parts(self, value: Any, depth: int) -> str:
+        if isinstance(value, Mapping):
+            rows = [
+                [f"<code>{escaped(cut(str(key), 40))}</code>", self.value(part, depth + 1)]
+                for key, part in islice(value.items(), _MOST_FIELDS)
+            ]
+            more = f"… {len(value):,} in all" if len(value) > len(rows) else ""
+            return _html_table([], rows, more) if rows else ""
+        if not isinstance(value, (tuple, list)) or not value or all(map(_is_plain, value)):
+            return ""
+        parts = "".join(
+            f'<div style="border-left:{_EDGE};padding-left:8px">{self.value(part, depth + 1)}</div>'
+            for part in value[:_MOST_PARTS]
+        )
+        more = f'<div style="{_FAINT}">… {len(value):,} in all</div>' if len(value) > _MOST_PARTS else ""
+        return f'<div style="display:flex;flex-wrap:wrap;gap:10px">{parts}</div>{more}'
+
+    def _line(self, value: Any) -> str:
+        array = array_of(value)
+        if array is None or array.size > _MANY_NUMBERS:
+            return f"<code>{escaped(describe_item(value))}</code>"
+        numbers = array.astype("float64") if array.dtype.kind == "f" else array
+        if array.ndim == 0:
+            text = f"{numbers.item():.6g}" if array.dtype.kind == "f" else str(array.item())
+        elif array.size <= _FEW_NUMBERS:
+            text = np.array2string(numbers, precision=4, separator=", ").replace("\n", "")
+        else:
+            text = f"min {numbers.min():.4g}, mean {numbers.mean():.4g}, max {numbers.max():.4g}"
+        kind = f"{type(value).__name__} {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}: "
+        return f"<code>{escaped(kind + text if array.ndim else text)}</code>"
+
+    def _text(self, value: Any) -> str:
+        return f"<code>{self._text_of(value)}</code>"
+
+    def _text_of(self, value: Any) -> str:
+        return escaped(cut(describe_item(value), 200))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, bytes, int, float, bool, type(None)))
+
+
+def _columns_of(value: Any) -> tuple[Mapping[Any, Any] | None, int]:
+    """Return the columns of a table by their names, and its number of rows; None for what is no table."""
+    if hasattr(value, "num_rows") and hasattr(value, "schema"):  # Arrow
+        first = value.slice(0, _MOST_ROWS)
+        return {name: first.column(place).to_pylist() for place, name in enumerate(value.schema.names)}, value.num_rows
+    if hasattr(value, "columns") and len(getattr(value, "shape", ())) == 2:  # a data frame
+        return {name: [*value[name][:_MOST_ROWS]] for name in value.columns}, len(value)
+    if isinstance(value, Mapping) and len(value) > 1:
+        kinds = (list, tuple, torch.Tensor)
+        columns = [part for part in value.values() if isinstance(part, kinds) or array_of(part) is not None]
+        lengths = {len(part) if getattr(part, "ndim", 1) else 0 for part in columns}
+        one_image = any(len(images_in(part)) == 1 for part in columns)
+        if len(columns) == len(value) and len(lengths) == 1 and not one_image and 0 not in lengths:
+            return value, lengths.pop()
+    if isinstance(value, (list, tuple)) and len(value) > 1 and all(isinstance(part, Mapping) for part in value):
+        names = value[0].keys()
+        if names and all(part.keys() == names for part in value):
+            return {name: [part[name] for part in value[:_MOST_ROWS]] for name in names}, len(value)
+    return None, 0
+
+
+def _html_table(names: Iterable[str], rows: Sequence[Sequence[str]], more: str) -> str:
+    style = f"border-bottom:{_EDGE};padding:2px 8px;text-align:left;vertical-align:top"
+    head = "".join(f'<th style="{style}">{name}</th>' for name in names)
+    cells = ("".join(f'<td style="{style}">{cell}</td>' for cell in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in [*([head] if head else []), *cells])
+    below = f'<div style="{_FAINT}">{escaped(more)}</div>' if more else ""
+    return f'<table style="border-collapse:collapse;margin:0">{body}</table>{below}'

@@ -1,0 +1,194 @@
+"""The steps of a chain as a picture shows them: each with its words, and the steps that it reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..display import arguments_of, is_data_set, show_chain
+from ..graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
+from ..sharding import sharding_points
+from ..torch_pipes import TorchMapDataPipe
+from .facts import Facts, facts_of
+from .items import item_of, type_in_words
+
+__all__ = ["DIVIDES", "Share", "Step", "steps_of"]
+
+_MOST_STEPS = 60
+"""The most steps of a picture. Of a longer chain it has the first and the last."""
+_AT_EACH_END = 20
+_MOST_SIDE_BY_SIDE = 6
+"""The most sources of a step that lie side by side. More are lines of one box."""
+_MOST_LINES = 14
+
+DIVIDES = "divides among shards"
+
+Share = tuple[float, str]
+"""A share between 0 and 1, drawn as a bar on a step, and a short text."""
+
+
+@dataclass
+class Step:
+    """One box of a picture."""
+
+    kind: Literal["iterable", "map-style", "branch", "unread", "sources", "omitted"]
+    name: str
+    arguments: str = ""
+    arguments_in_full: str = ""
+    lines: list[str] = field(default_factory=list)
+    """The sources, if there are many, or what is omitted."""
+    marks: list[str] = field(default_factory=list)
+    """What is known of the step, each in a few words."""
+    item: str = ""
+    """What one of its items is, if known."""
+    is_divided: bool = False
+    """Whether its items are divided among shards."""
+    in_main_process: bool = False
+    sources: list[int] = field(default_factory=list)
+    """The places of the steps that it reads, in the list of steps."""
+    reads_twice: set[int] = field(default_factory=set)
+    """The sources that it reads more than once."""
+    share: Share | None = None
+
+    @property
+    def text(self) -> str:
+        """All that is known of the step, for who points at it."""
+        if self.kind not in ("iterable", "map-style"):
+            return "\n".join([self.name, *self.lines])
+        facts = [self.kind, *([f"gives {self.item}"] if self.item else []), *self.marks]
+        return f"{self.name}({self.arguments_in_full})\n{', '.join(facts)}"
+
+
+def steps_of(chain: DataPipe, shares: Mapping[int, Share] | None = None) -> list[Step]:
+    """Return the steps of a chain, sources first. `shares` has the bars of some pipes, by their ids."""
+    return _Steps(chain, shares or {}).steps
+
+
+class _Steps:
+    def __init__(self, chain: DataPipe, shares: Mapping[int, Share]) -> None:
+        pipes = sources_first(chain, stop=is_data_set)
+        self.chain = chain
+        self.shares = shares
+        self.sources = {id(pipe): [] if is_data_set(pipe) else sources_of(pipe) for pipe in pipes}
+        self.folded = _folded(pipes, self.sources)
+        hidden = {id(pipe) for several in self.folded.values() for source in several for pipe in walk(source)}
+        drawn = [pipe for pipe in pipes if id(pipe) not in hidden]
+        self.omitted = drawn[_AT_EACH_END:-_AT_EACH_END] if len(drawn) > _MOST_STEPS else []
+        self.branches = {
+            (id(self.sources[id(pipe)][0]), vars(pipe)["number"]) for pipe in drawn if is_one_of_several(pipe)
+        }
+        self.divided: set[int] = set()
+        self.in_main_process: set[int] = set()
+        self.items: dict[int, Any] = {}
+        self.places: dict[int, int] = {}
+        self.steps: list[Step] = []
+        for pipe in pipes:
+            self._know(pipe)
+        omitted = {id(pipe) for pipe in self.omitted}
+        for pipe in drawn:
+            if id(pipe) not in omitted:
+                self._add_pipe(pipe)
+            elif pipe is self.omitted[0]:
+                self._add_omission(omitted)
+
+    def _know(self, pipe: DataPipe) -> None:
+        """Find out what follows from the sources of a pipe."""
+        facts, sources = facts_of(pipe), self.sources[id(pipe)]
+        self.items[id(pipe)] = item_of(pipe, [self.items[id(source)] for source in sources])
+        divides = bool(sharding_points(pipe)) if is_data_set(pipe) else facts.is_sharding_point
+        if divides or any(id(source) in self.divided for source in sources):
+            self.divided.add(id(pipe))
+        if facts.in_main_process or any(id(source) in self.in_main_process for source in sources):
+            self.in_main_process.add(id(pipe))
+
+    def _add_pipe(self, pipe: DataPipe) -> None:
+        sources = self.sources[id(pipe)]
+        if several := self.folded.get(id(pipe), []):
+            self._add(_sources_in_lines(several, sources), ())
+        step = _step(pipe, reads=bool(sources))
+        step.item = type_in_words(self.items[id(pipe)])
+        step.is_divided = id(pipe) in self.divided and id(pipe) not in self.in_main_process
+        step.in_main_process = id(pipe) in self.in_main_process
+        step.share = self.shares.get(id(pipe))
+        if several:
+            step.sources.append(len(self.steps) - 1)
+        in_lines = {id(source) for source in several}
+        self._add(step, [source for source in sources if id(source) not in in_lines])
+        self.places[id(pipe)] = len(self.steps) - 1
+        for number in range(vars(pipe).get("number_of_branches", 0) if pipe is not self.chain else 0):
+            if (id(pipe), number) not in self.branches:
+                self._add(Step("unread", f"[{number}] not read here"), [pipe])
+
+    def _add_omission(self, omitted: set[int]) -> None:
+        """Add one step in place of many."""
+        read = [source for pipe in self.omitted for source in self.sources[id(pipe)] if id(source) in self.places]
+        names = Counter(_name(pipe, bool(self.sources[id(pipe)])) for pipe in self.omitted)
+        most = [f"{name} × {count:,}" for name, count in names.most_common(3)]
+        step = Step("omitted", f"… {len(omitted):,} more", lines=[*most, *(["…"] if len(names) > 3 else [])])
+        last = id(self.omitted[-1])
+        step.is_divided = last in self.divided and last not in self.in_main_process
+        step.in_main_process = last in self.in_main_process
+        self._add(step, dict.fromkeys(read))
+        self.places.update(dict.fromkeys(omitted, len(self.steps) - 1))
+
+    def _add(self, step: Step, sources: Iterable[DataPipe]) -> None:
+        counts = Counter(self.places[id(source)] for source in sources)
+        step.sources += counts
+        step.reads_twice = {place for place, count in counts.items() if count > 1}
+        self.steps.append(step)
+
+
+def _folded(pipes: list[DataPipe], sources: Mapping[int, list[DataPipe]]) -> dict[int, list[DataPipe]]:
+    """Return, for each pipe of many sources, by its id, those of them that nothing else reads in part or whole."""
+    readers = Counter(id(source) for pipe in pipes for source in sources[id(pipe)])
+    alone: set[int] = set()  # read by one pipe, as is all that it reads
+    for pipe in pipes:
+        if readers[id(pipe)] == 1 and all(id(source) in alone for source in sources[id(pipe)]):
+            alone.add(id(pipe))
+    many = {id(pipe): sources[id(pipe)] for pipe in pipes if len(sources[id(pipe)]) > _MOST_SIDE_BY_SIDE}
+    in_lines = {reader: [source for source in those if id(source) in alone] for reader, those in many.items()}
+    return {reader: several for reader, several in in_lines.items() if len(several) > 1}
+
+
+def _sources_in_lines(several: list[DataPipe], of: list[DataPipe]) -> Step:
+    """Return one step for several of the sources of a pipe, each with its place among them."""
+    places = {id(source): place for place, source in enumerate(of)}
+    shown = several[:_MOST_LINES]
+    lines = [f"{places[id(source)]}: {' '.join(show_chain(source).split())}" for source in shown]
+    more = [f"… {len(several) - len(shown):,} more"] if len(several) > len(shown) else []
+    return Step("sources", f"{len(several):,} sources", lines=lines + more)
+
+
+def _step(pipe: DataPipe, reads: bool) -> Step:
+    kind: Literal["iterable", "map-style"] = "map-style" if isinstance(pipe, TorchMapDataPipe) else "iterable"
+    if is_one_of_several(pipe):
+        return Step("branch", f"[{vars(pipe)['number']}]")
+    if shown_as := getattr(type(pipe), "in_a_chain", None):
+        name, _, rest = shown_as(pipe).partition("(")
+        marks = [DIVIDES] if sharding_points(pipe) else []
+        return Step(kind, name, rest.removesuffix(")"), rest.removesuffix(")"), marks=marks)
+    short, full = ", ".join(arguments_of(pipe)), ", ".join(arguments_of(pipe, in_full=True))
+    return Step(kind, _name(pipe, reads), short, full, marks=_marks(facts_of(pipe), short))
+
+
+def _name(pipe: DataPipe, reads: bool) -> str:
+    method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
+    return f".{method}" if method and reads else type(pipe).__name__
+
+
+def _marks(facts: Facts, arguments: str) -> list[str]:
+    marks = []
+    if facts.is_sharding_point:
+        marks.append(DIVIDES)
+    if facts.is_random:
+        marks.append("random")
+    if facts.works_in is not None:
+        marks.append(f"reads ahead in {facts.works_in}")
+    for name, most in facts.buffers.items():
+        if most is None or (isinstance(most, int) and most < 0):
+            marks.append(f"no limit of {name}")
+        elif isinstance(most, int) and f"{most}" not in arguments:  # a default, which the arguments do not show
+            marks.append(f"{name} {most:,}")
+    return marks

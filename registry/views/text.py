@@ -1,0 +1,55 @@
+"""Text for pictures and pages: escaped, of a known width, and without characters that change what surrounds it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import escape
+
+__all__ = ["cleaned", "cut", "escaped", "length"]
+
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML forbids, and control characters."""
+_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of the text after them."""
+
+
+def cleaned(text: str) -> str:
+    """Return text without characters that XML forbids, or that turn the direction of what follows."""
+    return _TURNING.sub("", _UNFIT.sub("\ufffd", text))
+
+
+def escaped(text: str) -> str:
+    """Return text for XML and HTML.
+
+    >>> escaped('<a & "b">')
+    '&lt;a &amp; &quot;b&quot;&gt;'
+    """
+    return escape(cleaned(text))
+
+
+def length(text: str) -> int:
+    """Return how many columns a text takes in a font of fixed width; wide characters and emoji take two.
+
+    >>> length("abc"), length("水"), length("👍")
+    (3, 2, 2)
+    """
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+
+
+def cut(text: str, most: float) -> str:
+    r"""Return a text on one line, cut where it would be longer than `most` columns.
+
+    >>> cut("a long\ntext", 8), cut("short", 8)
+    ('a long …', 'short')
+    """
+    text = " ".join(text.split())
+    if length(text) <= most:
+        return text
+    room, kept = most - 1, []
+    for character in text:
+        room -= length(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"

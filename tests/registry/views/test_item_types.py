@@ -1,0 +1,99 @@
+"""What a picture says of items is what annotations declare and data in memory shows; nothing runs for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+import torch
+
+import penstock as ps
+from penstock.registry import sources_first, sources_of
+from penstock.registry.views.items import item_of, type_in_words
+
+T = TypeVar("T")
+
+
+def item(dp: Any) -> str:
+    items: dict[int, Any] = {}
+    for pipe in sources_first(dp):
+        items[id(pipe)] = item_of(pipe, [items[id(source)] for source in sources_of(pipe)])
+    return type_in_words(items[id(dp)])
+
+
+def wrapped(*items: Any) -> Any:
+    return ps.iter.IterableWrapper([*items])
+
+
+def decode(content: bytes) -> torch.Tensor:
+    raise AssertionError("it was called")
+
+
+def unknown(x):  # type: ignore[no-untyped-def]
+    raise AssertionError("it was called")
+
+
+def named_wrongly(x: Any) -> Missing:  # type: ignore[name-defined]  # noqa: F821
+    raise AssertionError("it was called")
+
+
+class Windows(ps.IterDataPipe[tuple[T, ...]]):
+    """An operator of a user's."""
+
+    def __init__(self, source: ps.IterDataPipe[T], size: int) -> None:
+        self.source, self.size = source, size
+
+    def __iter__(self) -> Iterator[tuple[T, ...]]:
+        yield from ()
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: wrapped(1, 2), "int"),
+        (lambda: wrapped(), ""),
+        (lambda: ps.iter.IterableWrapper(range(3)), "int"),
+        (lambda: ps.iter.IterableWrapper({"a": 1}), "str"),
+        (lambda: ps.iter.IterableWrapper(iter([1])), ""),
+        (lambda: wrapped(("a", [1])), "tuple[str, list[int]]"),
+        (lambda: wrapped({"a": 1, "b": "c"}), "dict[str, Any]"),
+        (lambda: wrapped(b"").map(decode), "Tensor"),
+        (lambda: wrapped(b"").map(decode).shuffle().prefetch().sharding_filter(), "Tensor"),
+        (lambda: wrapped(b"").map(decode, input_col=0), ""),
+        (lambda: wrapped(1).map(lambda x: x), ""),
+        (lambda: wrapped(1).map(unknown).batch(2), "DataChunk[Any]"),
+        (lambda: wrapped(1).map(named_wrongly), ""),
+        (lambda: wrapped(1).map(str).enumerate().batch(4), "DataChunk[tuple[int, str]]"),
+        (lambda: wrapped(1).zip(wrapped("a")), "tuple[int, str]"),
+        (lambda: wrapped(1).concat(wrapped(2)), "int"),
+        (lambda: wrapped(1).concat(wrapped("a")), ""),
+        (lambda: wrapped(1).mux(wrapped("a")), ""),
+        (lambda: wrapped(1).concat(wrapped(1).map(unknown)), ""),
+        (lambda: wrapped(1).fork(2)[1], "int"),
+        (lambda: wrapped((1, "a")).unzip(2)[1], ""),
+        (lambda: wrapped("a.txt").open_files().read_from_stream(), "tuple[str, Any]"),
+        (lambda: wrapped("a").read_parquet().rebatch(3), "RecordBatch"),
+        (lambda: Windows(wrapped("a"), 3), "tuple[str, ...]"),
+        (lambda: ps.map.SequenceWrapper([1.5]).map(decode).to_iter_datapipe(), "Tensor"),
+        (lambda: ps.map.SequenceWrapper({"a": 1}), "int"),
+    ],
+)
+def test_the_item_of_a_step_is_known_without_reading(make: Callable[[], Any], expected: str) -> None:
+    assert item(make()) == expected
+
+
+def test_a_long_type_is_cut() -> None:
+    dp = wrapped((1, 2, 3, 4))
+    for _ in range(3):
+        dp = dp.zip(dp)
+    assert len(item(dp)) == 60
+    assert item(dp).endswith("…")
+
+
+@pytest.mark.timeout(10)
+def test_a_type_of_too_many_parts_is_left_out() -> None:
+    dp = wrapped(1)
+    for _ in range(60):
+        dp = dp.zip(dp)
+    assert len(item(dp.batch(2))) <= 60
