@@ -43,7 +43,7 @@ from .views.facts import product_of_buffers
 from .views.picture import Picture
 from .views.profile import Consumer, Profile
 from .views.shown import show_items
-from .views.times import measure, times_of_steps
+from .views.times import measure, measured_steps, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -357,12 +357,14 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         True
         """
         chain, consumer = copy_to_look_at(self, "profile"), Consumer()
-        measure(chain)  # type: ignore[arg-type]
+        measure(chain)
         began = time.perf_counter()
         for _ in consumer.follow(islice(chain, n)):
             pass
         seconds = time.perf_counter() - began
-        return Profile(seconds, consumer, times_of_steps(chain))  # type: ignore[arg-type]
+        profile = Profile(seconds, consumer, times_of_steps(chain))
+        profile.picture = Picture(chain, profile.shares(measured_steps(chain)))
+        return profile
 
     def explain(self) -> Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from types import TracebackType
@@ -39,7 +39,8 @@ from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..registry.views.explanation import Explanation, explained
 from ..registry.views.picture import Picture
 from ..registry.views.profile import Consumer, Profile
-from ..registry.views.times import measure
+from ..registry.views.steps import Share
+from ..registry.views.times import measure, measured_steps
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .profiles import profile_of
@@ -340,7 +341,9 @@ class DataLoader2(Generic[T]):
         """
         if self._consumer is None:
             raise RuntimeError("nothing was measured: make the loader with profile=True, and read it")
-        return profile_of(self._initialized(), self._consumer)
+        profile = profile_of(self._initialized(), self._consumer)
+        profile.picture = self._picture(profile.shares(measured_steps(self.datapipe)))
+        return profile
 
     def explain(self) -> Explanation:
         """Return, in words, what the chain will do as the reading service reads it, and known mistakes.
@@ -365,10 +368,13 @@ class DataLoader2(Generic[T]):
         >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).visualize()
         IterableWrapper(range(0, 5)).batch(2)
         """
-        picture = Picture(self.datapipe, workers=_workers_in_words(self.reading_service))
+        picture = self._picture()
         if path is not None:
             picture.save(path)
         return picture
+
+    def _picture(self, shares: Mapping[int, Share] | None = None) -> Picture:
+        return Picture(self.datapipe, shares, _workers_in_words(self.reading_service))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {**self.visualize()._repr_mimebundle_(), "text/plain": repr(self)}

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .bottleneck import verdict
+from .picture import Picture
+from .steps import Share
 from .times import StepTimes
 
 __all__ = ["Consumer", "Profile", "WorkerTimes"]
@@ -83,11 +85,21 @@ class Profile:
     """The steps in workers, sources first, all shards together."""
     workers: list[WorkerTimes] = field(default_factory=list)
     is_loader: bool = False
+    picture: Picture | None = None
+    """The chain, with a bar on each step."""
 
     @property
     def steps(self) -> list[StepTimes]:
         """All steps, sources first."""
         return [*self.in_workers, *self.main]
+
+    def shares(self, pipes: list[Any]) -> dict[int, Share]:
+        """Return the bars of a picture: by the ids of the measured pipes of a chain, sources first, what they took."""
+        steps = [step for step in self.steps if step.name not in ("workers", "loader")]
+        return {
+            id(pipe): (self.share(step), f"{self.share(step):.0%} · {_time(step.work / max(step.items, 1))}")
+            for pipe, step in zip(pipes, steps, strict=False)
+        }
 
     @property
     def verdict(self) -> str:
@@ -164,7 +176,8 @@ class Profile:
         # Not for Jupyter: it would print there at once.
         console = Console(file=io.StringIO(), record=True, width=140, force_jupyter=False)
         console.print(self.__rich__())
-        return console.export_html(inline_styles=True, code_format='<pre style="line-height:1.3">{code}</pre>')
+        table = console.export_html(inline_styles=True, code_format='<pre style="line-height:1.3">{code}</pre>')
+        return table if self.picture is None else self.picture._repr_mimebundle_()["text/html"] + table
 
     def _before(self) -> list[str]:
         given = self.consumer.items

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ..display import arguments_of
+from ..display import arguments_of, is_data_set
 from ..display import step as show_step
 from ..graph import DataPipe, sources_first, sources_of
 from ..metering import Hand, Meter
 from ..torch_pipes import TorchMapDataPipe
 from .facts import facts_of
 
-__all__ = ["StepTimes", "add_up", "measure", "times_of_steps"]
+__all__ = ["StepTimes", "add_up", "measure", "measured_steps", "times_of_steps"]
 
 _SECOND = 1e9
 _LONGEST_ARGUMENTS = 30
@@ -117,21 +117,31 @@ def _measuring(cls: Any) -> Any:
     return measuring
 
 
+def measured_steps(*chains: DataPipe) -> list[Any]:
+    """Return the measured steps of chains, sources first. A data set is one step."""
+    return [pipe for pipe, step in _with_steps(*chains) if pipe is step]
+
+
 def times_of_steps(*chains: DataPipe) -> list[StepTimes]:
-    """Return what the measured steps of chains took, sources first. A data set is one step."""
-    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("meter") is not None]
-    owners = {id(pipe): pipe for pipe in pipes}
-    for pipe in pipes:
-        if hasattr(type(pipe), "in_a_chain"):
-            owners.update(dict.fromkeys(map(id, sources_first(*sources_of(pipe))), pipe))
-    steps = [pipe for pipe in pipes if owners[id(pipe)] is pipe]
-    places = {id(pipe): place for place, pipe in enumerate(steps)}
-    places = {id(pipe.meter): places[id(owners[id(pipe)])] for pipe in pipes}
-    times = [_times_of(pipe, places) for pipe in steps]
-    for pipe in pipes:
-        if owners[id(pipe)] is not pipe:
+    """Return what the measured steps of chains took."""
+    parts = _with_steps(*chains)
+    places = {id(step): place for place, step in enumerate(pipe for pipe, step in parts if pipe is step)}
+    places = {id(pipe.meter): places[id(step)] for pipe, step in parts}
+    times = [_times_of(pipe, places) for pipe, step in parts if pipe is step]
+    for pipe, step in parts:
+        if pipe is not step:
             _add(times[places[id(pipe.meter)]], _times_of(pipe, places), but=("items",))
     return times
+
+
+def _with_steps(*chains: DataPipe) -> list[tuple[Any, Any]]:
+    """Return the measured pipes, sources first, each with the step that it is part of: itself, or a data set."""
+    pipes: list[Any] = [pipe for pipe in sources_first(*chains) if vars(pipe).get("meter") is not None]
+    steps = {id(pipe): pipe for pipe in pipes}
+    for pipe in pipes:
+        if is_data_set(pipe):
+            steps.update(dict.fromkeys(map(id, sources_first(*sources_of(pipe))), pipe))
+    return [(pipe, steps[id(pipe)]) for pipe in pipes]
 
 
 def add_up(shards: Iterable[list[StepTimes]]) -> list[StepTimes]:
