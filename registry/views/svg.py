@@ -14,6 +14,8 @@ from .text import cut, escaped, length
 
 __all__ = ["svg_of"]
 
+_LEAST_BAR = 0.02
+"""A smaller share would show beside the round corner."""
 _MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
 _SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"
 _NAME, _CODE, _SMALL = 7.9, 6.7, 5.7
@@ -143,7 +145,7 @@ class _Drawing:
         corner = 2 if step.kind == "map-style" else 7
         dashes = ' stroke-dasharray="3 3"' if step.kind == "omitted" else ""
         yield f'<rect {paint("box")} {size} rx="{corner}"/>'
-        if step.share is not None:
+        if step.share is not None and step.share[0] >= _LEAST_BAR:
             part = min(max(step.share[0], 0.0), 1.0) * box.width
             yield (
                 f'<rect {paint("share")} x="{left:.1f}" y="{box.y:.1f}" width="{part:.1f}" '
