@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
@@ -35,6 +36,7 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
+from .views.progress import PATIENCE, is_watched, losses_and_waits, with_bar
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -72,7 +74,7 @@ _OF_AUTHORS = {
     ),
     *("outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
-    *("random_state", "set_random_state", "trace_as_dataframe", "works_in"),
+    *("random_state", "set_random_state", "shows_progress", "trace_as_dataframe", "works_in"),
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
@@ -208,6 +210,9 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     buffers: ClassVar[tuple[str, ...]] = ()
     """Names of the parameters that bound how much the operator holds."""
 
+    shows_progress: ClassVar[bool] = False
+    """Whether the operator shows a progress bar of its own."""
+
     guard: Guard = Guard("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
 
@@ -282,22 +287,24 @@ class _Pipe(SourcesFirst, Generic[T_co]):
             return copy_of(self, afresh=True).take(n)  # type: ignore[no-any-return]
 
     def take_all(self) -> list[T_co]:
-        """Return all items as a list.
+        """Return all items as a list. On a terminal or in a notebook, a progress bar appears after some seconds.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper("abc").take_all()
         ['a', 'b', 'c']
         """
-        return [*self]
+        return [*_read_whole(self, "take_all", Tally())]
 
     def count(self) -> int:
-        """Return the number of items, by reading them all.
+        """Return the number of items, by reading them all, with a progress bar as `take_all` has.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
         3
         """
-        return sum(1 for _ in self)
+        tally = Tally()
+        deque(_read_whole(self, "count", tally), maxlen=0)
+        return tally.items
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return, by their names, the counts of the steps that skip or retry, for the last pass.
@@ -333,6 +340,18 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         print(self)
         for number, item in enumerate(self.take(n)):
             print(f"{number}: {describe_item(item)}")
+
+
+def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
+    """Return the items of a chain, counted; a long pass has a progress bar, unless a step has one."""
+    items = tally.follow(pipe)
+    if not is_watched() or any(getattr(type(step), "shows_progress", False) for step in walk(pipe)):
+        return items
+
+    def notes(waiting: float | None) -> list[str]:
+        return losses_and_waits(pipe.stats(), None)  # all of the time is spent waiting
+
+    return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=PATIENCE)
 
 
 class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):

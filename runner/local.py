@@ -75,7 +75,7 @@ class LocalShards:
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps counted."""
-        return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
+        return {shard: chain.stats() for shard, chain in [*self._shards.chains.items()]}
 
     def interrupt(self) -> None:
         """Interrupt steps that wait for something outside."""

@@ -41,7 +41,7 @@ def test_the_built_in_shards_are_learnt_from_any_directory(tmp_path):
     assert ".load_from_tar()\n    .webdataset()\n    .routed_decode('torchl')" in done.stdout
     assert "13500 images in" in done.stdout
     assert "of digits-003.tar.gz, which was held out, are right" in done.stdout
-    assert "epoch 10 of 10" in done.stderr
+    assert done.stderr == ""  # no bar, since nobody watches
 
 
 def test_the_same_chain_reads_s3_with_the_environments_credentials(s3_server, tmp_path):
