@@ -97,14 +97,14 @@ def unpacked(resource: Resource, folder: str) -> str:
     archive = fetch(resource, folder)
     with _one_at_a_time(resource, target, folder):
         if not _was_unpacked(target, done, told):
-            done = 0
-            with progress_bar(f"unpack {resource.name}", lambda: done, unit="B"):
+            written = 0
+            with progress_bar(f"unpack {resource.name}", lambda: written, unit="B"):
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
                     inner = path[len(archive) + 1 :]  # its loader refuses one that leads out of the archive
                     place = _joined(target, inner) if archive_kind(resource.name) else target
                     with closing(stream), whole_file(place, "wb", {}) as file:
                         shutil.copyfileobj(stream, file, 2**20)
-                        done += file.tell()
+                        written += file.tell()
             with whole_file(done, "wb", {}) as file:
                 file.write(told.encode())
             _unpacked[done] = told

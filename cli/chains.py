@@ -1,0 +1,54 @@
+"""`penstock graph`, `penstock explain` and `penstock profile`: look at a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..runner import DataLoader2
+from .errors import WrongUse, their_code
+from .finding import find
+
+__all__ = ["draw", "explain", "profile"]
+
+_PICTURES = (".svg", ".png", ".mmd")
+
+
+def draw(address: str, arguments: Sequence[str], output: Path | None) -> int:
+    """Write the picture of a chain to a file, or print it as text; return the exit status."""
+    if output is not None and output.suffix not in _PICTURES:
+        raise WrongUse(f"a picture is written to an .svg, .png or .mmd, and not to {str(output)!r}")
+    chain = _chain_at(address, arguments)
+    with their_code():
+        picture = chain.visualize(None if output is None else str(output))
+    print(picture if output is None else f"wrote {output}")
+    return 0
+
+
+def explain(address: str, arguments: Sequence[str], strict: bool) -> int:
+    """Print what a chain will do; return the exit status, which is 1 for warnings if `strict`."""
+    chain = _chain_at(address, arguments)
+    with their_code():
+        explanation = chain.explain()
+    print(explanation)
+    return 1 if strict and explanation.warnings else 0
+
+
+def profile(address: str, arguments: Sequence[str], items: int | None, trace: Path | None) -> int:
+    """Read a chain or a loader, and print where the time goes; return the exit status."""
+    if items is not None and items < 1:
+        raise WrongUse(f"-n is a number of items, at least 1, and not {items}")
+    found = find(address, arguments)
+    with their_code():
+        measured = found.profile(items)
+    print(measured)
+    if trace is not None:
+        measured.save(str(trace))
+        print(f"wrote {trace}")
+    return 0
+
+
+def _chain_at(address: str, arguments: Sequence[str]) -> Any:
+    found = find(address, arguments)
+    return found.datapipe if isinstance(found, DataLoader2) else found
