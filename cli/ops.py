@@ -22,7 +22,15 @@ _EXAMPLE = "\n>>> "
 
 
 def show_operators(words: list[str]) -> int:
-    """Print all operators, those that have some words, or one whose name is given; return the exit status."""
+    """Print all operators, those that have some words, or one whose name is given; return the exit status.
+
+    >>> show_operators(["zip", "archives"])
+      load_from_zip  Yield the path and the stream of each file in zip archives.
+      load_from_rar  Yield the path and the stream of each file in RAR archives.
+    <BLANKLINE>
+    penstock ops NAME explains one, with an example.
+    0
+    """
     console = Console(highlight=False, markup=False, emoji=False)
     if not words:
         for title, names in _groups().items():
