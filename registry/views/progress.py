@@ -144,7 +144,7 @@ def _bar_class() -> type[tqdm[Any]]:
 def _make(what: str, done: int, total: int | None, unit: str, leave: bool | None) -> tqdm[Any]:
     name = "{desc}: " if what else ""
     is_size = unit == "B"
-    return _bar_class()(
+    bar = _bar_class()(
         desc=what,
         initial=done,
         total=total,
@@ -159,6 +159,9 @@ def _make(what: str, done: int, total: int | None, unit: str, leave: bool | None
         leave=leave,
         disable=False,
     )
+    if leave is None:
+        bar.leave = bar.pos == 0  # tqdm decides so itself, but not in notebooks
+    return bar
 
 
 def _keep_up(
