@@ -35,29 +35,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     It is 0, or 1 where the command failed, 2 where it was used in a wrong way, and 130 after Ctrl-C.
     """
-    parser = _parser()
+    try:
+        try:
+            return _run(_parser(), arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # such as of `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write is lost silently
+        return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.command is None:
         parser.print_help()
         return 0
     try:
-        status = _run(chosen)
-        sys.stdout.flush()
+        return _run_command(chosen)
     except WrongUse as error:
         print(f"penstock {chosen.command}: {error}", file=sys.stderr)
         return _WRONG_USE
     except TheirError as error:
         print_as_theirs(error.raised)
         return _FAILED
-    except BrokenPipeError:  # such as of `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write is lost silently
-        return _FAILED
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    return status
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run_command(chosen: argparse.Namespace) -> int:
     """Run a command; only what it needs is imported."""
     if chosen.command == "stubs":
         from .stubs import write_stubs

@@ -44,7 +44,8 @@ def profile(address: str, arguments: Sequence[str], items: int | None, trace: Pa
         measured = found.profile(items)
     print(measured)
     if trace is not None:
-        measured.save(str(trace))
+        with their_code():
+            measured.save(str(trace))
         print(f"wrote {trace}")
     return 0
 

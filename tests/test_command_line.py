@@ -220,8 +220,9 @@ def test_on_a_terminal_there_are_colours_and_text_is_set_to_its_width(tmp_path: 
     assert any(line.endswith("…") for line in lines)
 
 
-def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m penstock.cli ops | true"
+@pytest.mark.parametrize("arguments", ["ops", "--help"])
+def test_a_closed_pipe_is_silent(arguments: str, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m penstock.cli {arguments} | true"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=50)
     assert done.stderr == ""
 
@@ -253,6 +254,8 @@ def test_chains_and_loaders_are_profiled(folder: Path, looks: list[Any], capsys:
     assert capsys.readouterr().out == "a table\nwrote trace.json\na table\n"
     assert [(type(read).__name__, items) for read, items in looks] == [("Batcher", 5), ("DataLoader2", None)]
     assert (folder / "trace.json").read_text() == "a trace"
+    assert main(["profile", "train:chain", "--trace", "no/trace.json"]) == 1
+    assert "FileNotFoundError: [Errno 2] No such file or directory: 'no/trace.json'\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("address", ["train:chain", "train.py:chain", "train:ready", "train:Holder.chain"])

@@ -111,7 +111,8 @@ def progress_bar(
     finally:
         ended.set()
         # `is_running` holds the iterator for a moment, and may be the last to do so: then this is the bar's thread.
-        if thread is not threading.current_thread():
+        # When the interpreter ends, the bar's thread may never run again.
+        if thread is not threading.current_thread() and not sys.is_finalizing():
             thread.join()
 
 
