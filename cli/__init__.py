@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from .errors import TheirError, WrongUse, print_as_theirs
@@ -91,7 +90,6 @@ def _run_command(chosen: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="penstock", description=_OVERVIEW, formatter_class=plain)
-    parser.add_argument("--version", action="version", version=f"penstock {version('penstock')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     ops = commands.add_parser(

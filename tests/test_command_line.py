@@ -119,13 +119,6 @@ def test_a_wrong_use_of_the_parser_exits_with_2(arguments: list[str], capsys: py
     assert "usage: penstock" in capsys.readouterr().err
 
 
-def test_it_knows_its_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith("penstock ")
-
-
 def test_words_find_operators(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", "zip", "archives"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -91,7 +91,7 @@ def progress_bar(
 
     `count` returns how much is done; what it returns at first was done before. `notes` returns what else to show. It is
     given the share of time in which `is_running`, once that is known. A bar stands still while nothing runs, since the
-    program may write meanwhile. It appears `after` seconds. With `leave=None` it stays if it is the outermost one.
+    program may write meanwhile. It appears `after` so many seconds. With `leave=None` it stays if it is the outermost one.
 
     >>> with progress_bar("adding", lambda: 3):
     ...     sum(range(4))
@@ -176,6 +176,9 @@ def _keep_up(
 ) -> None:
     if after and ended.wait(after):
         return
+    while after and not is_running():
+        if ended.wait(_BETWEEN_LOOKS):
+            return
     bar = make() if made is None else made
     bar.start_t -= after
     looks = busy_looks = busy_before = 0

@@ -121,6 +121,14 @@ def test_a_late_bar_is_late(terminal: Terminal) -> None:
 
 
 @writing_to_terminal
+def test_a_late_bar_does_not_appear_while_nothing_runs(terminal: Terminal) -> None:
+    idle = Sampled(False)
+    with progress_bar("idle", lambda: 1, is_running=idle, after=0.01):
+        assert idle.looked(3)
+    assert terminal.getvalue() == ""
+
+
+@writing_to_terminal
 def test_a_block_that_fails_ends_its_bar(terminal: Terminal) -> None:
     with pytest.raises(ValueError, match="wrong"), progress_bar("failing", lambda: 1, leave=True):
         raise ValueError("wrong")
