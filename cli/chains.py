@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,18 @@ def draw(address: str, arguments: Sequence[str], output: Path | None) -> int:
     """Write the picture of a chain to a file, or print it as text; return the exit status."""
     if output is not None and output.suffix not in _PICTURES:
         raise WrongUse(f"a picture is written to an .svg, .png or .mmd, and not to {str(output)!r}")
-    chain = _chain_at(address, arguments)
+    found = find(address, arguments)
     with their_code():
-        picture = chain.visualize(None if output is None else str(output))
+        picture = found.visualize(None if output is None else str(output))
     print(picture if output is None else f"wrote {output}")
     return 0
 
 
 def explain(address: str, arguments: Sequence[str], strict: bool) -> int:
     """Print what a chain will do; return the exit status, which is 1 for warnings if `strict`."""
-    chain = _chain_at(address, arguments)
+    found = find(address, arguments)
     with their_code():
-        explanation = chain.explain()
+        explanation = found.explain()
     print(explanation)
     return 1 if strict and explanation.warnings else 0
 
@@ -41,7 +42,7 @@ def profile(address: str, arguments: Sequence[str], items: int | None, trace: Pa
         raise WrongUse(f"-n is a number of items, at least 1, and not {items}")
     found = find(address, arguments)
     with their_code():
-        measured = found.profile(items)
+        measured = _profile_of_loader(found, items) if isinstance(found, DataLoader2) else found.profile(items)
     print(measured)
     if trace is not None:
         with their_code():
@@ -50,6 +51,9 @@ def profile(address: str, arguments: Sequence[str], items: int | None, trace: Pa
     return 0
 
 
-def _chain_at(address: str, arguments: Sequence[str]) -> Any:
-    found = find(address, arguments)
-    return found.datapipe if isinstance(found, DataLoader2) else found
+def _profile_of_loader(loader: Any, items: int | None) -> Any:
+    loader.profile()  # raises at once where the loader does not measure
+    with loader:
+        for _ in islice(loader, items):
+            pass
+        return loader.profile()

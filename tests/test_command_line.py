@@ -231,7 +231,7 @@ def test_a_picture_is_written_or_printed_as_text(
     assert main(["graph", "train:mapped", "--output", "chain.png"]) == 0
     assert capsys.readouterr().out == "a tree\nwrote chain.svg\nwrote chain.png\n"
     assert [path for _, path in looks] == [None, "chain.svg", "chain.png"]
-    assert [type(pipe).__name__ for pipe, _ in looks] == ["Batcher", "Batcher", "SequenceWrapper"]
+    assert [type(pipe).__name__ for pipe, _ in looks] == ["Batcher", "DataLoader2", "SequenceWrapper"]
 
 
 def test_warnings_fail_if_asked_for(folder: Path, looks: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,9 +243,12 @@ def test_warnings_fail_if_asked_for(folder: Path, looks: list[Any], capsys: pyte
 
 def test_chains_and_loaders_are_profiled(folder: Path, looks: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "train:chain", "-n", "5", "--trace", "trace.json"]) == 0
-    assert main(["profile", "train:loader"]) == 0
+    assert main(["profile", "train:loader", "-n", "1"]) == 0
     assert capsys.readouterr().out == "a table\nwrote trace.json\na table\n"
-    assert [(type(read).__name__, items) for read, items in looks] == [("Batcher", 5), ("DataLoader2", None)]
+    (chain, items), *of_loader = looks
+    assert (type(chain).__name__, items) == ("Batcher", 5)
+    assert [type(loader).__name__ for loader, _ in of_loader] == ["DataLoader2"] * 2  # before and after it is read
+    assert of_loader[0][0].valid_iterator_id == 0
     assert (folder / "trace.json").read_text() == "a trace"
     assert main(["profile", "train:chain", "--trace", "no/trace.json"]) == 1
     assert "FileNotFoundError: [Errno 2] No such file or directory: 'no/trace.json'\n" in capsys.readouterr().err
