@@ -20,6 +20,7 @@ def draw(address: str, arguments: Sequence[str], output: Path | None) -> int:
     """Write the picture of a chain to a file, or print it as text; return the exit status."""
     if output is not None and output.suffix not in _PICTURES:
         raise WrongUse(f"a picture is written to an .svg, .png or .mmd, and not to {str(output)!r}")
+    _expect_folder_of(output)
     found = find(address, arguments)
     with their_code():
         picture = found.visualize(None if output is None else str(output))
@@ -40,15 +41,20 @@ def profile(address: str, arguments: Sequence[str], items: int | None, trace: Pa
     """Read a chain or a loader, and print where the time goes; return the exit status."""
     if items is not None and items < 1:
         raise WrongUse(f"-n is a number of items, at least 1, and not {items}")
+    _expect_folder_of(trace)
     found = find(address, arguments)
     with their_code():
         measured = _profile_of_loader(found, items) if isinstance(found, DataLoader2) else found.profile(items)
     print(measured)
     if trace is not None:
-        with their_code():
-            measured.save(str(trace))
+        measured.save(str(trace))
         print(f"wrote {trace}")
     return 0
+
+
+def _expect_folder_of(output: Path | None) -> None:
+    if output is not None and not output.parent.is_dir():
+        raise WrongUse(f"there is no folder {str(output.parent)!r}")
 
 
 def _profile_of_loader(loader: Any, items: int | None) -> Any:

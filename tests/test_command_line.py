@@ -250,8 +250,6 @@ def test_chains_and_loaders_are_profiled(folder: Path, looks: list[Any], capsys:
     assert [type(loader).__name__ for loader, _ in of_loader] == ["DataLoader2"] * 2  # before and after it is read
     assert of_loader[0][0].valid_iterator_id == 0
     assert (folder / "trace.json").read_text() == "a trace"
-    assert main(["profile", "train:chain", "--trace", "no/trace.json"]) == 1
-    assert "FileNotFoundError: [Errno 2] No such file or directory: 'no/trace.json'\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("address", ["train:chain", "train.py:chain", "train:ready", "train:Holder.chain"])
@@ -307,6 +305,8 @@ def test_what_cannot_be_found_exits_with_2(
     ("given", "told"),
     [
         (["graph", "train:chain", "-o", "chain.gif"], "written to an .svg, .png or .mmd, and not to 'chain.gif'"),
+        (["graph", "train:chain", "-o", "no/chain.svg"], "there is no folder 'no'"),
+        (["profile", "train:chain", "--trace", "no/trace.json"], "there is no folder 'no'"),
         (["profile", "train:chain", "-n", "0"], "-n is a number of items, at least 1, and not 0"),
     ],
 )

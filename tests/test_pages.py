@@ -39,7 +39,7 @@ COMMANDS = re.findall(
     "".join(re.findall(r"```console\n(.*?)```", COMMAND_LINE, re.DOTALL)),
     re.MULTILINE,
 )
-LOOKS = {"graph": "visualize", "explain": "explain", "profile": "profile"}
+LOOKS = {"graph": "visualize", "explain": "explain"}
 """The methods of chains that commands call."""
 
 
