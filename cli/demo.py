@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,6 @@ def small_cnn() -> nn.Module:
 
 def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> int:
     """Train on all shards but the last and test on the last; return 0 if the goal was reached, else 1."""
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise ImportError('the demo needs tqdm and Pillow: pip install "penstock[demo]"') from error
-
     url = url or str(BUILT_IN)
     try:
         device = torch.device(device_name) if device_name else default_device()
@@ -88,15 +83,12 @@ def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> 
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     service = ps.MultiProcessingReadingService(num_workers=workers)
-    started = time.perf_counter()
-    with ps.DataLoader2(chain, reading_service=service) as loader, tqdm(unit=" images") as bar:
-        for epoch in range(1, epochs + 1):
-            bar.set_description(f"epoch {epoch} of {epochs}")
-            for loss, images in train(model, optimizer, loader):
-                bar.update(images)
-                bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+    started, read = time.perf_counter(), 0
+    with ps.DataLoader2(chain, reading_service=service, progress=True) as loader:
+        for _ in range(epochs):
+            read += train(model, optimizer, loader)
             schedule.step()
-    seconds, read = time.perf_counter() - started, int(bar.n)
+    seconds = time.perf_counter() - started
     reached = accuracy(model, batches(digits(url, [held_out]), device))
     print(
         f"{read} images in {seconds:.1f} s: {read / seconds:.0f} images/s, "
@@ -113,15 +105,17 @@ def default_device() -> torch.device:
     return found or torch.device("cpu")
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[Images]) -> Iterator[tuple[float, int]]:
-    """Train a model for one epoch, and yield the loss and the number of images of each batch."""
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Iterable[Images]) -> int:
+    """Train a model for one epoch, and return the number of images."""
     model.train()
+    read = 0
     for images, labels in loader:
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        yield loss.item(), len(labels)
+        read += len(labels)
+    return read
 
 
 @torch.inference_mode()

@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 
 from ..registry.stubs import PLUGGED_IN, penstock_stubs, plugged_in_stubs
+from .finding import let_folder_be_imported
 
 __all__ = ["write_stubs"]
 
 
 def write_stubs(packages: list[str], output: Path) -> int:
     """Write a stub for packages to a folder, or Penstock's own beside its modules; return the exit status."""
-    sys.path.insert(0, "")  # find projects that are not installed, as `python -m` does
+    let_folder_be_imported(Path.cwd())  # projects that are not installed
     try:
         stubs = (
             penstock_stubs()

@@ -70,6 +70,7 @@ OPERATORS = {
     "iter.pipe": "penstock.pipes.iter.transform:StreamMapper",
     "iter.prefetch": "penstock.pipes.iter.ahead:Prefetcher",
     "iter.processpool_map": "penstock.pipes.iter.parallel:ProcessPoolMapper",
+    "iter.progress": "penstock.pipes.iter.progress:ProgressReporter",
     "iter.random_split": "penstock.pipes.iter.part:RandomSplitter",
     "iter.read_csv": "penstock.pipes.iter.read_columns:CsvReader",
     "iter.read_from_gdrive": "penstock.pipes.iter.online:GDriveReader",

@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
@@ -42,6 +43,7 @@ from .torch_pipes import (
 from .views.facts import product_of_buffers
 from .views.picture import Picture
 from .views.profile import Consumer, Profile
+from .views.progress import PATIENCE, is_watched, losses_and_waits, with_bar
 from .views.shown import show_items
 from .views.times import measure, measured_steps, times_of_steps
 
@@ -84,7 +86,7 @@ _OF_AUTHORS = {
     ),
     *("meter", "most_held", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
-    *("random_state", "set_random_state", "trace_as_dataframe", "works_in"),
+    *("random_state", "set_random_state", "shows_progress", "trace_as_dataframe", "works_in"),
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
@@ -229,6 +231,9 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     meter: Meter | None = None
     """What measures the step, in a profiled chain."""
 
+    shows_progress: ClassVar[bool] = False
+    """Whether the operator shows a progress bar of its own."""
+
     guard: Guard = Guard("raise")
     """It handles items that fail; an operator with `on_error` has its own."""
 
@@ -305,22 +310,24 @@ class _Pipe(SourcesFirst, Generic[T_co]):
             return copy_to_look_at(self).take(n)  # type: ignore[no-any-return]
 
     def take_all(self) -> list[T_co]:
-        """Return all items as a list.
+        """Return all items as a list. On a terminal or in a notebook, a progress bar appears after some seconds.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper("abc").take_all()
         ['a', 'b', 'c']
         """
-        return [*self]
+        return [*_read_whole(self, "take_all", Tally())]
 
     def count(self) -> int:
-        """Return the number of items, by reading them all.
+        """Return the number of items, by reading them all, with a progress bar as `take_all` has.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
         3
         """
-        return sum(1 for _ in self)
+        tally = Tally()
+        deque(_read_whole(self, "count", tally), maxlen=0)
+        return tally.items
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return, by their names, the counts of the steps that skip or retry, for the last pass.
@@ -410,6 +417,18 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         1: [4, 5, 6, 7]
         """
         show_items(self, n)
+
+
+def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
+    """Return the items of a chain, counted; a long pass has a progress bar, unless a step has one."""
+    items = tally.follow(pipe)
+    if not is_watched() or any(getattr(type(step), "shows_progress", False) for step in walk(pipe)):
+        return items
+
+    def notes(waiting: float | None) -> list[str]:
+        return losses_and_waits(pipe.stats(), None)  # all of the time is spent waiting
+
+    return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=PATIENCE)
 
 
 class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):

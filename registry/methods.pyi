@@ -37,6 +37,7 @@ import penstock.pipes.iter.pack
 import penstock.pipes.iter.parallel
 import penstock.pipes.iter.parse
 import penstock.pipes.iter.part
+import penstock.pipes.iter.progress
 import penstock.pipes.iter.rar
 import penstock.pipes.iter.read_columns
 import penstock.pipes.iter.read_files
@@ -1827,6 +1828,27 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper(range(4)).processpool_map(lambda x: x * 10, workers=1)
         >>> list(dp)
         [0, 10, 20, 30]
+        """
+        ...
+
+    def progress(
+        self,
+        description: str = '',
+        *,
+        unit: str = 'items',
+    ) -> penstock.pipes.iter.progress.ProgressReporter[T_co]:
+        """Yield the items as they are, and show a progress bar on a terminal or in a notebook.
+
+        The bar has the number of items, their rate, the time left where the length is known, how many items the steps
+        before it have skipped and tried again, and the share of time spent waiting for input, which is making items. A
+        resumed pass goes on counting.
+
+        The bar is written to stderr. There is none where stderr is no terminal, such as a log. In the workers of a loader
+        there is none either: give the loader `progress=True`. Of several ranks, the first has one.
+
+        >>> dp = IterableWrapper(range(3)).map(lambda x: x * x).progress("squares")
+        >>> list(dp)
+        [0, 1, 4]
         """
         ...
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
@@ -39,6 +39,7 @@ from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..registry.views.explanation import Explanation, explained
 from ..registry.views.picture import Picture
 from ..registry.views.profile import Consumer, Profile
+from ..registry.views.progress import is_watched, known_length, losses_and_waits, progress_bar
 from ..registry.views.steps import Share
 from ..registry.views.times import measure, measured_steps
 from ..workers.ranks import telling_other_ranks
@@ -128,6 +129,10 @@ class DataLoader2(Generic[T]):
     chain, changed by `datapipe_adapter_fns`, and `valid_iterator_id` the `iterator_id` of its newest iterator. A
     map-style chain is read in index order, and sharded by index.
 
+    With `progress=True` each epoch has a progress bar on a terminal or in a notebook: the number of the epoch, from 1,
+    and of its items, their rate, the time left where the length is known, what was skipped and tried again, and the
+    share of time that the program waited for its input. Of several ranks, the first has one.
+
     Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
     `set_seed` of single pipes. In worker processes, the global generators of torch, NumPy and random are seeded before
     each item requested from the chain. What functions draw from them, such as augmentations, is then the same on any
@@ -156,6 +161,7 @@ class DataLoader2(Generic[T]):
         reading_service: ReadingServiceInterface | None = None,
         *,
         profile: bool = False,
+        progress: bool = False,
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
             raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
@@ -166,6 +172,7 @@ class DataLoader2(Generic[T]):
             raise TypeError(f"datapipe_adapter_fn must be a function or several, and is {datapipe_adapter_fn!r:.100}")
         self.datapipe_adapter_fns = None if adapters is None else [*adapters]
         _expect_pipe(datapipe)
+        self.progress = progress
         self.datapipe = copy_of(datapipe)
         for adapt in self.datapipe_adapter_fns or ():
             self.datapipe = adapt(_iterable(self.datapipe))
@@ -194,6 +201,8 @@ class DataLoader2(Generic[T]):
         """States taken now and then, each with the number of items handed out by then."""
         self._began_at: Any = []
         """The steps of the state that the epoch resumed from."""
+        self._shown = ExitStack()
+        """It ends the progress bar of the epoch under way."""
         self._shut_down = False
         self._is_cut_short = False
         """Whether `shutdown()` came during an epoch."""
@@ -431,19 +440,41 @@ class DataLoader2(Generic[T]):
         start = self._place_of(self._read)
         self._tally, self._marks, self._began_at = Tally(), deque([(0, start)], maxlen=2), start["steps"]
         self._under_way, self._place = True, None
-        pace = Pace()
-        while True:
-            step = pace.items_to_go
-            expected = self._tally.items + step
-            yield from self._tally.follow(islice(items, step))
-            if self._tally.items < expected:
-                break
-            if pace.due(step):
-                started = time.perf_counter()
-                with suppress(NotPlain):
-                    self._marks.append((self._tally.items, self._place_of(self._read)))
-                pace.taken(started)
+        with self._shown_progress():
+            pace = Pace()
+            while True:
+                step = pace.items_to_go
+                expected = self._tally.items + step
+                yield from self._tally.follow(islice(items, step))
+                if self._tally.items < expected:
+                    break
+                if pace.due(step):
+                    started = time.perf_counter()
+                    with suppress(NotPlain):
+                        self._marks.append((self._tally.items, self._place_of(self._read)))
+                    pace.taken(started)
         self._finish_epoch()
+
+    def _shown_progress(self) -> ExitStack:
+        """Return what ends the progress bar of the epoch that begins now, if it has one."""
+        self._shown = shown = ExitStack()
+        if not self.progress or not is_watched():
+            return shown
+        reader, before = reader_below(self._read), 0
+        if reader is not None and self._began_at:
+            with suppress(Exception):  # the bar then counts from where the epoch resumed
+                before = reader.given_at(self._began_at[-1])
+        tally, is_running = self._tally, self._read._pass.is_running
+        bar = progress_bar(
+            f"epoch {self._epoch + 1}",
+            lambda: before + tally.items,
+            total=known_length(self),
+            notes=lambda waiting: losses_and_waits(self.stats(), waiting),
+            is_running=is_running,
+            leave=None,
+        )
+        shown.enter_context(bar)
+        return shown
 
     def _agree(self) -> None:
         """Check that all ranks read the same, and adopt their common seed."""
@@ -549,6 +580,7 @@ class DataLoader2(Generic[T]):
 
     def _end_epoch_under_way(self) -> None:
         replace_live_iterator(self._initialized())
+        self._shown.close()
         self._finish_epoch()
 
     def _finish_epoch(self) -> None:

@@ -86,7 +86,7 @@ class LocalShards:
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps counted."""
-        return {shard: chain.stats() for shard, chain in self._shards.chains.items()}
+        return {shard: chain.stats() for shard, chain in [*self._shards.chains.items()]}
 
     def chains(self) -> list[Any]:
         """Return the chains of the shards that were read."""

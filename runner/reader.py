@@ -149,16 +149,21 @@ class ShardReader(IterDataPipe[Any]):
         together, division = self.options.together, self.division
         if together is None:
             return sum(map(partial(self._length_of, division), division.shards))
-        own = node.get("own", {"given": 0})
+        return together.length(partial(self._left_in_part, node), self.given_at(node))
+
+    def given_at(self, node: Node) -> int:
+        """Return how many items of an epoch were given before a node; TypeError where that is unknown."""
+        if self.options.together is None:
+            return len(self) - self._left_in_part(node, self.division.rank) if node else 0
+        given: int = node.get("own", {"given": 0})["given"]
+        return given
+
+    def _left_in_part(self, node: Node, rank: int) -> int:
+        """Return how many items of a rank's shards are left at a node."""
+        own, of_rank = node.get("own", {}), replace(self.division, rank=rank)
         before = {place[0]: place[3] for place in own["standing"]} if "standing" in own else None
-
-        def length_of_part(rank: int) -> int:
-            of_rank = replace(division, rank=rank)
-            left = [shard for shard in of_rank.shards if before is None or shard in before]
-            return sum(self._length_of(of_rank, shard) - (before[shard] if before else 0) for shard in left)
-
-        given: int = own["given"]
-        return together.length(length_of_part, given)
+        left = [shard for shard in of_rank.shards if before is None or shard in before]
+        return sum(self._length_of(of_rank, shard) - (before[shard] if before else 0) for shard in left)
 
     def _length_of(self, division: Division, shard: int) -> int:
         parts, part = division.part(shard)

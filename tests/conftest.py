@@ -18,6 +18,7 @@ import torch
 from fault_proxy import FaultProxy, passing_on
 from s3 import S3Server, serving_s3
 from slow import FILE as SLOW
+from terminal import Terminal
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,6 +32,13 @@ os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.e
 
 MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")
 """Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return what tests with the decorator `writing_to_terminal` write their errors to; bars are updated often."""
+    monkeypatch.setattr("penstock.registry.views.progress._BETWEEN_LOOKS", 0.002)
+    return Terminal()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

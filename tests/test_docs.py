@@ -19,6 +19,7 @@ import pytest
 from penstock import IterDataPipe
 from penstock.cli.demo import BUILT_IN
 from penstock.datasets import Dataset, roll
+from penstock.pipes.groups import GROUPS
 from penstock.registry import operators, walk
 from penstock.registry.examples import example_names, maker_of_example
 from watched import Watched
@@ -97,7 +98,7 @@ def test_explain_finds_no_mistake_in_the_example_of_an_operator(cls: type) -> No
 def test_the_page_of_operators_has_all_of_them_each_once() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "make_operators.py"))
     ours = {entry.name for entry in operators.values() if entry.cls.__module__.startswith("penstock.")}
-    listed = [name for _, names in made["GROUPS"].values() for name in names.split()]
+    listed = [name for _, names in GROUPS.values() for name in names.split()]
     assert sorted(listed) == sorted(ours)
     assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_operators.py`"
 
@@ -115,7 +116,7 @@ MANY_OF_A_KIND = ("List files", "Open files, and load objects", "Call a function
 
 @pytest.mark.parametrize("group", MANY_OF_A_KIND)
 def test_among_operators_of_a_kind_each_says_when_to_take_it(group: str) -> None:
-    _, names = runpy.run_path(str(ROOT / "docs" / "make_operators.py"))["GROUPS"][group]
+    _, names = GROUPS[group]
     of_group = [entry for entry in operators.values() if entry.kind == "iter" and entry.name in names.split()]
     told = {entry.name for entry in of_group if re.search(r"(Take|Prefer|Use|Threads help)\b", entry.cls.__doc__ or "")}
     assert {entry.name for entry in of_group} - told <= {"filter", "shard_expand"}  # there is but one of each

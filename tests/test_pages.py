@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
+import penstock as ps
+from penstock.cli import main
 from ranks import run_programs
 
+DOCS = Path(__file__).parents[1] / "docs"
 BLOCKS = [
     pytest.param(block, id=f"{page.stem} {number}")
-    for page in sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+    for page in sorted(DOCS.glob("*.md"))
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
 
@@ -47,3 +52,34 @@ def test_a_mistake_in_a_block_is_noticed(tmp_path: Path) -> None:
     program.write_text(BEFORE + block + AFTER)
     with pytest.raises(AssertionError, match=r"shuffle comes after batch\."):
         run_programs(program, {tmp_path / "block": {**os.environ}}, seconds=50)
+
+
+COMMAND_LINE = (DOCS / "command_line.md").read_text()
+COMMANDS = re.findall(
+    r"^\$ penstock (.*)\n((?:(?!\$ penstock).*\n)*)",
+    "".join(re.findall(r"```console\n(.*?)```", COMMAND_LINE, re.DOTALL)),
+    re.MULTILINE,
+)
+LOOKS = {"graph": "visualize", "explain": "explain"}
+"""The methods of chains that commands call."""
+
+
+@pytest.mark.parametrize(("command", "output"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_a_command_writes_what_the_page_says(
+    command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(re.findall(r"```python\n(.*?)```", COMMAND_LINE, re.DOTALL)[0])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "train", raising=False)
+    name, *_ = arguments = shlex.split(command)
+    if not output.startswith("penstock") and not hasattr(ps.IterDataPipe, LOOKS.get(name, "map")):
+        pytest.skip("chains cannot be looked at in this way yet")
+    status = main(arguments)
+    told = capsys.readouterr()
+    assert output in ("", told.out + told.err)
+    assert status == (0 if told.out else 1 if name == "ops" else 2)
+
+
+def test_there_are_commands_to_run() -> None:
+    assert len(COMMANDS) >= 8

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import IO, Any
@@ -18,11 +17,12 @@ from ..pipes.iter import GDriveReader, IterableWrapper
 from ..registry import Guard
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
+from ..registry.views.progress import progress_bar
 from ..storage.reading import open_file
 from ..storage.retrying import trying_again
 from ..storage.web import new_session
 
-__all__ = ["download", "forget", "progress"]
+__all__ = ["download", "forget"]
 
 _PIECE = 2**20
 _PATIENCE = (10.0, 60.0)
@@ -164,17 +164,20 @@ def _writing(part: str, mode: str, url: str, total: int | None) -> Iterator[Any]
     """Give a function that writes bytes to a file and shows the progress; a full disk removes what is there."""
     name = re.sub(r"\.part$", "", os.path.basename(part))
     try:
-        with open(part, mode) as file, progress(name, total, file.tell()) as advance:
-            if total is not None and (free := shutil.disk_usage(os.path.dirname(part)).free) < total - file.tell():
-                raise OSError(errno.ENOSPC, f"it needs {total - file.tell():,} bytes, and {free:,} are free", part)
+        with open(part, mode) as file:
+            done = file.tell()
+            if total is not None and (free := shutil.disk_usage(os.path.dirname(part)).free) < total - done:
+                raise OSError(errno.ENOSPC, f"it needs {total - done:,} bytes, and {free:,} are free", part)
 
             def write(piece: bytes) -> None:
-                if total is not None and file.tell() + len(piece) > total:
+                nonlocal done
+                if total is not None and done + len(piece) > total:
                     raise RuntimeError(f"{_shown(url)} has more than the {total} bytes that were expected of it")
                 file.write(piece)
-                advance(len(piece))
+                done += len(piece)
 
-            yield write
+            with progress_bar(name, lambda: done, total=total, unit="B"):
+                yield write
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             forget(part)
@@ -182,22 +185,6 @@ def _writing(part: str, mode: str, url: str, total: int | None) -> Iterator[Any]
                 error.errno, f"the disk is full: {error.strerror} (while getting {_shown(url)})", part
             ) from None
         raise
-
-
-@contextmanager
-def progress(what: str, total: int | None, done: int = 0) -> Iterator[Any]:
-    """Show a bar on a terminal, if tqdm is installed, and give a function that advances it by so many bytes."""
-    try:
-        from tqdm import TqdmWarning
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TqdmWarning)  # in a notebook without widgets the bar is one of text
-            from tqdm.auto import tqdm
-    except ImportError:
-        yield lambda n: None
-        return
-    with tqdm(desc=what, total=total, initial=done, unit="B", unit_scale=True, disable=None, leave=False) as bar:
-        yield bar.update
 
 
 def _copy(stream: IO[bytes], write: Any) -> None:

@@ -19,13 +19,14 @@ from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
+from ..registry.views.progress import progress_bar
 from ..storage.addresses import is_local_path
 from ..storage.digest import check_digest
 from ..storage.locks import FileLock
 from ..storage.parts import lock_beside
 from ..storage.reading import open_file, read_whole
 from ..storage.writing import whole_file
-from .download import download, forget, progress
+from .download import download, forget
 from .resource import Resource, archive_kind, unpacked_name
 
 __all__ = ["fetch", "members_of", "place_of", "unpacked"]
@@ -96,13 +97,14 @@ def unpacked(resource: Resource, folder: str) -> str:
     archive = fetch(resource, folder)
     with _one_at_a_time(resource, target, folder):
         if not _was_unpacked(target, done, told):
-            with progress(f"unpack {resource.name}", None) as advance:
+            written = 0
+            with progress_bar(f"unpack {resource.name}", lambda: written, unit="B"):
                 for path, stream in members_of(IterableWrapper([archive]), resource.name):
                     inner = path[len(archive) + 1 :]  # its loader refuses one that leads out of the archive
                     place = _joined(target, inner) if archive_kind(resource.name) else target
                     with closing(stream), whole_file(place, "wb", {}) as file:
                         shutil.copyfileobj(stream, file, 2**20)
-                        advance(file.tell())
+                        written += file.tell()
             with whole_file(done, "wb", {}) as file:
                 file.write(told.encode())
             _unpacked[done] = told

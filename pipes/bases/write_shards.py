@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import IO, Any, ClassVar
 
 from ...registry import IterDataPipe, own
 from ...registry.notes import add_note
 from ...registry.secrets import Options, without_secrets
 from ...registry.sharding import part_read, sharding_points
+from ...registry.views.progress import PATIENCE, losses_and_waits, progress_bar
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts
 
@@ -20,12 +21,13 @@ __all__ = ["CountedFile", "ShardWriter", "check_division", "check_template"]
 
 
 class ShardWriter(IterDataPipe[tuple[str, int]]):
-    """Write shards, and yield the URL and count of each: a base class.
+    """Write shards, and yield the URL and count of each: a base class. A long pass shows a progress bar.
 
     `counted` names what is counted in a shard; the name of the index begins with `index_prefix`.
     """
 
     holds_items = False
+    shows_progress = True
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
     url_template: Any
@@ -34,10 +36,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     written: list[dict[str, Any]] = own(list)
     """The index entries of the shards."""
+    _bytes: int = own(0, saved=False)
+    """How much is written."""
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         parts, part = part_read(self.source)
-        with closing(self._shards()) as shards:
+        with closing(self._shards()) as shards, self._bar():
             for content in shards:
                 url = self._url(part + parts * len(self.written))
                 told = self._write(url, content)
@@ -47,6 +51,19 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
         with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
+
+    def _bar(self) -> AbstractContextManager[None]:
+        assert self._pass is not None
+
+        def notes(waiting: float | None) -> list[str]:
+            return [f"{len(self.written)} files", *losses_and_waits(self.stats(), None)]
+
+        name = self.functional_name or type(self).__name__
+        is_running = self._pass.is_running
+        return progress_bar(name, lambda: self._bytes, unit="B", notes=notes, is_running=is_running, after=PATIENCE)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
 
     def _shards(self) -> Generator[Iterator[Any], None, None]:
         """Yield the content of each shard, which is consumed before the next is requested."""
@@ -65,7 +82,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return its index entry."""
         with _naming_shard(url), whole_file(url, "wb", self.storage_options, counted_by=self.guard) as file:
-            counted = CountedFile(file)
+            counted = CountedFile(file, self._count)
             number = self._fill(counted, content)
         name = url.rpartition("/")[2]
         return {"name": name, self.counted: number, "bytes": counted.size, "sha256": counted.sha256}
@@ -82,15 +99,16 @@ def _naming_shard(url: str) -> Iterator[None]:
 
 
 class CountedFile:
-    """A file written sequentially, with its size and digest.
+    """A file written sequentially, with its size and digest. `count` is called with the size of each write.
 
     After a failed write it ignores further ones: libraries write the end of a file while they clean up.
     """
 
     closed = False
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], count: Callable[[int], object]) -> None:
         self._file = file
+        self._count = count
         self._failed = False
         self._digest = hashlib.sha256()
         self.size = 0
@@ -107,6 +125,7 @@ class CountedFile:
             self._failed = False
             self._digest.update(content)
             self.size += size
+            self._count(size)
         return size
 
     def flush(self) -> None:

@@ -72,6 +72,7 @@ from penstock.pipes.iter.parse import CSVDictParser as CSVDictParser
 from penstock.pipes.iter.parse import CSVParser as CSVParser
 from penstock.pipes.iter.parse import JsonParser as JsonParser
 from penstock.pipes.iter.part import RandomSplitter as RandomSplitter
+from penstock.pipes.iter.progress import ProgressReporter as ProgressReporter
 from penstock.pipes.iter.rar import RarArchiveLoader as RarArchiveLoader
 from penstock.pipes.iter.read_columns import CsvReader as CsvReader
 from penstock.pipes.iter.read_columns import IpcReader as IpcReader

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe
 from ...registry.secrets import Options
+from ...registry.views.progress import PATIENCE, losses_and_waits, with_bar
 from ...storage.file_systems import OF_TEXT
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
@@ -24,7 +25,13 @@ __all__ = [
 
 
 class ItemSaver(OneToOne[str]):
-    """Write the second part of each item to the file that the first part names: the base of the savers."""
+    """Write the second part of each item to the file that the first part names: the base of the savers.
+
+    A long pass shows a progress bar.
+    """
+
+    holds_items = False
+    shows_progress = True
 
     def __init__(
         self,
@@ -45,6 +52,22 @@ class ItemSaver(OneToOne[str]):
         self.filepath_fn = filepath_fn
         self.on_error = on_error
         self.guard = Guard(on_error)
+
+    def __iter__(self) -> Iterator[str]:
+        assert self._pass is not None
+        tally = Tally()
+        return iter(
+            with_bar(
+                tally.follow(super().__iter__()),
+                self.functional_name or type(self).__name__,
+                lambda: tally.items,
+                self,
+                unit="files",
+                notes=lambda waiting: losses_and_waits(self.stats(), None),
+                is_running=self._pass.is_running,
+                after=PATIENCE,
+            )
+        )
 
     def _write(self, path: str, content: Any) -> None:
         """Write bytes to a file."""

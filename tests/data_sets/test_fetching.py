@@ -23,6 +23,7 @@ from penstock.datasets.fetching import _giving_signs, fetch, unpacked
 from penstock.storage.locks import FileLock
 from penstock.storage.parts import lock_beside
 from s3 import S3Server
+from terminal import Terminal, writing_to_terminal
 
 CONTENT = bytes(range(256)) * 20_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -47,6 +48,18 @@ def test_a_resource_is_downloaded_once(server: FileServer, resource: Resource, f
     assert fetch(resource, folder) == path
     assert server.requests["set/a.bin"] == 1
     assert sorted(os.listdir(folder)) == [".a.bin.verified", "a.bin"]
+
+
+@writing_to_terminal
+def test_a_download_and_unpacking_show_how_far_they_are(server: FileServer, folder: str, terminal: Terminal) -> None:
+    archive = tar_of({"a.bin": CONTENT}, "")
+    server.files["set/all.tar"] = archive
+    resource = Resource(f"{server.url}/set/all.tar", sha256=hashlib.sha256(archive).hexdigest())
+    unpacked(resource, folder)
+    assert "\rall.tar: 100%|" in terminal.getvalue()
+    assert "5.13M/5.13M [" in terminal.getvalue()
+    assert "\runpack all.tar: 5.12MB [" in terminal.getvalue()
+    assert "\n" not in terminal.getvalue()
 
 
 def test_several_processes_download_it_once(server: FileServer, resource: Resource, folder: str) -> None:

@@ -1,0 +1,197 @@
+"""Progress bars: what they say, and to whom."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.registry.views import progress
+from penstock.registry.views.progress import is_watched, known_length, losses_and_waits, progress_bar
+from terminal import Terminal, writing_to_terminal
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class Sampled:
+    """Whether something runs, by the terms of a cycle; `.looked(n)` waits until it was asked so many times."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = itertools.cycle(answers)
+        self._looks = 0
+        self._asked = threading.Condition()
+
+    def __call__(self) -> bool:
+        with self._asked:
+            self._looks += 1
+            self._asked.notify_all()
+            return next(self._answers)
+
+    def looked(self, times: int) -> bool:
+        with self._asked:
+            until = self._looks + times
+            return self._asked.wait_for(lambda: self._looks >= until, 20)
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
+
+
+@writing_to_terminal
+def test_a_bar_says_how_much_of_how_much_and_how_fast(terminal: Terminal) -> None:
+    done = 10
+    with progress_bar("squares", lambda: done, total=40):
+        done = 20
+        assert terminal.shown("20/40")
+        done = 40
+    assert terminal.shown("squares:  25%|")  # it began with what was done before
+    assert "10/40" in terminal.getvalue()
+    assert "40/40 [00:00<00:00" in terminal.getvalue()
+    assert "items/s]" in terminal.getvalue()
+    assert "penstock-progress" not in threads()
+
+
+@writing_to_terminal
+def test_without_a_total_it_counts(terminal: Terminal) -> None:
+    with progress_bar("", lambda: 7, unit="files", leave=True):
+        pass
+    assert terminal.last_line.startswith("7 files [00:00, ")
+
+
+@writing_to_terminal
+def test_sizes_have_units(terminal: Terminal) -> None:
+    with progress_bar("a.bin", lambda: 1_500_000, total=3_000_000, unit="B", leave=True):
+        pass
+    assert "1.50M/3.00M" in terminal.last_line
+
+
+@writing_to_terminal
+def test_a_bar_that_does_not_stay_leaves_an_empty_line(terminal: Terminal) -> None:
+    with progress_bar("gone", lambda: 1):
+        pass
+    before, _, line = terminal.getvalue().rstrip("\r").rpartition("\r")
+    assert "gone" in before
+    assert line.strip() == ""
+    assert "\n" not in terminal.getvalue()
+
+
+@writing_to_terminal
+def test_an_inner_bar_is_below_and_does_not_stay(terminal: Terminal) -> None:
+    with progress_bar("outer", lambda: 1, leave=None):
+        for _ in range(2):
+            with progress_bar("inner", lambda: 2, leave=None):
+                pass
+    assert terminal.getvalue().count("\n\rinner: ") >= 2  # drawn on the line below
+    assert terminal.last_line.startswith("outer: 1 items")
+
+
+@writing_to_terminal
+def test_a_bar_stands_still_while_nothing_runs(terminal: Terminal) -> None:
+    idle = Sampled(False)
+    with progress_bar("idle", lambda: 1, is_running=idle):
+        assert idle.looked(2)
+        before = terminal.getvalue()
+        assert idle.looked(5 * progress._LOOKS_PER_UPDATE)
+        assert terminal.getvalue() == before
+
+
+@writing_to_terminal
+def test_the_share_of_time_spent_waiting_is_told_once_it_is_known(terminal: Terminal) -> None:
+    waits = Sampled(True, False, False, False)
+    with progress_bar(
+        "", lambda: 1, is_running=waits, notes=lambda share: losses_and_waits({"map": {"skipped": 3}}, share)
+    ):
+        assert terminal.shown("waiting for input 25 %]")
+    first = terminal.getvalue().index("skipped 3")
+    assert first < terminal.getvalue().index("skipped 3, waiting for input")
+
+
+@writing_to_terminal
+def test_a_late_bar_is_late(terminal: Terminal) -> None:
+    with progress_bar("late", lambda: 1, after=60):
+        assert "penstock-progress" in threads()
+    assert terminal.getvalue() == ""
+    assert "penstock-progress" not in threads()
+    with progress_bar("late", lambda: 1, after=0.01):
+        assert terminal.shown("late: 1 items")
+
+
+@writing_to_terminal
+def test_a_late_bar_does_not_appear_while_nothing_runs(terminal: Terminal) -> None:
+    idle = Sampled(False)
+    with progress_bar("idle", lambda: 1, is_running=idle, after=0.01):
+        assert idle.looked(3)
+    assert terminal.getvalue() == ""
+
+
+@writing_to_terminal
+def test_a_block_that_fails_ends_its_bar(terminal: Terminal) -> None:
+    with pytest.raises(ValueError, match="wrong"), progress_bar("failing", lambda: 1, leave=True):
+        raise ValueError("wrong")
+    assert terminal.getvalue().endswith("\n")
+    assert "penstock-progress" not in threads()
+
+
+@writing_to_terminal
+def test_a_block_that_ends_in_the_bars_own_thread_does_not_wait_for_itself(terminal: Terminal) -> None:
+    ended = threading.Event()
+    block: list[Any] = [progress_bar("", lambda: 1, is_running=lambda: end_of_block())]
+
+    def end_of_block() -> bool:
+        if block:
+            block.pop().__exit__(None, None, None)
+            ended.set()
+        return False
+
+    block[0].__enter__()
+    assert ended.wait(20)
+
+
+def test_without_a_terminal_there_is_no_bar(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert not is_watched()
+    with progress_bar("unseen", lambda: 1):
+        assert "penstock-progress" not in threads()
+    monkeypatch.setattr(sys, "stderr", None)  # as of programs without a console
+    assert not is_watched()
+    assert capfd.readouterr() == ("", "")
+
+
+@writing_to_terminal
+def test_workers_and_later_ranks_have_no_bar(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_watched()
+    monkeypatch.setattr(progress, "parent_process", object)
+    assert not is_watched()  # another process of this program
+    monkeypatch.setattr(progress, "dist", ranks := Ranks(0))
+    assert is_watched()  # the first rank, which torch.multiprocessing.spawn has started
+    ranks.rank = 1
+    assert not is_watched()
+    ranks.rank = 0
+    monkeypatch.setattr(progress, "current_process", lambda: SimpleNamespace(daemon=True))
+    assert not is_watched()  # a worker of the first rank
+
+
+class Ranks:
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def is_available(self) -> bool:
+        return True
+
+    is_initialized = is_available
+
+    def get_rank(self) -> int:
+        return self.rank
+
+
+def test_a_length_that_fails_is_unknown() -> None:
+    class Broken:
+        def __len__(self) -> int:
+            raise FileNotFoundError("no index")
+
+    assert known_length(Broken()) is None
+    assert known_length(object()) is None
+    assert known_length("abc") == 3
