@@ -9,7 +9,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import NoneType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
 from ..graph import DataPipe
@@ -21,6 +21,7 @@ _PIPES: tuple[type, ...] = (TorchIterDataPipe, TorchMapDataPipe)
 _MODULE = re.compile(r"(?:\w+\.)+(?=\w)")
 _IN_MEMORY = (list, tuple, range, str, bytes, dict, set, frozenset)
 _QUOTED = re.compile(r"(?:ForwardRef\()?'([^']*)'\)?")
+_MOST_FIELDS = 12
 _LONGEST, _MOST_PARTS = 60, 60
 """The characters and the parts of a type that people still read; each zip of a pipe with itself doubles the parts."""
 
@@ -83,7 +84,9 @@ def _declared(kind: Any) -> Any:
 def _signatures(kind: Any) -> list[tuple[Any, dict[str, Any]]]:
     """Return the annotations of a constructor, or of each of its overloads: that of `self`, and the others by name."""
     constructor: Any = kind.__init__
-    names = {**vars(typing), **vars(sys.modules[kind.__module__])}
+    if not isinstance(constructor, FunctionType):  # that of object, say
+        return []
+    names = {**vars(typing), **getattr(sys.modules.get(kind.__module__), "__dict__", {})}
     found = []
     for function in typing.get_overloads(constructor) or [constructor]:
         hints = {name: _evaluated(hint, names) for name, hint in inspect.get_annotations(function).items()}
@@ -133,13 +136,17 @@ def _bind(hint: Any, actual: Any, bound: dict[Any, Any]) -> None:
     if isinstance(hint, TypeVar):
         bound[hint] = actual if bound.get(hint, actual) == actual else Any
     elif len(get_args(hint)) == 1 and len(get_args(actual)) == 1:
-        _bind(get_args(hint)[0], get_args(actual)[0], bound)
+        whole, part = get_origin(hint), get_origin(actual)
+        if isinstance(whole, type) and isinstance(part, type) and issubclass(part, whole):
+            _bind(get_args(hint)[0], get_args(actual)[0], bound)
 
 
 def _result_of(function: Any) -> Any:
     """Return what a function says that it returns, or a class makes."""
     if isinstance(function, type):
         return function
+    if inspect.iscoroutinefunction(function):
+        return Any
     try:
         returned = inspect.get_annotations(inspect.unwrap(function), eval_str=True).get("return", Any)
     except Exception:  # no function, or names that are there for type checkers only
@@ -147,15 +154,18 @@ def _result_of(function: Any) -> Any:
     return NoneType if returned is None else returned
 
 
-def _type_of(value: Any) -> Any:
-    if type(value) is tuple and 0 < len(value) <= 4:
-        return tuple[tuple(map(_type_of, value))]  # type: ignore[misc]
-    if type(value) is list and value:
-        return list[_type_of(value[0])]  # type: ignore[misc]
-    if type(value) is dict and value:
-        key, first = next(iter(value.items()))
-        return dict[type(key), _type_of(first) if len({*map(type, value.values())}) == 1 else Any]  # type: ignore[misc]
-    return type(value)
+def _type_of(value: Any, levels: int = 3) -> Any:
+    """Return the type of a value in memory, with those of its parts, down some levels."""
+    kind: Any = type(value)
+    if not levels or kind not in (tuple, list, dict) or not 0 < len(value) <= _MOST_FIELDS:
+        return kind
+    if kind is tuple:
+        return tuple[tuple(_type_of(part, levels - 1) for part in value)]  # type: ignore[misc]
+    if kind is list:
+        return list[_type_of(value[0], levels - 1)]  # type: ignore[misc]
+    keys, values = {*map(type, value)}, {*map(type, value.values())}
+    first = _type_of(next(iter(value.values())), levels - 1) if len(values) == 1 else Any
+    return dict[keys.pop() if len(keys) == 1 else Any, first]  # type: ignore[misc]
 
 
 def _parts(hint: Any) -> int:

@@ -76,7 +76,6 @@ class _Place:
     box: Box | None
     number: int
     x: float = 0
-    order: int = 0
 
     @property
     def width(self) -> float:
@@ -89,19 +88,21 @@ class _Place:
 
 def set_rows(boxes: list[Box]) -> None:
     """Set the rows of boxes, which are listed sources first."""
-    below = [-1] * len(boxes)
-    read: set[int] = set()
-    for number in range(len(boxes) - 1, -1, -1):
-        below[number] = max(below[number], 0)
-        for source in boxes[number].sources:
-            read.add(source)
+    below = [0] * len(boxes)  # the rows below each box
+    for number, box in reversed([*enumerate(boxes)]):
+        for source in box.sources:
             below[source] = max(below[source], below[number] + 1)
-    for number, box in enumerate(boxes[:-1]):
-        if number not in read:  # a branch that nothing reads: it ends just below its source
-            below[number] = min((below[source] - 1 for source in box.sources), default=0)
-    deepest = max(below, default=0)
+    for number in _unread(boxes):
+        below[number] = min((below[source] - 1 for source in boxes[number].sources), default=0)
+    deepest = max(below)
     for number, box in enumerate(boxes):
         box.row = deepest - below[number]
+
+
+def _unread(boxes: list[Box]) -> list[int]:
+    """Return the boxes that nothing reads, but the last: branches, which end just below their source."""
+    read = {source for box in boxes for source in box.sources}
+    return [number for number in range(len(boxes) - 1) if number not in read]
 
 
 def _rows_of(boxes: list[Box]) -> tuple[list[list[_Place]], list[list[_Place]]]:
@@ -111,16 +112,14 @@ def _rows_of(boxes: list[Box]) -> tuple[list[list[_Place]], list[list[_Place]]]:
     edges: list[list[_Place]] = []
 
     def add(row: int, number: int, box: Box | None) -> _Place:
-        place = _Place(row, box, number, order=len(rows[row]))
+        place = _Place(row, box, number)
         rows[row].append(place)
         return place
 
     dangling: dict[int, list[int]] = {}
-    read = {source for box in boxes for source in box.sources}
-    for number, box in enumerate(boxes[:-1]):
-        if number not in read:
-            for source in box.sources:
-                dangling.setdefault(source, []).append(number)
+    for number in _unread(boxes):
+        for source in boxes[number].sources:
+            dangling.setdefault(source, []).append(number)
     waiting: list[tuple[_Place | None, int]] = [(None, len(boxes) - 1)]
     while waiting:
         reader, number = waiting.pop()

@@ -96,7 +96,10 @@ class _Steps:
     def _know(self, pipe: DataPipe) -> None:
         """Find out what follows from the sources of a pipe."""
         facts, sources = facts_of(pipe), self.sources[id(pipe)]
-        self.items[id(pipe)] = item_of(pipe, [self.items[id(source)] for source in sources])
+        try:
+            self.items[id(pipe)] = item_of(pipe, [self.items[id(source)] for source in sources])
+        except Exception:  # annotations may be anything, and a picture does not depend on them
+            self.items[id(pipe)] = Any
         divides = bool(sharding_points(pipe)) if is_data_set(pipe) else facts.is_sharding_point
         if divides or any(id(source) in self.divided for source in sources):
             self.divided.add(id(pipe))

@@ -92,19 +92,20 @@ class _Drawing:
         yield "</g>\n"
 
     def _zone(self, title: str, members: set[int]) -> Iterator[str]:
-        for number, (first, end) in enumerate(self.layout.columns):
+        for first, end in self.layout.columns:
             boxes = [self.boxes[place] for place in members if first <= self.boxes[place].row < end]
             if not boxes:
                 continue
             left = min(box.x - box.width / 2 for box in boxes) - _ZONE_SIDE
             right = max(box.x + box.width / 2 for box in boxes) + _ZONE_SIDE
-            top = min(box.y for box in boxes) - (_ZONE_TITLE - 4 if any(box.space_above for box in boxes) else 8)
+            begins = any(box.space_above for box in boxes)
+            top = min(box.y for box in boxes) - (_ZONE_TITLE - 4 if begins else 8)
             bottom = max(box.y + box.height for box in boxes) + 8
             yield (
                 f'<rect {paint("zone", "zone-edge")} x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
                 f'height="{bottom - top:.1f}" rx="9" stroke-dasharray="4 3"/>\n'
             )
-            if any(box.space_above for box in boxes) or not number:
+            if begins:
                 yield _text(left + 9, top + 14, title, "on-zone", 10.5, weight=600)
 
     def _edge(self, edge: Edge) -> Iterator[str]:
@@ -167,7 +168,8 @@ class _Drawing:
             label = "" if step.share is None else step.share[1]
             left_over = room - (length(label) + 2) * _SMALL if label else room
             yield _text(left + _LEFT, y, cut(step.arguments, left_over / _CODE), "plain", 11, code=True)
-            yield _text(right - _RIGHT, y, label, "plain", 10, anchor="end", weight=600) if label else ""
+            if label:
+                yield _text(right - _RIGHT, y, label, "plain", 10, anchor="end", weight=600)
         for line in step.lines:
             y += _LINE
             yield _text(left + _LEFT, y, cut(line, room / _CODE), "plain", 11, code=True, title=line)

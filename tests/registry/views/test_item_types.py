@@ -22,6 +22,13 @@ def item(dp: Any) -> str:
     return type_in_words(items[id(dp)])
 
 
+def endless() -> list[Any]:
+    """A list that contains itself."""
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
 def wrapped(*items: Any) -> Any:
     return ps.iter.IterableWrapper([*items])
 
@@ -36,6 +43,17 @@ def unknown(x):  # type: ignore[no-untyped-def]
 
 def named_wrongly(x: Any) -> Missing:  # type: ignore[name-defined]  # noqa: F821
     raise AssertionError("it was called")
+
+
+async def later(x: Any) -> list[int]:
+    raise AssertionError("it was called")
+
+
+class Without(ps.IterDataPipe[int]):
+    """An operator without a constructor."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield 1
 
 
 class Windows(ps.IterDataPipe[tuple[T, ...]]):
@@ -74,6 +92,12 @@ class Windows(ps.IterDataPipe[tuple[T, ...]]):
         (lambda: wrapped((1, "a")).unzip(2)[1], ""),
         (lambda: wrapped("a.txt").open_files().read_from_stream(), "tuple[str, Any]"),
         (lambda: wrapped("a").read_parquet().rebatch(3), "RecordBatch"),
+        (Without, "int"),
+        (lambda: Without().map(str).batch(2), "DataChunk[str]"),
+        (lambda: wrapped(1).map(later), ""),
+        (lambda: wrapped(1).async_map_batches(later, batch_size=2), ""),
+        (lambda: wrapped(endless()), "list[list[list[list]]]"),
+        (lambda: wrapped(tuple(range(100))), "tuple"),
         (lambda: Windows(wrapped("a"), 3), "tuple[str, ...]"),
         (lambda: ps.map.SequenceWrapper([1.5]).map(decode).to_iter_datapipe(), "Tensor"),
         (lambda: ps.map.SequenceWrapper({"a": 1}), "int"),

@@ -260,6 +260,17 @@ def test_of_many_sources_each_of_many_steps_few_are_shown() -> None:
     assert len(Picture(maps(dp, 70)).svg) < 100_000
 
 
+def test_annotations_of_any_kind_do_no_harm() -> None:
+    class Odd(Silent):
+        def __init__(self, source: 1 / 0, note: [int, "IterDataPipe["] = None, other: "x y" = None) -> None:  # type: ignore  # noqa
+            super().__init__(source, note)
+
+    def odd(x: Any) -> "a b":  # type: ignore  # noqa
+        return x
+
+    assert "Odd" in texts(drawn(Odd(numbers().map(odd), odd).batch(2)))
+
+
 def test_bars_show_shares() -> None:
     dp = numbers().map(double)
     svg = drawn(dp, shares={id(dp): (0.5, "50 % · 3.1 ms"), id(dp.source): (7.0, "more")})
