@@ -9,6 +9,7 @@ import io
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +67,38 @@ def items() -> str:
     return f'<meta charset="utf-8"><body style="font-family:sans-serif;background:#fff">{html}'
 
 
-def _screenshot(page: str) -> bytes | None:
+def decode(name: str) -> int:
+    """Stand for slow work."""
+    time.sleep(0.004)
+    return len(name)
+
+
+def scale(number: int) -> float:
+    """Stand for quicker work."""
+    time.sleep(0.0008)
+    return number / 10
+
+
+def profile() -> str:
+    """Return a page with the profile of a loader, as a notebook shows it."""
+    names = ps.iter.IterableWrapper([f"image-{n}.jpg" for n in range(400)])
+    dp = names.shuffle().sharding_filter().map(decode).map(scale).batch(8)
+    service = ps.MultiProcessingReadingService(num_workers=2)
+    with ps.DataLoader2(dp, reading_service=service, profile=True) as loader:
+        for _ in loader:
+            time.sleep(0.005)
+        html = loader.profile()._repr_html_()
+    return f'<meta charset="utf-8"><body style="font-family:sans-serif;background:#fff">{html}'
+
+
+def _screenshot(page: str, size: str) -> bytes | None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "page.html").write_text(page, encoding="utf-8")
-        size = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=720,640"]
-        command = [browser, *size, f"--screenshot={folder}/page.png", f"file://{folder}/page.html"]
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size}"]
+        command = [browser, *options, f"--screenshot={folder}/page.png", f"file://{folder}/page.html"]
         subprocess.run(command, check=True, timeout=60, capture_output=True)
         return Path(folder, "page.png").read_bytes()
 
@@ -89,5 +114,6 @@ if __name__ == "__main__":
     for name, picture in pictures().items():
         picture.save(FOLDER / f"{name}.svg")
         _write_png(name, picture.png)
-    if (screenshot := _screenshot(items())) is not None:
-        _write_png("items", screenshot)
+    for name, page, size in (("items", items(), "720,640"), ("profile", profile(), "1200,1010")):
+        if (screenshot := _screenshot(page, size)) is not None:
+            _write_png(name, screenshot)
