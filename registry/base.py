@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 
+from .arguments import expect_whole
 from .copying import SourcesFirst, copy_to_look_at
 from .deeds import Deed
 from .display import show_chain, show_tree
@@ -351,11 +352,12 @@ class _Pipe(SourcesFirst, Generic[T_co]):
             counts[name + number] = pipe.guard.stats
         return counts
 
-    def profile(self, n: int | None = None) -> Profile:
+    def profile(self, n: int | None = None, *, passes: int = 1) -> Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
-        A copy of the chain is read, as by `peek`, so a current pass goes on. Printing the profile shows a table, and a
-        sentence that names the bottleneck. A loader has its own `profile()`, with its workers.
+        A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is
+        measured: `passes=2` finds caches filled. Printing the profile shows a table, and a sentence that names the
+        bottleneck. A loader has its own `profile()`, with its workers.
 
         >>> import time
         >>> import penstock as ps
@@ -363,7 +365,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
         True
         """
+        expect_whole("passes", passes)
         chain, consumer = copy_to_look_at(self, "profile"), Consumer()
+        for _ in range(passes - 1):
+            deque(islice(chain, n), maxlen=0)
         measure(chain)
         began = time.perf_counter()
         for _ in consumer.follow(islice(chain, n)):

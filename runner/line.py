@@ -179,6 +179,7 @@ class Sender:
             self._credit += command.items
             return
         is_first = self._reading == NONE
+        self._times = WorkerTimes(self._times.name)
         self._reading, self._credit = command.reading, command.credit
         errors: list[tuple[int, Exception]] = []
         for shard, reading in self._passes.items():

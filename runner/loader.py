@@ -215,6 +215,8 @@ class DataLoader2(Generic[T]):
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         self._initialized()
         self._agree()
+        if self._consumer is not None:
+            measure(self._read)
         adapt = self.reading_service.initialize_iteration(SeedGenerator(self._base_seed(), self._epoch))
         if adapt is not None:
             self._read = readable(adapt(self._read))
@@ -225,6 +227,7 @@ class DataLoader2(Generic[T]):
         self._read._epoch = self._epoch
         items = iter(self._read)
         if self._consumer is not None:
+            self._consumer = Consumer()
             items = self._consumer.follow(items)
         return DataLoader2Iterator(self._one_epoch(items), self.valid_iterator_id)
 
@@ -339,8 +342,8 @@ class DataLoader2(Generic[T]):
     def profile(self) -> Profile:
         """Return where the time goes: how long the program waited for items, and what each step took.
 
-        It covers all epochs so far, in this process and in the workers, up to their last reports. Raises RuntimeError
-        unless the loader was made with `profile=True`.
+        It covers the epoch under way, or else the last one, in this process and in the workers up to their last
+        reports. Raises RuntimeError unless the loader was made with `profile=True`.
 
         >>> import penstock as ps
         >>> loader = DataLoader2(ps.iter.IterableWrapper(range(100)).map(str).batch(10), profile=True)
@@ -570,8 +573,6 @@ class DataLoader2(Generic[T]):
             if self._consumer is not None:
                 measure(chain)
             self._read = readable(self.reading_service.initialize(chain))
-            if self._consumer is not None:
-                measure(self._read)
         read: IterDataPipe[T] = self._read
         return read
 

@@ -33,7 +33,7 @@ from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
 from ..registry.views.profile import WorkerTimes
-from ..registry.views.times import StepTimes
+from ..registry.views.times import StepTimes, measure
 from .seeds import SeedGenerator
 from .together import Together
 
@@ -329,6 +329,8 @@ class Shards:
             if self._init_fn is not None:
                 chain = _chain_by(self._init_fn, "worker_init_fn", chain, self._worker)
             self._made[place.shard] = chain
+        if chain.meter is not None:  # each epoch is measured by itself
+            measure(chain)
         seed_graph(chain, epoch.seed, place.shard, first_epoch=0)
         if self._reset_fn is not None:
             seeds = SeedGenerator(epoch.seed, epoch.path.epoch).spawn(place.shard)

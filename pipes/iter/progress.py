@@ -33,6 +33,7 @@ class ProgressReporter(IterDataPipe[T]):
     keeps_schema = True
     holds_items = False
     shows_progress = True
+    _not_compared = ("description", "unit")
     given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], description: str = "", *, unit: str = "items") -> None:

@@ -24,6 +24,7 @@ _FULL = 0.7
 """A pool is full if its threads work for more than this share of the time."""
 _IN_TURN = 0.15
 """A reader and a thread wait for each other in turn if both wait for more than this share of the time."""
+_ONE = {"threads": "thread", "processes": "process", "actors": "actor"}
 _LONG_FOR_GIL = 0.002
 """Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
 _SLOWER, _SLOWER_BY = 1.7, 0.1
@@ -142,10 +143,14 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
         if step.room < 2 * step.threads:
             return (
                 f"`{step.label}` is given too few items at a time: its {step.threads} {_kind(step)} work {use:.0%} of "
-                f"the time. Let it read more ahead, as {4 * step.threads} items."
+                f"the time. Let it read {4 * step.threads} items ahead."
             )
     text = f"{share:.0%} of the work is in `{step.label}`, "
-    text += f"whose {step.threads // step.processes} {_kind(step)} are busy {use:.0%} of the time."
+    number = step.threads // step.processes
+    text += f"whose {number} {_kind(step)} are" if number > 1 else f"whose one {_ONE[_kind(step)]} is"
+    text += f" busy {use:.0%} of the time."
+    if (cache := _cache_after(steps, step)) is not None:
+        return text + _of_cold_cache(cache)
     if step.works_in == "threads" and step.cpu < 0.5 * step.busy:
         return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
     processors = os.cpu_count() or 1
@@ -162,10 +167,7 @@ def _of_step(profile: Profile, steps: list[StepTimes], step: StepTimes, total: f
     share = _takes(step) / total if total else 0.0
     text = f"{share:.0%} of the time is in `{step.label}`."
     if (cache := _cache_after(steps, step)) is not None:
-        text += (
-            f" This pass fills the cache of `{cache.label}`; later passes do not need this step. Profile a second "
-            "pass, or fill the cache beforehand."
-        )
+        text += _of_cold_cache(cache)
     elif step.hint:
         text += f" {step.hint}"
     elif not step.sources:
@@ -184,6 +186,13 @@ def _of_gil(profile: Profile, step: StepTimes) -> str:
         f"{profile.share(step):.0%} of the work is in `{step.label}`, whose {step.threads // step.processes} threads "
         f"wait for one another: each gets the GIL back after {step.gil_waits / step.probes * 1000:.0f} ms. Processes "
         "would run the function in parallel: processpool_map, or worker processes of a loader."
+    )
+
+
+def _of_cold_cache(cache: StepTimes) -> str:
+    return (
+        f" This pass fills the cache of `{cache.label}`; later passes do not need this step. Profile a second pass, or "
+        "fill the cache beforehand."
     )
 
 

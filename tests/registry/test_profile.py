@@ -220,7 +220,7 @@ def test_threads_that_wait_for_something_outside():
 
 def test_a_full_pool():
     profile = ps.iter.IterableWrapper(range(40)).processpool_map(sleep_for(0.02), workers=1).profile()
-    assert "`processpool_map(sleep, workers=1)`, whose 1 processes are busy" in profile.verdict
+    assert "`processpool_map(sleep, workers=1)`, whose one process is busy" in profile.verdict
 
 
 def test_retries():
@@ -242,3 +242,6 @@ def test_retries():
 def test_a_cold_cache(tmp_path):
     dp = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.003)).in_memory_cache().batch(4)
     assert "This pass fills the cache of `in_memory_cache()`" in dp.profile().verdict
+    warm = dp.profile(passes=2)
+    assert by_name(warm)["in_memory_cache"].items == 40
+    assert "map" not in by_name(warm) or by_name(warm)["map"].items == 0

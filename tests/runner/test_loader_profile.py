@@ -82,11 +82,15 @@ def test_several_shards_in_this_process_are_summed():
     )
 
 
-def test_epochs_add_up_and_a_state_is_no_matter():
+@pytest.mark.parametrize("service", [None, MultiProcessingReadingService(1)])
+def test_each_epoch_is_measured_by_itself_and_states_are_the_same(service):
     dp = numbers(20).map(str)
-    with DataLoader2(dp, profile=True) as loader:
+    with DataLoader2(dp, reading_service=service, profile=True) as loader:
         assert list(loader) == list(loader)
-        assert {step.name: step.items for step in loader.profile().steps}["map"] == 40
+        assert {step.name: step.items for step in loader.profile().steps}["map"] == 20
+        assert loader.profile().consumer.items == 20
+        if service is not None:
+            return
         state = loader.state_dict()
     other = DataLoader2(numbers(20).map(str))
     other.load_state_dict(state)
