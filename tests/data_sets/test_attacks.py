@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import multiprocessing
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -165,6 +168,50 @@ def test_a_page_in_place_of_a_file_is_refused(server: FileServer, folder: str) -
     server.headers["set/a.txt"] = {"Content-Type": "text/html; charset=utf-8"}
     with pytest.raises(RuntimeError, match="sends a page, such as one for signing in, and no file"):
         fetch(Resource(f"{server.url}/set/a.txt"), folder)
+
+
+def test_one_of_several_processes_verifies_what_a_user_put_there(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.bin").write_bytes(CONTENT)
+    resource = Resource(name="a.bin", sha256=sha256(CONTENT).hexdigest())
+    processes = multiprocessing.get_context("fork")
+    verified, two_at_once = processes.Value("i", 0), processes.Barrier(2)
+
+    def verify(*arguments: object) -> None:
+        with verified.get_lock():
+            verified.value += 1
+        with suppress(threading.BrokenBarrierError):
+            two_at_once.wait(1)
+
+    monkeypatch.setattr("penstock.datasets.fetching.check_digest", verify)
+    workers = [processes.Process(target=fetch, args=(resource, folder)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(20)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert verified.value == 1
+    os.utime(os.path.join(folder, "a.bin"), (1, 1))
+    fetch(resource, folder)
+    assert verified.value == 2
+    assert sorted(os.listdir(folder)) == [".a.bin.verified", "a.bin"]
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.ENOLCK, errno.ENOSYS])
+def test_what_a_user_put_there_is_read_where_no_lock_can_be_had(
+    folder: str, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.txt").write_bytes(b"one\n")
+
+    def refused(*arguments: object, **others: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("penstock.datasets.fetching.FileLock", refused)
+    monkeypatch.setattr("penstock.datasets.fetching.whole_file", refused)
+    assert fetch(Resource(name="a.txt", sha256=sha256(b"one\n").hexdigest()), folder)
+    with pytest.raises(RuntimeError, match="sha256 digest"):
+        fetch(Resource(name="a.txt", sha256=sha256(b"two\n").hexdigest()), folder)
 
 
 # Servers that lie about ranges
