@@ -1128,8 +1128,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. The path of a
         file is `archive path/name in the archive`. `mode` is as for `tarfile.open`: `"r:*"` detects the compression, and
         `"r|*"` never seeks. A stream that cannot seek is always read with `|`. Directories, symbolic links and devices hold
-        no data and are left out. A hard link has the content of the file it names. `len` returns `length`; without `length`
-        it raises TypeError.
+        no data and are left out; a warning at the end of the archive counts the links and devices. A hard link has the
+        content of the file it names. `len` returns `length`; without `length` it raises TypeError.
 
         The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
         MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import multiprocessing
 import os
+import tarfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -310,3 +312,21 @@ def test_zips_that_lead_out_of_themselves_are_refused_by_path_too(folder: str) -
     Path(folder, "x.zip").write_bytes(zip_of({"../evil.txt": b"1"}))
     with pytest.raises(ValueError, match="no name within it"):
         Files(Resource(name="x.zip"), folder).paths()
+
+
+@pytest.mark.parametrize("way", ["open", "read", "unpack"])
+def test_links_in_a_tar_are_left_out_and_counted(folder: str, way: str) -> None:
+    name = "x.tar.gz" if way == "unpack" else "x.tar"
+    links = {"a-link.txt": "a.txt", "outside.txt": "/etc/passwd"}
+    os.makedirs(folder)
+    with tarfile.open(Path(folder, name), "w:gz" if way == "unpack" else "w") as archive:
+        for path in ("a.txt", *links):
+            header = tarfile.TarInfo(path)
+            header.type, header.linkname = (tarfile.SYMTYPE, links[path]) if path in links else (tarfile.REGTYPE, "")
+            archive.addfile(header, io.BytesIO())
+    files = Files(Resource(name=name, unpack=way == "unpack"), folder)
+    told = rf"2 links or special files are left out of .*{name}: the first is 'a-link.txt' to 'a.txt'"
+    with pytest.warns(UserWarning, match=told):
+        paths = [path for path, _ in files.open()] if way == "open" else files.paths()
+    assert paths == ["a.txt"]
+    assert not Path(folder, "x", "outside.txt").exists()
