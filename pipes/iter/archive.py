@@ -190,10 +190,11 @@ class ZipArchiveLoader(ArchiveLoader):
 
     Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
     cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
-    path/name in the archive`. Directories are left out. A symbolic link is yielded as a file that holds the name of its
-    target, as in torchdata, since the link flag has no checksum. `len` returns `length`; without `length` it raises
-    TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger file,
-    read at once, may have `max_bytes`, or a hundred times its compressed size where that is more.
+    path/name in the archive`. Of several files of one name, the last is yielded, as `unzip` writes it. Directories are
+    left out. A symbolic link is yielded as a file that holds the name of its target, as in torchdata, since the link
+    flag has no checksum. `len` returns `length`; without `length` it raises TypeError. The stream of a file stays
+    readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
+    hundred times its compressed size where that is more.
 
     `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
@@ -226,7 +227,7 @@ class ZipArchiveLoader(ArchiveLoader):
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         archive = opened.enter_context(opened_zip(seekable(stream, opened)))
-        for entry in archive.infolist():
+        for entry in archive.NameToInfo.values():  # of several files of one name, it has the last
             is_encrypted = entry.flag_bits & _ENCRYPTED
             if entry.filename.endswith("/"):
                 if not is_encrypted:

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import tarfile
 import threading
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -330,3 +331,16 @@ def test_links_in_a_tar_are_left_out_and_counted(folder: str, way: str) -> None:
         paths = [path for path, _ in files.open()] if way == "open" else files.paths()
     assert paths == ["a.txt"]
     assert not Path(folder, "x", "outside.txt").exists()
+
+
+@pytest.mark.parametrize("unpack", [False, True])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_that_is_twice_in_a_zip_is_its_last_file(folder: str, unpack: bool) -> None:
+    os.makedirs(folder)
+    with zipfile.ZipFile(Path(folder, "x.zip"), "w") as archive:
+        for path, content in [("a.txt", b"old"), ("b.txt", b"one"), ("a.txt", b"new")]:
+            archive.writestr(path, content)
+    files = Files(Resource(name="x.zip", unpack=unpack), folder)
+    assert [(path, stream.read()) for path, stream in files.open()] == [("a.txt", b"new"), ("b.txt", b"one")]
+    assert files.paths() == ["a.txt", "b.txt"]
+    assert files.read("a.txt") == b"new"
