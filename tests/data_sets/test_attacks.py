@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import tarfile
 import threading
+import warnings
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +26,7 @@ import penstock as ps
 from penstock.datasets import Dataset, Files, Resource
 from penstock.datasets.fetching import fetch
 from penstock.registry.seeds import seed_graph
+from penstock.registry.sharding import apply_sharding
 
 CONTENT = bytes(range(256)) * 8_000
 
@@ -85,6 +87,29 @@ def test_a_chain_that_divides_without_a_shuffle_gets_one() -> None:
 def test_a_count_that_is_wrong_is_told_by_index() -> None:
     with pytest.raises(RuntimeError, match="numbers should have 5 samples, and has 20"):
         Dataset("numbers", numbers, splits={"all": 5}, register=False)(map_style=True)[0]
+
+
+def test_a_count_that_is_wrong_is_told_at_the_end_of_a_whole_pass() -> None:
+    def made(count: int, **arguments: Any) -> Any:
+        return Dataset("numbers", numbers, splits={"all": count}, register=False)(**arguments)
+
+    told = r"numbers\('all'\) should have 5 samples, and has 20"
+    for arguments in ({}, {"shuffle": True}):
+        with pytest.warns(UserWarning, match=told):
+            list(made(5, **arguments))
+    read = made(5)
+    read.take(7)
+    resumed = made(5)
+    resumed.load_state_dict(read.state_dict())
+    with pytest.warns(UserWarning, match=told):
+        assert list(resumed) == list(range(7, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(made(20))
+        made(5).take(20)
+        sharded = made(5)
+        apply_sharding(sharded, 2, 1)
+        assert list(sharded) == list(range(1, 20, 2))
 
 
 def test_any_integer_is_an_index_and_several_threads_may_be_first() -> None:
