@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import gzip
 import io
 import multiprocessing
@@ -110,6 +111,17 @@ def test_a_count_that_is_wrong_is_told_at_the_end_of_a_whole_pass() -> None:
         sharded = made(5)
         apply_sharding(sharded, 2, 1)
         assert list(sharded) == list(range(1, 20, 2))
+
+
+def test_a_function_that_torchs_workers_cannot_get_breaks_a_law_and_is_named() -> None:
+    def with_a_lambda(resources: Mapping[str, Files], split: str) -> Any:
+        """Numbers."""
+        return numbers(resources, split).map(functools.partial(lambda number: number))
+
+    data = Dataset("numbers", with_a_lambda, splits={"all": 20}, title="Numbers", register=False)
+    told = r"workers of torch's DataLoader need a plain pickle, and Mapper\.fn, which is functools\.partial.*lambda"
+    with pytest.raises(AssertionError, match=told):
+        ps.datasets.check_dataset(lambda **arguments: data(**arguments), ["pickles_and_copies_agree"])
 
 
 def test_any_integer_is_an_index_and_several_threads_may_be_first() -> None:
