@@ -1129,8 +1129,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. The path of a
         file is `archive path/name in the archive`. `mode` is as for `tarfile.open`: `"r:*"` detects the compression, and
         `"r|*"` never seeks. A stream that cannot seek is always read with `|`. Directories, symbolic links and devices hold
-        no data and are left out. A hard link has the content of the file it names. `len` returns `length`; without `length`
-        it raises TypeError.
+        no data and are left out; a warning at the end of the archive counts the links and devices. A hard link has the
+        content of the file it names. `len` returns `length`; without `length` it raises TypeError.
 
         The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
         MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its
@@ -1226,10 +1226,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
         cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
-        path/name in the archive`. Directories are left out. A symbolic link is yielded as a file that holds the name of its
-        target, as in torchdata, since the link flag has no checksum. `len` returns `length`; without `length` it raises
-        TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger file,
-        read at once, may have `max_bytes`, or a hundred times its compressed size where that is more.
+        path/name in the archive`. Of several files of one name, the last is yielded, as `unzip` writes it. Directories are
+        left out. A symbolic link is yielded as a file that holds the name of its target, as in torchdata, since the link
+        flag has no checksum. `len` returns `length`; without `length` it raises TypeError. The stream of a file stays
+        readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
+        hundred times its compressed size where that is more.
 
         `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
         failure are not taken back. It cannot be a `Retry`.

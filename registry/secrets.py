@@ -13,12 +13,15 @@ __all__ = ["Options", "Short", "hide_secrets", "short", "stream_name", "without_
 _USER_INFO = re.compile(
     r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@"
 )
+_WITHIN = r"(?<![.,:;!)\]}])"
+"""The last character of an address is none of these: they belong to the sentence that it stands in."""
 # A quote is part of the query unless a delimiter or the end follows.
 _QUERY = re.compile(
-    r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)", re.IGNORECASE
+    r"((?:https?://|with url: )[^\s'\"?]*\?|\?(?=[^\s'\"?=&]*=))((?:[^\s'\"]|'(?![\s,:;)\]}]|$))*)" + _WITHIN,
+    re.IGNORECASE,
 )
-_FRAGMENT = re.compile(r"(https?://[^\s'\"#]*#)[^\s'\"]*=[^\s'\"]*", re.IGNORECASE)
-_ESCAPED = re.compile(r"(%3F)[^\s'\"]*?%3D[^\s'\"]*", re.IGNORECASE)
+_FRAGMENT = re.compile(r"(https?://[^\s'\"#]*#)[^\s'\"]*=[^\s'\"]*" + _WITHIN, re.IGNORECASE)
+_ESCAPED = re.compile(r"(%3F)[^\s'\"]*?%3D[^\s'\"]*" + _WITHIN, re.IGNORECASE)
 _NAMES = {"export", "id", "versionId"}
 """The query parameters that identify a file; any other may be a token or a signature."""
 

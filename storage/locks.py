@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -10,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from .owners import open_trusted
+from .owners import Untrusted, open_trusted
 
 __all__ = ["FileLock"]
 
@@ -22,9 +23,10 @@ class FileLock:
     """Hold the lock on the file `path` during the `with` block; the file exists only as long.
 
     The system releases a lock when its owner ends, even by `kill -9`; the file then stays, and `left_behind` is True
-    for the next owner. Raises TimeoutError, naming the owner, if another process holds the lock for more than `timeout`
-    seconds, InterruptedError once `given_up` is set, and PermissionError for a link or a file that another user may
-    have planted.
+    for the next owner. In a folder that a group shares, the next owner may be another user. Raises TimeoutError, naming
+    the owner, if another process holds the lock for more than `timeout` seconds, InterruptedError once `given_up` is
+    set, and PermissionError for a link, for a file that another user may have planted, and for a lock that another user
+    left and that may not be removed.
     """
 
     def __init__(self, path: str, timeout: float, given_up: threading.Event) -> None:
@@ -56,13 +58,20 @@ class FileLock:
     def _taken(self) -> bool:
         import fcntl  # not at the top: Windows has none, and must import the rest of the package
 
-        file = open_trusted(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            file = open_trusted(self.path, os.O_RDWR | os.O_CREAT)
+        except PermissionError as error:
+            if isinstance(error, Untrusted) or not os.access(os.path.dirname(self.path) or ".", os.W_OK):
+                raise
+            self._remove_if_left_behind()
+            return False
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken = self._is_named(file)  # False if the owner removed the file between open and flock
             if taken:
-                self.left_behind = os.fstat(file).st_size > 0
-                if self.left_behind:  # ext4 waits for the disk when a file is truncated, even an empty one
+                has_text = os.fstat(file).st_size > 0
+                self.left_behind |= has_text
+                if has_text:  # ext4 waits for the disk when a file is truncated, even an empty one
                     os.truncate(file, 0)
                 os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
                 self._file = file
@@ -76,6 +85,25 @@ class FileLock:
         if not taken:
             os.close(file)
         return taken
+
+    def _remove_if_left_behind(self) -> None:
+        """Remove the file of another user, which cannot be written to, if no process holds its lock."""
+        import fcntl
+
+        try:
+            with open(self.path, "rb", opener=open_trusted) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_named(file.fileno()):
+                    os.unlink(self.path)
+                    self.left_behind = True
+        except (BlockingIOError, FileNotFoundError):  # its owner lives, or has removed it just now
+            pass
+        except OSError as error:
+            raise PermissionError(
+                errno.EACCES,
+                f"another user made this lock ({error.strerror}): remove it if no process uses it",
+                self.path,
+            ) from error
 
     def _is_named(self, file: int) -> bool:
         try:

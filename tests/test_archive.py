@@ -133,7 +133,9 @@ def test_only_files_come_out_of_a_tar_and_a_hard_link_has_the_content_of_its_fil
         header("after", size=1),
     )
     names = ["folder/file", "hard", "hard to hard"]
-    assert contents(load("tar", pack)) == [*((f"pack/{name}", bytes(3)) for name in names), ("pack/after", bytes(1))]
+    with pytest.warns(UserWarning, match="4 links or special files are left out .*: the first is 'symbolic' to 'fold"):
+        found = contents(load("tar", pack))
+    assert found == [*((f"pack/{name}", bytes(3)) for name in names), ("pack/after", bytes(1))]
 
 
 @pytest.mark.parametrize(

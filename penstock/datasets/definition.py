@@ -7,17 +7,18 @@ import inspect
 import operator
 import os
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from ..pipes.bases.input_columns import replacing_columns
 from ..pipes.iter import Mapper
-from ..registry import IterDataPipe, MapDataPipe
+from ..registry import IterDataPipe, MapDataPipe, Tally, own
 from ..registry.functional import did_you_mean
 from ..registry.graph import walk
 from ..registry.secrets import without_secrets
-from ..registry.sharding import sharding_points
+from ..registry.sharding import part_read, sharding_points
 from ..storage.addresses import is_local_path
 from .fetching import place_of
 from .files import Files
@@ -88,16 +89,24 @@ class Info:
 
 
 class IterDataset(IterDataPipe[T]):
-    """Yield the samples of a split of a data set."""
+    """Yield the samples of a split of a data set; a whole pass over a wrong number of them ends in a warning."""
 
     holds_items = False
+    given: Tally = own(Tally)
 
     def __init__(self, source: IterDataPipe[T], info: Info) -> None:
         self.source = source
         self.info = info
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self.source)
+        return self.given.follow(self.source)
+
+    def at_end(self) -> None:
+        count, found = self.info.splits[self.info.split], self.given.items
+        parts, _ = part_read(self)
+        if parts == 1 and count not in (None, found):
+            told = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
+            warnings.warn(told, stacklevel=2)
 
     def __len__(self) -> int:
         return len(self.source)

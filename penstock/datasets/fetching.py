@@ -67,19 +67,26 @@ def fetch(resource: Resource, folder: str) -> str:
     """Return the path or URL of a resource in a folder; get it first if it is not there.
 
     One process of a machine gets it, and the others wait. It appears once it is whole and its digest is right. A file
-    that somebody else put there is verified, too: once, which is noted beside it.
+    that somebody else put there is verified, too: by one process, which notes it beside the file. Where the folder
+    cannot be written to, each process verifies the file for itself.
 
     Raises FileNotFoundError if it is missing and cannot be had, RuntimeError for another digest, and OSError if the
     folder cannot be written to.
     """
     place = place_of(resource, folder)
-    if resource.is_installed or _is_there(resource, place):
+    if resource.is_installed or _is_known(resource, place):
         return place
-    if os.environ.get("PENSTOCK_OFFLINE", "").strip().lower() not in ("", "0", "false", "no", "off"):
-        raise _missing(resource, folder, "PENSTOCK_OFFLINE is set")
-    if not _candidates(resource, folder):
-        raise _missing(resource, folder, "it cannot be downloaded")
-    with _one_at_a_time(resource, place, folder):
+    placed = is_local_path(place) and os.path.exists(place)
+    if not placed:
+        _candidates(resource, folder)
+    with ExitStack() as held:
+        try:
+            held.enter_context(_one_at_a_time(resource, place, folder))
+        except TimeoutError:
+            raise
+        except OSError:  # of a read-only folder, or another user's lock: verifying the file needs neither
+            if not placed:
+                raise
         if not _is_there(resource, place):
             _get(resource, folder, place)
     return place
@@ -158,7 +165,7 @@ def _get_to_disk(resource: Resource, url: str, place: str) -> None:
         raise
     os.replace(part, place)
     forget(part)  # only now, so that a kill while it was verified costs no second download
-    _note_verified(resource, place)
+    _keep_note(place, _note(resource, place))
 
 
 def _get_to_store(resource: Resource, url: str, place: str) -> None:
@@ -172,25 +179,41 @@ def _get_to_store(resource: Resource, url: str, place: str) -> None:
 
 
 def _candidates(resource: Resource, folder: str) -> list[str]:
-    """Return where to look for a resource: first in the mirror that the environment names."""
+    """Return where to look for a resource: first in the mirror that the environment names.
+
+    Raises FileNotFoundError if it may not, or cannot, be downloaded.
+    """
+    if os.environ.get("PENSTOCK_OFFLINE", "").strip().lower() not in ("", "0", "false", "no", "off"):
+        raise _missing(resource, folder, "PENSTOCK_OFFLINE is set")
     mirror = os.environ.get("PENSTOCK_MIRROR", "").rstrip("/")
     named = [f"{mirror}/{posixpath.basename(folder.rstrip('/'))}/{resource.name}"] if mirror else []
-    return [*named, *resource.urls]
+    if not (found := [*named, *resource.urls]):
+        raise _missing(resource, folder, "it cannot be downloaded")
+    return found
 
 
 def _is_there(resource: Resource, place: str) -> bool:
+    """Say whether a resource is there; verify a file of which that is not noted."""
+    if _is_known(resource, place):
+        return True
+    if not is_local_path(place) or not os.path.exists(place):
+        return False
+    note = _note(resource, place)  # of before, so that a change meanwhile shows
+    _verify(resource, place, place)
+    _keep_note(place, note)
+    return True
+
+
+def _is_known(resource: Resource, place: str) -> bool:
+    """Say whether a resource is there, and this or another process has verified it as it is now."""
     if not is_local_path(place):
         return _is_in_store(place, resource.size)
     try:
-        status = os.stat(place)
+        note = _note(resource, place)
     except FileNotFoundError:
         return False
-    note = _note(resource, (status.st_size, status.st_mtime_ns))
-    if _verified.get(place) == note:
-        return True
-    if _noted(place) != note:
-        _verify(resource, place, place)
-        _note_verified(resource, place)
+    if _verified.get(place) != note and _noted(place) != note:
+        return False
     _verified[place] = note
     return True
 
@@ -243,8 +266,9 @@ def _digest_text(resource: Resource) -> str:
     return ":".join(resource.digest or ("none", ""))
 
 
-def _note(resource: Resource, stamp: tuple[int, int]) -> str:
-    return f"{_digest_text(resource)} {resource.size} {stamp[0]} {stamp[1]}\n"
+def _note(resource: Resource, place: str) -> str:
+    status = os.stat(place)
+    return f"{_digest_text(resource)} {resource.size} {status.st_size} {status.st_mtime_ns}\n"
 
 
 def _note_beside(place: str) -> str:
@@ -257,11 +281,9 @@ def _noted(place: str) -> str | None:
     return None
 
 
-def _note_verified(resource: Resource, place: str) -> None:
-    status = os.stat(place)
-    note = _note(resource, (status.st_size, status.st_mtime_ns))
-    # Where the folder cannot be written to, each process verifies for itself.
-    with suppress(OSError), whole_file(_note_beside(place), "wb", {}) as file:
+def _keep_note(place: str, note: str) -> None:
+    _verified[place] = note
+    with suppress(OSError), whole_file(_note_beside(place), "wb", {}) as file:  # the folder may be read-only
         file.write(note.encode())
 
 

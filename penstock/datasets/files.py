@@ -14,6 +14,7 @@ from contextlib import closing
 from typing import IO, Protocol
 
 from ..pipes.files.members import inner_path
+from ..pipes.files.tars import LeftOut
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe, close, own
 from ..storage.addresses import is_local_path
@@ -282,15 +283,19 @@ class Tar:
     def _table(self) -> dict[str, tuple[int, int]]:
         """Return the table of the archive that begins where the stream stands."""
         table: dict[str, tuple[int, int]] = {}
+        left_out = LeftOut(self._place)
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
             for header in tar:
                 if header.islnk() and inner_path(header.linkname) in table:
                     table[inner_path(header.name)] = table[inner_path(header.linkname)]
                 elif header.isreg() and not header.sparse:
                     table[inner_path(header.name)] = (header.offset_data, header.size)
+                else:
+                    left_out.add(header)
             self._stream.seek(tar.offset)
             if self._stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError(f"{self._place!r} is cut: its end mark is missing")
+        left_out.tell()
         return table
 
 

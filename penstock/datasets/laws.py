@@ -14,14 +14,14 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
-import cloudpickle  # type: ignore[import-untyped]
 import psutil  # type: ignore[import-untyped]
 from torch.utils.data import DataLoader
 
 from ..registry import close
 from ..registry.functional import did_you_mean
-from ..registry.graph import walk
+from ..registry.graph import pipes_in, walk
 from ..registry.probes import agree, as_plain
+from ..registry.secrets import without_secrets
 from ..registry.seeds import seed_graph
 from ..registry.sharding import sharding_points
 from ..runner import DataLoader2, MultiProcessingReadingService
@@ -115,7 +115,7 @@ def streams_are_closed(make: Make) -> None:
 
 
 def pickles_and_copies_agree(make: Make) -> None:
-    """A pickle of it, before, within and after a pass, gives the same samples."""
+    """A plain pickle of it, which torch's DataLoader needs, gives the same samples: made before a pass or within."""
     expected = _items_of(make())
     data = make()
     agree(_items_of(pickle.loads(_pickled(data))), expected, "a pickle")
@@ -261,7 +261,30 @@ def _seeded(data: Any) -> Any:
 
 
 def _pickled(data: Any) -> bytes:
-    return cloudpickle.dumps(data)  # type: ignore[no-any-return]
+    """Return a plain pickle, as torch's DataLoader sends to a spawned worker; cloudpickle would take lambdas, too."""
+    try:
+        return pickle.dumps(data)
+    except Exception as error:
+        raise AssertionError(
+            f"workers of torch's DataLoader need a plain pickle, and {_unpicklable_in(data)} has none: give it a "
+            "function of a module, or a functools.partial of one"
+        ) from error
+
+
+def _unpicklable_in(data: Any) -> str:
+    for pipe in walk(data):
+        for name, value in vars(pipe).items():
+            if next(pipes_in(value), None) is None and not _pickles(value):
+                return f"{type(pipe).__name__}.{name}, which is {without_secrets(repr(value)):.200},"
+    return "the chain"
+
+
+def _pickles(value: object) -> bool:
+    try:
+        pickle.dumps(value)
+    except Exception:  # what cannot be pickled raises many errors
+        return False
+    return True
 
 
 def _files_below(folder: str) -> set[str]:

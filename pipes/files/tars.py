@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import math
 import tarfile
+import warnings
 from collections.abc import Callable
 from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self
 
+from ...registry.secrets import without_secrets
 from ...storage.growth import MAX_BYTES, TooLarge, expect_honest
 from ...storage.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start
 
-__all__ = ["HEADER_BYTES", "MODES", "Tar", "opened_tar"]
+__all__ = ["HEADER_BYTES", "MODES", "LeftOut", "Tar", "opened_tar"]
 
 HEADER_BYTES = 2**20
 """Default maximum bytes of a file's header. Names have up to a few thousand."""
@@ -87,6 +89,27 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
     opening: Any = Tar.open  # Any, since some arguments are ours
     tar: Tar = opening(fileobj=plain, mode=tar_mode, max_bytes=max_bytes, taken=taken, can_go_back=can_go_back)
     return tar
+
+
+class LeftOut:
+    """Counts the links and special files of an archive, which are not read, and warns of them."""
+
+    def __init__(self, archive: str) -> None:
+        self._archive = archive
+        self._count = 0
+        self._first = ""
+
+    def add(self, header: tarfile.TarInfo) -> None:
+        if not header.isdir():
+            target = f" to {header.linkname!r}" if header.linkname else ""
+            self._first = self._first or f"{header.name!r}{target}"
+            self._count += 1
+
+    def tell(self) -> None:
+        if self._count:
+            what = "a link or special file is" if self._count == 1 else f"{self._count} links or special files are"
+            told = f"{what} left out of {without_secrets(self._archive)}: the first is {self._first}"
+            warnings.warn(told, stacklevel=2)
 
 
 class _Bounded:

@@ -19,7 +19,7 @@ from ...storage.zips import opened_part, opened_zip
 from ..bases.listing import check_length, promised
 from ..files.members import Member, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream
-from ..files.tars import HEADER_BYTES, MODES, opened_tar
+from ..files.tars import HEADER_BYTES, MODES, LeftOut, opened_tar
 
 __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
 
@@ -111,8 +111,8 @@ class TarArchiveLoader(ArchiveLoader):
     Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. The path of a
     file is `archive path/name in the archive`. `mode` is as for `tarfile.open`: `"r:*"` detects the compression, and
     `"r|*"` never seeks. A stream that cannot seek is always read with `|`. Directories, symbolic links and devices hold
-    no data and are left out. A hard link has the content of the file it names. `len` returns `length`; without `length`
-    it raises TypeError.
+    no data and are left out; a warning at the end of the archive counts the links and devices. A hard link has the
+    content of the file it names. `len` returns `length`; without `length` it raises TypeError.
 
     The stream of a file stays readable while it is held, whatever is read from the archive meanwhile. Files up to 16
     MiB are in memory. In an archive that cannot seek, read a larger file before requesting the next one; later its
@@ -164,6 +164,7 @@ class TarArchiveLoader(ArchiveLoader):
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         tar = opened.enter_context(opened_tar(stream, self.mode, self.max_bytes))
         files: dict[str, tarfile.TarInfo] = {}
+        left_out = LeftOut(str(getattr(stream, "name", "an archive")))
         while (header := tar.next()) is not None:
             tar.members.clear()  # tarfile keeps all headers, which may be long
             if header.isreg():
@@ -176,12 +177,14 @@ class TarArchiveLoader(ArchiveLoader):
                     raise tarfile.ReadError(f"{header.name!r} is a hard link to {header.linkname!r}, and {reason}")
                 files[header.name] = files[header.linkname]
             else:
+                left_out.add(header)
                 continue
             content = files[header.name]
             parts: Any = content.sparse  # (offset, size) of each stored part of a sparse file
             written = None if parts is None else sum(size for _, size in parts)
             yield Member(header.name, content.size, partial(tar.extractfile, content), tar.can_go_back, packed=written)
         tar.read_to_end()
+        left_out.tell()
 
 
 @functional_datapipe("load_from_zip")
@@ -190,10 +193,11 @@ class ZipArchiveLoader(ArchiveLoader):
 
     Takes pairs of an archive's path and its stream of bytes, which is closed at the end of the archive. A stream that
     cannot seek is copied first, to memory or, above 16 MiB, to a temporary file. The path of a file is `archive
-    path/name in the archive`. Directories are left out. A symbolic link is yielded as a file that holds the name of its
-    target, as in torchdata, since the link flag has no checksum. `len` returns `length`; without `length` it raises
-    TypeError. The stream of a file stays readable while it is held. Files up to 16 MiB are in memory. A larger file,
-    read at once, may have `max_bytes`, or a hundred times its compressed size where that is more.
+    path/name in the archive`. Of several files of one name, the last is yielded, as `unzip` writes it. Directories are
+    left out. A symbolic link is yielded as a file that holds the name of its target, as in torchdata, since the link
+    flag has no checksum. `len` returns `length`; without `length` it raises TypeError. The stream of a file stays
+    readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
+    hundred times its compressed size where that is more.
 
     `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
     failure are not taken back. It cannot be a `Retry`.
@@ -226,7 +230,7 @@ class ZipArchiveLoader(ArchiveLoader):
 
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         archive = opened.enter_context(opened_zip(seekable(stream, opened)))
-        for entry in archive.infolist():
+        for entry in archive.NameToInfo.values():  # of several files of one name, it has the last
             is_encrypted = entry.flag_bits & _ENCRYPTED
             if entry.filename.endswith("/"):
                 if not is_encrypted:

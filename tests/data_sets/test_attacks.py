@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import gzip
+import io
+import multiprocessing
 import os
+import tarfile
 import threading
+import warnings
+import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +27,7 @@ import penstock as ps
 from penstock.datasets import Dataset, Files, Resource
 from penstock.datasets.fetching import fetch
 from penstock.registry.seeds import seed_graph
+from penstock.registry.sharding import apply_sharding
 
 CONTENT = bytes(range(256)) * 8_000
 
@@ -79,6 +88,40 @@ def test_a_chain_that_divides_without_a_shuffle_gets_one() -> None:
 def test_a_count_that_is_wrong_is_told_by_index() -> None:
     with pytest.raises(RuntimeError, match="numbers should have 5 samples, and has 20"):
         Dataset("numbers", numbers, splits={"all": 5}, register=False)(map_style=True)[0]
+
+
+def test_a_count_that_is_wrong_is_told_at_the_end_of_a_whole_pass() -> None:
+    def made(count: int, **arguments: Any) -> Any:
+        return Dataset("numbers", numbers, splits={"all": count}, register=False)(**arguments)
+
+    told = r"numbers\('all'\) should have 5 samples, and has 20"
+    for arguments in ({}, {"shuffle": True}):
+        with pytest.warns(UserWarning, match=told):
+            list(made(5, **arguments))
+    read = made(5)
+    read.take(7)
+    resumed = made(5)
+    resumed.load_state_dict(read.state_dict())
+    with pytest.warns(UserWarning, match=told):
+        assert list(resumed) == list(range(7, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        list(made(20))
+        made(5).take(20)
+        sharded = made(5)
+        apply_sharding(sharded, 2, 1)
+        assert list(sharded) == list(range(1, 20, 2))
+
+
+def test_a_function_that_torchs_workers_cannot_get_breaks_a_law_and_is_named() -> None:
+    def with_a_lambda(resources: Mapping[str, Files], split: str) -> Any:
+        """Numbers."""
+        return numbers(resources, split).map(functools.partial(lambda number: number))
+
+    data = Dataset("numbers", with_a_lambda, splits={"all": 20}, title="Numbers", register=False)
+    told = r"workers of torch's DataLoader need a plain pickle, and Mapper\.fn, which is functools\.partial.*lambda"
+    with pytest.raises(AssertionError, match=told):
+        ps.datasets.check_dataset(lambda **arguments: data(**arguments), ["pickles_and_copies_agree"])
 
 
 def test_any_integer_is_an_index_and_several_threads_may_be_first() -> None:
@@ -165,6 +208,50 @@ def test_a_page_in_place_of_a_file_is_refused(server: FileServer, folder: str) -
     server.headers["set/a.txt"] = {"Content-Type": "text/html; charset=utf-8"}
     with pytest.raises(RuntimeError, match="sends a page, such as one for signing in, and no file"):
         fetch(Resource(f"{server.url}/set/a.txt"), folder)
+
+
+def test_one_of_several_processes_verifies_what_a_user_put_there(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.bin").write_bytes(CONTENT)
+    resource = Resource(name="a.bin", sha256=sha256(CONTENT).hexdigest())
+    processes = multiprocessing.get_context("fork")
+    verified, two_at_once = processes.Value("i", 0), processes.Barrier(2)
+
+    def verify(*arguments: object) -> None:
+        with verified.get_lock():
+            verified.value += 1
+        with suppress(threading.BrokenBarrierError):
+            two_at_once.wait(1)
+
+    monkeypatch.setattr("penstock.datasets.fetching.check_digest", verify)
+    workers = [processes.Process(target=fetch, args=(resource, folder)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(20)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert verified.value == 1
+    os.utime(os.path.join(folder, "a.bin"), (1, 1))
+    fetch(resource, folder)
+    assert verified.value == 2
+    assert sorted(os.listdir(folder)) == [".a.bin.verified", "a.bin"]
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.ENOLCK, errno.ENOSYS])
+def test_what_a_user_put_there_is_read_where_no_lock_can_be_had(
+    folder: str, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    os.makedirs(folder)
+    Path(folder, "a.txt").write_bytes(b"one\n")
+
+    def refused(*arguments: object, **others: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("penstock.datasets.fetching.FileLock", refused)
+    monkeypatch.setattr("penstock.datasets.fetching.whole_file", refused)
+    assert fetch(Resource(name="a.txt", sha256=sha256(b"one\n").hexdigest()), folder)
+    with pytest.raises(RuntimeError, match="sha256 digest"):
+        fetch(Resource(name="a.txt", sha256=sha256(b"two\n").hexdigest()), folder)
 
 
 # Servers that lie about ranges
@@ -263,3 +350,34 @@ def test_zips_that_lead_out_of_themselves_are_refused_by_path_too(folder: str) -
     Path(folder, "x.zip").write_bytes(zip_of({"../evil.txt": b"1"}))
     with pytest.raises(ValueError, match="no name within it"):
         Files(Resource(name="x.zip"), folder).paths()
+
+
+@pytest.mark.parametrize("way", ["open", "read", "unpack"])
+def test_links_in_a_tar_are_left_out_and_counted(folder: str, way: str) -> None:
+    name = "x.tar.gz" if way == "unpack" else "x.tar"
+    links = {"a-link.txt": "a.txt", "outside.txt": "/etc/passwd"}
+    os.makedirs(folder)
+    with tarfile.open(Path(folder, name), "w:gz" if way == "unpack" else "w") as archive:
+        for path in ("a.txt", *links):
+            header = tarfile.TarInfo(path)
+            header.type, header.linkname = (tarfile.SYMTYPE, links[path]) if path in links else (tarfile.REGTYPE, "")
+            archive.addfile(header, io.BytesIO())
+    files = Files(Resource(name=name, unpack=way == "unpack"), folder)
+    told = rf"2 links or special files are left out of .*{name}: the first is 'a-link.txt' to 'a.txt'"
+    with pytest.warns(UserWarning, match=told):
+        paths = [path for path, _ in files.open()] if way == "open" else files.paths()
+    assert paths == ["a.txt"]
+    assert not Path(folder, "x", "outside.txt").exists()
+
+
+@pytest.mark.parametrize("unpack", [False, True])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_that_is_twice_in_a_zip_is_its_last_file(folder: str, unpack: bool) -> None:
+    os.makedirs(folder)
+    with zipfile.ZipFile(Path(folder, "x.zip"), "w") as archive:
+        for path, content in [("a.txt", b"old"), ("b.txt", b"one"), ("a.txt", b"new")]:
+            archive.writestr(path, content)
+    files = Files(Resource(name="x.zip", unpack=unpack), folder)
+    assert [(path, stream.read()) for path, stream in files.open()] == [("a.txt", b"new"), ("b.txt", b"one")]
+    assert files.paths() == ["a.txt", "b.txt"]
+    assert files.read("a.txt") == b"new"

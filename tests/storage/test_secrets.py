@@ -333,6 +333,22 @@ def test_half_of_a_secret_is_shown_nowhere() -> None:
     assert "bbbb" not in "".join([*traceback.format_exception(caught.value), repr(dp)])
 
 
+@pytest.mark.parametrize("end", [".", ",", ";", ":", "!", ")", ").", "]:"])
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"https://host/a?sig={SECRET}", "https://host/a?…"),
+        (f"https://host/a?v=1.2,3&sig={SECRET}", "https://host/a?…"),
+        ("https://host/a?id=7", "https://host/a?id=7"),
+        (f"https://host/a#token={SECRET}", "https://host/a#…"),
+        (f"host%3Fsig%3D{SECRET}", "host%3F…"),
+    ],
+)
+def test_a_sentence_keeps_its_marks_after_an_address(address: str, shown: str, end: str) -> None:
+    assert without_secrets(f"get {address}{end} Then go") == f"get {shown}{end} Then go"
+    assert without_secrets(f"get {address}{end}") == f"get {shown}{end}"
+
+
 def test_an_error_and_what_led_to_it_hide_their_secrets() -> None:
     error = KeyError(f"https://me:{SECRET}@host", 7)
     error.__cause__ = OSError(5, "cut", f"https://host/a?sig={SECRET}")
