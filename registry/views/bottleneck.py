@@ -94,9 +94,10 @@ def _more_workers(profile: Profile, share: float) -> str:
         made = sum(worker.busy + worker.sending for worker in profile.workers) / consumer.items
         wanted = math.ceil(made * consumer.items / consumer.worked)
         processors = os.cpu_count() or 1
-        if wanted > number:
-            text += f" {wanted} workers would keep up"
-            text += "." if wanted <= processors else f", on a machine with as many processors (here are {processors})."
+        if number < wanted <= processors:
+            text += f" {wanted} workers would keep up."
+        elif wanted > number:
+            text += f" {wanted} workers would keep up, where there are as many processors; here are {processors}."
     return text
 
 

@@ -20,6 +20,9 @@ __all__ = ["Consumer", "Profile", "WorkerTimes"]
 
 T = TypeVar("T")
 
+_HTML = """<pre style="font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace;line-height:1.3;white-space:pre;\
+overflow-x:auto">{code}</pre>"""
+
 
 @dataclass
 class Consumer:
@@ -176,7 +179,7 @@ class Profile:
         # Not for Jupyter: it would print there at once.
         console = Console(file=io.StringIO(), record=True, width=140, force_jupyter=False)
         console.print(self.__rich__())
-        table = console.export_html(inline_styles=True, code_format='<pre style="line-height:1.3">{code}</pre>')
+        table = console.export_html(inline_styles=True, code_format=_HTML)
         return table if self.picture is None else self.picture._repr_mimebundle_()["text/html"] + table
 
     def _before(self) -> list[str]:
