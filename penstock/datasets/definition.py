@@ -106,7 +106,7 @@ class IterDataset(IterDataPipe[T]):
         parts, _ = part_read(self)
         if parts == 1 and count not in (None, found):
             told = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
-            warnings.warn(told, stacklevel=2)
+            warnings.warn(told, stacklevel=3)  # of the line that reads it
 
     def __len__(self) -> int:
         return len(self.source)
