@@ -299,6 +299,11 @@ def prefetch(dp: Any, n: int) -> Any:
     return dp.prefetch(n)
 
 
+@step(takes=ANY, gives=SAME)
+def progress(dp: Any) -> Any:
+    return dp.progress("items")
+
+
 @step(gives=SAME)
 def sharding_filter(dp: Any) -> Any:
     return dp.sharding_filter()
