@@ -172,6 +172,10 @@ class SequentialReadingService(ReadingServiceInterface):
             return (*others,)
         return self.reading_services
 
+    def autotune(self) -> None:
+        for service in self._readers():
+            service.autotune()
+
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         readers = self._readers()
         if readers != self.reading_services:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..pipes.bases.tuning import Setting, Tuner
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
@@ -20,7 +21,7 @@ from ..registry import (
     walk,
 )
 from ..workers.cluster import expect_resources
-from ..workers.processes import context_for, start_server
+from ..workers.processes import context_for, processors, start_server
 from ..workers.ranks import several_ranks
 from .actors import RayFleet, WorkerActors
 from .child import ChildProcesses, Children
@@ -41,6 +42,13 @@ __all__ = [
 ]
 
 
+_MOST_AHEAD = 64
+"""How many items each worker reads ahead at most, if that is to be found."""
+_MOST_TRIALS = 4
+"""How often other numbers of workers are tried: each time, items that were read ahead are read again."""
+_SECONDS_OF_WINDOW = 0.3
+
+
 class ReadingServiceInterface(ABC):
     """What `DataLoader2` requires of a reading service."""
 
@@ -58,6 +66,13 @@ class ReadingServiceInterface(ABC):
     def together(self) -> Together | None:
         """How several ranks share the chain, if they do."""
         return None
+
+    def autotune(self) -> None:
+        """Find the number of workers while they read; called before `initialize`."""
+        raise ValueError(
+            f"autotune finds the number of worker processes, and {type(self).__name__} has none: read through "
+            "MultiProcessingReadingService(num_shards=…)"
+        )
 
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
@@ -244,6 +259,8 @@ class _WorkersReadingService(ShardingReadingService):
         self.given_shards = num_shards
         self.timeout = timeout
         self.require_sharding = require_sharding
+        self.tuner: Tuner | None = None
+        """Finds the number of workers, if it is to be found."""
 
     @abstractmethod
     def start(self) -> Children:
@@ -259,8 +276,14 @@ class _WorkersReadingService(ShardingReadingService):
             self.start,
             max(self.worker_prefetch_cnt, 1),
             self.timeout,
+            tuner=self.tuner,
         )
-        return self._read(options)
+        read = self._read(options)
+        if self.tuner is not None and len(shards := self._reader.division.shards) < 2:
+            raise ValueError(
+                f"autotune divides shards among workers, and there is {len(shards)}: give num_shards, such as 12"
+            )
+        return read
 
 
 class MultiProcessingReadingService(_WorkersReadingService):
@@ -316,13 +339,32 @@ class MultiProcessingReadingService(_WorkersReadingService):
             timeout,
             require_sharding,
         )
-        context = context_for(multiprocessing_context, run_worker.__module__)
-        if num_workers and context.get_start_method() == "forkserver":
-            start_server(run_worker.__module__)  # imports torch meanwhile
         self.multiprocessing_context = multiprocessing_context
+        if num_workers:
+            self._start_server()
+
+    def _start_server(self) -> None:
+        """Let the fork server, if that is to start the workers, import torch meanwhile."""
+        if context_for(self.multiprocessing_context, run_worker.__module__).get_start_method() == "forkserver":
+            start_server(run_worker.__module__)
+
+    def autotune(self) -> None:
+        most = processors()
+        self.tuner = Tuner(
+            "DataLoader2",
+            Setting("num_workers", min(max(self.num_workers, 1), most), most),
+            Setting("worker_prefetch_cnt", min(max(self.worker_prefetch_cnt, 1), _MOST_AHEAD), _MOST_AHEAD),
+            is_room_each=True,
+            seconds=_SECONDS_OF_WINDOW,
+            lag=self.main_prefetch_cnt,
+            most_trials=_MOST_TRIALS,
+        )
+        if not self.num_workers:
+            self.num_workers = 1
+            self._start_server()
 
     def start(self) -> Children:
-        return ChildProcesses(self.multiprocessing_context, self.num_workers)
+        return ChildProcesses(self.multiprocessing_context, max(self.num_workers, processors()))
 
 
 class RayReadingService(_WorkersReadingService):

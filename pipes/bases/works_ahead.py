@@ -15,7 +15,8 @@ from ...registry import (
 )
 from ...registry.display import step
 from ...registry.notes import add_note
-from ...workers.threads import Arrivals, Interrupted, Outcome
+from ...workers.threads import Arrivals, Interrupted, Outcome, Threads
+from .tuning import Tuner
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,6 +39,8 @@ class WorksAhead(IterDataPipe[R]):
     holds_items = False
     ordered: bool = True
     source: IterDataPipe[Any]
+    tuner: Tuner | None = None
+    """Finds how many threads work, and how many items they have, if an argument is "auto"."""
 
     done: int = own(0, saved=False)
     """All items before this number are done."""
@@ -49,6 +52,14 @@ class WorksAhead(IterDataPipe[R]):
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
+    @property
+    def tuned(self) -> str | None:
+        return None if self.tuner is None else self.tuner.found
+
+    def _sizes(self, workers: Any, room: Any) -> tuple[int, int]:
+        """Return the numbers of workers and of items at a time: those given, unless a tuner finds them."""
+        return (workers, room) if self.tuner is None else (self.tuner.workers.value, self.tuner.room.value)
+
     def interrupt(self) -> None:
         super().interrupt()
         self._arrivals.put((None, None, Interrupted()))
@@ -59,16 +70,19 @@ class WorksAhead(IterDataPipe[R]):
         return len(self.source)
 
     def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
-        """Yield the results; the workers have at most `room` items at a time."""
+        """Yield the results; the workers have at most `room` items at a time, unless a tuner finds how many."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
         self._move_on()
-        outcomes, failures = self._outcomes(), list[Exception]()
+        outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         if self.meter is not None:
             self.meter.room = room
         workers = workers_for(self._arrivals)
+        if tuner is not None:
+            assert isinstance(workers, Threads)
+            outcomes = _tuned(tuner, outcomes, workers)
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
@@ -76,7 +90,7 @@ class WorksAhead(IterDataPipe[R]):
                     continue
                 under_way[number] = item, provenance_of(self.source)
                 workers.submit(number, item)
-                if len(under_way) == room:
+                while len(under_way) >= (room if tuner is None else tuner.room.value):
                     yield from self._next(items, outcomes, under_way)
             while under_way:
                 yield from self._next(items, outcomes, under_way)
@@ -131,6 +145,10 @@ class WorksAhead(IterDataPipe[R]):
         while self.done in self.done_beyond:
             self.done_beyond.remove(self.done)
             self.done += 1
+
+
+def _tuned(tuner: Tuner, outcomes: Iterator[T], threads: Threads) -> Iterator[T]:
+    return tuner.follow(outcomes, lambda: threads.idle, lambda workers, _: threads.resize(workers))
 
 
 def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:
