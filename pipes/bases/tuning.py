@@ -118,7 +118,7 @@ class Tuner:
         room: Setting,
         *,
         is_room_each: bool = False,
-        seconds: float = 0.1,
+        seconds: float = 0.2,
         lag: int = 0,
         most_trials: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -245,7 +245,7 @@ class Tuner:
         workers, room = self.workers.value, self.room.value
         may_try = self.workers.is_open and self._trials_left != 0
         if waits > _KEEPS_UP and idle > _IDLE and room < self._most_room:
-            self.room.value = min(2 * room, self._most_room)
+            self.room.value = min(4 * room, self._most_room)
         elif may_try and waits > _KEEPS_UP and idle <= _IDLE and self._may_grow and workers < self._most_workers:
             self._try(min(2 * workers, self._most_workers), rate)
         elif may_try and self._may_shrink and workers > 1:
@@ -257,9 +257,9 @@ class Tuner:
         if self._trials_left is not None:
             self._trials_left -= 1
         self._before = _Measured(self.workers.value, self.room.value, rate)
-        self.workers.value = workers
         if self.room.is_open and not self._is_room_each:
-            self.room.value = min(max(self.room.value, 2 * workers), self._most_room)
+            self.room.value = max(min(self.room.value * workers // self.workers.value, self._most_room), 2)
+        self.workers.value = workers
 
     def _rest(self, rate: float, waits: float) -> None:
         """Tell what was found, and look less often; begin again after the rate has fallen twice in a row."""
