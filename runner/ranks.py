@@ -173,7 +173,10 @@ class SequentialReadingService(ReadingServiceInterface):
         return self.reading_services
 
     def autotune(self) -> None:
-        for service in self._readers():
+        sharding = [service for service in self._readers() if isinstance(service, ShardingReadingService)]
+        if not sharding:
+            super().autotune()
+        for service in sharding:
             service.autotune()
 
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:

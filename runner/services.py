@@ -279,9 +279,11 @@ class _WorkersReadingService(ShardingReadingService):
             tuner=self.tuner,
         )
         read = self._read(options)
-        if self.tuner is not None and len(shards := self._reader.division.shards) < 2:
+        ranks = self._reader.division.ranks
+        if self.tuner is not None and self._reader.num_shards < 2 * ranks:
             raise ValueError(
-                f"autotune divides shards among workers, and there is {len(shards)}: give num_shards, such as 12"
+                f"autotune divides shards among workers, and {ranks} rank{'s have' if ranks > 1 else ' has'} "
+                f"{self._reader.num_shards}: give num_shards, such as {12 * ranks}"
             )
         return read
 

@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.pipes.bases import tuning
 from penstock.pipes.bases.tuning import Setting, Tuner
 from penstock.pipes.iter import parallel
+from penstock.registry import check_operator
 from penstock.workers.threads import Arrivals, Threads
 
 
@@ -70,7 +71,7 @@ def test_a_number_that_is_given_stays():
 def test_workers_that_are_idle_although_the_reader_waits_get_more_room():
     uneven = Machine(lambda workers: 100, idle=lambda workers, room: 0.5 if room < 64 else 0.0)
     uneven.run(5)
-    assert uneven.room.value == 64
+    assert uneven.room.value == 128
     at_ease = Machine(lambda workers: 1000, consumer=0.01, idle=lambda workers, room: 0.9)
     at_ease.run(5)
     assert at_ease.room.value <= 8
@@ -201,6 +202,12 @@ def test_settings_that_change_at_any_moment_change_no_item(step, items, stop, se
         resumed.load_state_dict(state)
         assert [*resumed] == rest
     assert begun == expected[:stop]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_finds_its_numbers_keeps_the_laws(step):
+    auto, _ = STEPS[step]
+    check_operator(lambda: auto(ps.iter.IterableWrapper(range(12))))
 
 
 def test_processes_are_added_and_taken_back_without_a_change_to_the_items(monkeypatch):

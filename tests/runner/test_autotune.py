@@ -1,7 +1,8 @@
 """A loader that finds its number of workers: the items and states stay those of its shards, whatever it tries."""
 
 import random
-from itertools import islice
+import time
+from itertools import islice, takewhile
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -112,6 +113,31 @@ def test_what_is_found_is_told_and_stays_for_the_next_epoch():
         assert loader.tuned == ""
 
 
+def nap(item):
+    time.sleep(0.01)
+    return item
+
+
+def test_more_workers_come_while_the_program_waits_and_none_while_it_works():
+    dp = ps.iter.IterableWrapper(range(3000)).sharding_filter().map(nap)
+
+    def loader():
+        service = MultiProcessingReadingService(num_shards=SHARDS)
+        return DataLoader2(dp, reading_service=service, autotune=True)
+
+    with loader() as waiting:
+        tuner = waiting.reading_service.tuner
+        tuner._span = tuner._seconds_at_least = 0.1
+        workers = tuner.workers
+        read = [*takewhile(lambda _: workers.value < 4, waiting)]
+        assert read == [*range(len(read))]
+        assert workers.value == 4
+    with loader() as working:
+        for _ in islice(working, 60):
+            time.sleep(0.03)
+        assert working.reading_service.tuner.workers.value == 1
+
+
 def test_no_more_workers_than_shards():
     dp = ps.iter.IterableWrapper(range(40)).sharding_filter()
     service = MultiProcessingReadingService(num_workers=4, num_shards=2)
@@ -127,5 +153,15 @@ def test_a_loader_that_has_nothing_to_find_is_an_error():
     with pytest.raises(ValueError, match="RayReadingService has none"):
         DataLoader2(dp, reading_service=RayReadingService(2), autotune=True)
     loader = DataLoader2(dp, reading_service=MultiProcessingReadingService(), autotune=True)
-    with pytest.raises(ValueError, match="there is 1: give num_shards, such as 12"):
+    with pytest.raises(ValueError, match="1 rank has 1: give num_shards, such as 12"):
         list(loader)
+
+
+def test_a_service_among_several_finds_its_workers():
+    dp = ps.iter.IterableWrapper(range(40)).sharding_filter()
+    several = ps.SequentialReadingService(MultiProcessingReadingService(num_shards=2))
+    with DataLoader2(dp, reading_service=several, autotune=True) as loader:
+        assert [*loader] == [*range(40)]
+        assert loader.tuned.startswith("workers(num_workers=1,")
+    with pytest.raises(ValueError, match="SequentialReadingService has none"):
+        DataLoader2(dp, reading_service=ps.SequentialReadingService(), autotune=True)
