@@ -208,7 +208,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         max_bytes: int,
         open: collections.abc.Callable[[str], typing.IO[bytes]] | None = None,
         *,
-        workers: int = 8,
+        workers: int | typing.Literal['auto'] = 8,
         ordered: bool = True,
         timeout: float = 300,
         on_error: penstock.registry.OnError = 'raise',
@@ -240,9 +240,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
         files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as
-        `{"anon": True}`. Up to `workers` threads fetch or verify files. Files come in the order of the URLs, or, with
-        `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
-        connections and timeouts are retried up to 5 times first.
+        `{"anon": True}`. Up to `workers` threads fetch or verify files; "auto" finds how many, up to 32. Files come in the
+        order of the URLs, or, with `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched.
+        Unless it is a `Retry`, lost connections and timeouts are retried up to 5 times first.
 
         The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
         directories. Take `on_disk_cache` for data sets downloaded once: it keeps all files under names you choose, checks
@@ -1028,7 +1028,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
-        workers: int = 32,
+        workers: int | typing.Literal['auto'] = 32,
         max_bytes: int = ...,
         ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
@@ -1039,9 +1039,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
         them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by
         fsspec, as with `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges
-        during use. `workers` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or
-        loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a
-        state then lists the finished ones, and resuming gives the others.
+        during use. `workers` limits the objects loading at a time; "auto" finds how many, up to 64. `max_bytes` limits the
+        memory of objects loading, or loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`,
+        objects come as they are ready; a state then lists the finished ones, and resuming gives the others.
 
         `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
         of the bucket. `storage_options` have the names of s3fs, such as `anon`, `endpoint_url`, `key`,

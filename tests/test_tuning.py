@@ -6,6 +6,7 @@ import random
 import threading
 from itertools import islice
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -252,9 +253,24 @@ def test_what_was_found_stays_for_the_next_pass_and_travels_with_the_pipe():
     assert ps.iter.IterableWrapper(range(10)).threadpool_map(double).tuned is None
 
 
-def test_a_reader_of_files_finds_its_threads():
-    dp = ps.iter.IterableWrapper(["a.npy"]).read_numpy(workers="auto")
-    assert dp.tuned == f"workers={min(4, tuning.processors())}"
+def test_readers_of_files_find_their_threads(tmp_path):
+    paths = []
+    for number in range(30):
+        paths.append(str(tmp_path / f"{number}.npy"))
+        np.save(paths[-1], np.arange(number))
+    source = ps.iter.IterableWrapper(paths)
+    expected = [len(np.load(path)) for path in paths]
+    readers = {
+        "read_numpy": source.read_numpy(workers="auto"),
+        "load_files_by_s3": source.load_files_by_s3(workers="auto"),
+        "cache_files": source.cache_files(tmp_path / "kept", max_bytes=10**7, workers="auto"),
+    }
+    for name, dp in readers.items():
+        assert dp.tuned == f"workers={min(4, tuning.processors())}"
+        items = [*restless(dp, 0)]
+        lengths = [item.num_rows if name == "read_numpy" else len(np.load(item[1])) for item in items]
+        assert lengths == expected
+        assert dp.stats()[name]["tuned"] == [dp.tuned]
 
 
 @pytest.mark.parametrize("value", ["aut", "3", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from ...registry import (
     IterDataPipe,
@@ -15,7 +15,7 @@ from ...registry import (
 )
 from ...registry.display import step
 from ...registry.notes import add_note
-from ...workers.threads import Arrivals, Interrupted, Outcome, Threads
+from ...workers.threads import Arrivals, Interrupted, Outcome
 from .tuning import Tuner
 
 T = TypeVar("T")
@@ -28,6 +28,15 @@ class Workers(Protocol):
     def submit(self, number: int, item: Any) -> None: ...
 
     def stop(self) -> None: ...
+
+
+class TunedWorkers(Workers, Protocol):
+    """Workers whose number a tuner finds."""
+
+    @property
+    def idle(self) -> float: ...
+
+    def resize(self, most: int) -> None: ...
 
 
 class WorksAhead(IterDataPipe[R]):
@@ -81,8 +90,7 @@ class WorksAhead(IterDataPipe[R]):
             self.meter.room = room
         workers = workers_for(self._arrivals)
         if tuner is not None:
-            assert isinstance(workers, Threads)
-            outcomes = _tuned(tuner, outcomes, workers)
+            outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
@@ -147,8 +155,8 @@ class WorksAhead(IterDataPipe[R]):
             self.done += 1
 
 
-def _tuned(tuner: Tuner, outcomes: Iterator[T], threads: Threads) -> Iterator[T]:
-    return tuner.follow(outcomes, lambda: threads.idle, lambda workers, _: threads.resize(workers))
+def _tuned(tuner: Tuner, outcomes: Iterator[T], workers: TunedWorkers) -> Iterator[T]:
+    return tuner.follow(outcomes, lambda: workers.idle, lambda most, _: workers.resize(most))
 
 
 def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:
