@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["expect_whole"]
+__all__ = ["AUTO", "MOST_AHEAD", "expect_whole"]
+
+AUTO: Literal["auto"] = "auto"
+"""An argument that is found by measuring."""
+
+MOST_AHEAD = 1024
+"""How many items are read ahead at most where the number is found."""
 
 
 def expect_whole(name: str, number: Any, least: int = 1) -> None:

@@ -87,7 +87,7 @@ _OF_AUTHORS = {
     ),
     *("meter", "most_held", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
-    *("random_state", "set_random_state", "shows_progress", "trace_as_dataframe", "works_in"),
+    *("random_state", "set_random_state", "shows_progress", "trace_as_dataframe", "tuned", "works_in"),
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
 
@@ -242,6 +242,11 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
         def __iter__(self) -> Iterator[T_co]: ...
 
+    @property
+    def tuned(self) -> str | None:
+        """What was found for arguments given as "auto", written as arguments; None if there are none."""
+        return None
+
     def outcome(self) -> Any:
         """Return the result of calling the class: this pipe, or the pipes that read it."""
         return self
@@ -333,7 +338,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return, by their names, the counts of the steps that skip or retry, for the last pass.
 
-        Each step has the number of items `skipped`, the number of attempts `retried`, and the `last_errors`.
+        Each step has the number of items `skipped`, the number of attempts `retried`, and the `last_errors`. A step
+        with an argument "auto" has `tuned`, what was found for it: a list with a text for each chain that was read.
         Steps of the same name are numbered from the source on, as in `"map 1"`.
 
         >>> import penstock as ps
@@ -344,12 +350,13 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
         """
         steps: Any = walk(self)  # type: ignore[arg-type]
-        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and pipe.guard.counts]
+        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and (pipe.guard.counts or pipe.tuned)]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
         counts = {}
         for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
             number = f" {names[place:].count(name)}" if names.count(name) > 1 else ""
-            counts[name + number] = pipe.guard.stats
+            tuned = {} if pipe.tuned is None else {"tuned": [pipe.tuned]}
+            counts[name + number] = {**pipe.guard.stats, **tuned}
         return counts
 
     def profile(self, n: int | None = None, *, passes: int = 1) -> Profile:

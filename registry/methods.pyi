@@ -209,7 +209,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         max_bytes: int,
         open: collections.abc.Callable[[str], typing.IO[bytes]] | None = None,
         *,
-        workers: int = 8,
+        workers: int | typing.Literal['auto'] = 8,
         ordered: bool = True,
         timeout: float = 300,
         on_error: penstock.registry.OnError = 'raise',
@@ -241,9 +241,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
         files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as
-        `{"anon": True}`. Up to `workers` threads fetch or verify files. Files come in the order of the URLs, or, with
-        `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
-        connections and timeouts are retried up to 5 times first.
+        `{"anon": True}`. Up to `workers` threads fetch or verify files; "auto" finds how many, up to 32. Files come in the
+        order of the URLs, or, with `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched.
+        Unless it is a `Retry`, lost connections and timeouts are retried up to 5 times first.
 
         The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
         directories. Take `on_disk_cache` for data sets downloaded once: it keeps all files under names you choose, checks
@@ -1029,7 +1029,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
-        workers: int = 32,
+        workers: int | typing.Literal['auto'] = 32,
         max_bytes: int = ...,
         ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
@@ -1040,9 +1040,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
         them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by
         fsspec, as with `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges
-        during use. `workers` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or
-        loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a
-        state then lists the finished ones, and resuming gives the others.
+        during use. `workers` limits the objects loading at a time; "auto" finds how many, up to 64. `max_bytes` limits the
+        memory of objects loading, or loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`,
+        objects come as they are ready; a state then lists the finished ones, and resuming gives the others.
 
         `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
         of the bucket. `storage_options` have the names of s3fs, such as `anon`, `endpoint_url`, `key`,
@@ -1374,10 +1374,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self,
         model: collections.abc.Callable[..., collections.abc.Callable[[typing.Any], typing.Any]],
         *,
-        workers: int = 2,
+        workers: int | typing.Literal['auto'] = 2,
         batch_size: int | None = None,
         device: str | int | torch.device | None = None,
-        prefetch: int | None = None,
+        prefetch: int | typing.Literal['auto'] | None = None,
         engine: typing.Literal['processes', 'threads', 'ray'] = 'processes',
         resources: collections.abc.Mapping[str, float] | None = None,
         batched: bool | None = None,
@@ -1405,9 +1405,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         the model is made with `device=` where it has such a parameter; otherwise a module is moved there. Tensors in the
         items are moved to the device before each call, and those in the results back to the CPU.
 
-        Up to `prefetch` items, by default two per worker, are read ahead. `on_error` handles an item for which the
-        model raises. As with `processpool_map`, each process has one torch thread and lives as long as the pipe; in the
-        workers of a loader, each shard has its own processes.
+        Up to `prefetch` items, by default two per worker, are read ahead. With "auto", `workers` and `prefetch` are found
+        by measuring, up to the number of processors or 32 threads, and within a tenth of the free memory. `on_error`
+        handles an item for which the model raises. As with `processpool_map`, each process has one torch thread and lives
+        as long as the pipe; in the workers of a loader, each shard has its own processes.
 
         Actors live as long as the pipe, too, and end with the program. They run on the Ray cluster that the program is
         connected to, or connects to at first use. Workers of a loader use the same cluster, if the program connects before
@@ -1782,11 +1783,17 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def prefetch(self, buffer_size: int = 10) -> penstock.pipes.iter.ahead.Prefetcher[T_co]:
+    def prefetch(
+        self,
+        buffer_size: int | typing.Literal['auto'] = 10,
+    ) -> penstock.pipes.iter.ahead.Prefetcher[T_co]:
         """Yield the items of the source, read by a thread up to `buffer_size` items ahead.
 
         The thread starts at the first item requested. It ends with the pass: when that is exhausted, closed or replaced. An
         error from the source is raised in order, after the items before it.
+
+        `buffer_size="auto"` finds how many: more while the reader and the thread wait for each other in turn, as for items
+        that come or go in bursts. They may take a tenth of the free memory. `stats()` has what was found.
 
         >>> dp = IterableWrapper(range(4)).prefetch(2)
         >>> list(dp)
@@ -1800,8 +1807,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
-        workers: int | None = None,
-        prefetch: int = 128,
+        workers: int | typing.Literal['auto'] | None = None,
+        prefetch: int | typing.Literal['auto'] = 128,
         ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.parallel.ProcessPoolMapper:
@@ -1814,7 +1821,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         is pickled by cloudpickle, so it may be a lambda or come from a notebook. Scripts need no `if __name__ ==
         "__main__"`.
 
-        `workers` is by default the number of processors. Up to `prefetch` items are read ahead. `ordered`, `input_col`,
+        `workers` is by default the number of processors. Up to `prefetch` items are read ahead. With "auto", both are found
+        by measuring, up to the number of processors and within a tenth of the free memory. `ordered`, `input_col`,
         `output_col` and `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
 
         The processes start at the first item and live until the pipe is collected or the program ends, so the next pass can
@@ -2034,7 +2042,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         mode: typing.Literal['L', 'RGB', 'RGBA'] = 'RGB',
         decoder: str = 'auto',
         size: penstock.pipes.files.images.Size | None = None,
-        workers: int = 8,
+        workers: int | typing.Literal['auto'] = 8,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.read_files.ImageReader:
@@ -2048,8 +2056,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
         most. Images are not turned as their EXIF says.
 
-        Up to `workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
-        as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
+        Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
+        and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
+        `on_error` handles a file that cannot be read or is no image.
 
         Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
         truncated or corrupt image, or one that the named decoder cannot decode, ValueError for one with more than 8 bits
@@ -2126,7 +2135,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         self: collections.abc.Iterable[str],
         include_paths: bool = False,
         *,
-        workers: int = 8,
+        workers: int | typing.Literal['auto'] = 8,
         max_bytes: int = ...,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
@@ -2138,7 +2147,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
         have `max_bytes`, or a hundred times the bytes of the file if that is more.
 
-        Up to `workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
+        Up to `workers` threads read; the order stays. `workers="auto"`, `storage_options` and `on_error` are as for
+        `read_images`.
 
         Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
         corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
@@ -2682,8 +2692,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         fn: collections.abc.Callable[..., typing.Any],
         input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         output_col: collections.abc.Hashable | list[collections.abc.Hashable] | None = None,
-        scheduled_tasks: int = 128,
-        max_workers: int | None = None,
+        scheduled_tasks: int | typing.Literal['auto'] = 128,
+        max_workers: int | typing.Literal['auto'] | None = None,
         *,
         ordered: bool = True,
         on_error: penstock.registry.OnError = 'raise',
@@ -2696,8 +2706,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         ready; a state then lists the finished ones, and resuming gives the others.
 
         `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors plus 4, at most
-        32. Other arguments of ThreadPoolExecutor may be given by name: `thread_name_prefix`, `initializer` and `initargs`.
-        `on_error` handles an item for which `fn` raises.
+        32. With "auto", `max_workers` and `scheduled_tasks` are found by measuring, up to 32 threads and within a tenth of
+        the free memory; `stats()` has what was found. Other arguments of ThreadPoolExecutor may be given by name:
+        `thread_name_prefix`, `initializer` and `initargs`. `on_error` handles an item for which `fn` raises.
 
         The threads start at the first item and end with the pass. Closing drops calls that have not begun and waits for the
         others. It raises RuntimeError where that takes longer than half a minute.

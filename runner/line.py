@@ -53,10 +53,10 @@ STOP = None
 """The command to end."""
 
 
-def report_on(chain: Any, times: WorkerTimes) -> bytes:
+def report_on(chain: Any, times: WorkerTimes, idle: float) -> bytes:
     """Return the `Report` on a shard's chain, pickled, since most reports are never read."""
     profile = None if chain.meter is None else ShardProfile(times_of_steps(chain), times)
-    return pickle.dumps(Report(flatten(capture(chain)), chain.stats(), profile), protocol=5)
+    return pickle.dumps(Report(flatten(capture(chain)), chain.stats(), profile, idle), protocol=5)
 
 
 class Arrival(NamedTuple):
@@ -116,6 +116,11 @@ class Receiver:
             self._send(Credit(self._taken, self._inbox.unused_blocks()))
             self._taken = 0
 
+    def resize(self, room: int) -> None:
+        """Let up to `room` items be read ahead from now on; `take_one` tells the other end."""
+        self._taken += room - self._room
+        self._room = room
+
     def hang_up(self) -> None:
         """Tell the other end to stop."""
         with suppress(OSError):  # it has ended already
@@ -145,6 +150,8 @@ class Sender:
         self._reading = NONE
         self._credit = 0
         self._times = WorkerTimes(f"worker process {os.getpid()}")
+        self._without_room = 0.0
+        """Seconds that more could have been read, if more items had been wanted."""
         self._passes: dict[int, ShardPass] = {}
         self._turns = Turns()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
@@ -166,7 +173,9 @@ class Sender:
             if not (self._turns and self._credit) or not self._commands.empty():
                 began = time.perf_counter()
                 command = self._commands.get()
-                self._times.idle += time.perf_counter() - began
+                waited = time.perf_counter() - began
+                self._times.idle += waited
+                self._without_room += waited if self._turns else 0.0
                 if command is STOP:
                     return
                 self._obey(command)
@@ -213,7 +222,7 @@ class Sender:
                 item = next(reading.items)
         except StopIteration:
             self._turns.end(place)
-            self._send(Arrival(self._reading, shard, report=report_on(reading.chain, self._times)))
+            self._send(Arrival(self._reading, shard, report=self._report_on(reading.chain)))
             return
         except Exception as error:
             self._fail(place, error)
@@ -228,7 +237,7 @@ class Sender:
             self._fail(place, error)
             return
         try:
-            report = reading.if_due(lambda chain: report_on(chain, self._times))
+            report = reading.if_due(self._report_on)
         except Exception as error:
             add_note(error, "the state of the chain could not be taken")
             self._fail(place, error)
@@ -238,6 +247,9 @@ class Sender:
         self._times.items += 1
         self._credit -= 1
         place.items += 1
+
+    def _report_on(self, chain: Any) -> bytes:
+        return report_on(chain, self._times, self._without_room)
 
     def _fail(self, place: Place, error: Exception) -> None:
         self._turns.end(place)

@@ -133,6 +133,10 @@ class DataLoader2(Generic[T]):
     and of its items, their rate, the time left where the length is known, what was skipped and tried again, and the
     share of time that the program waited for its input. Of several ranks, the first has one.
 
+    With `autotune`, the number of worker processes and how much each reads ahead are found by measuring: from those
+    given up to the number of processors or shards, and within a tenth of the free memory. The items, their order and
+    states stay those of the same `num_shards`. `tuned` has what was found. Raises ValueError if there is one shard.
+
     Each epoch's seed derives from the loader's seed: `seed()` sets it, or else torch's generator draws it. It overrides
     `set_seed` of single pipes. In worker processes, the global generators of torch, NumPy and random are seeded before
     each item requested from the chain. What functions draw from them, such as augmentations, is then the same on any
@@ -162,6 +166,7 @@ class DataLoader2(Generic[T]):
         *,
         profile: bool = False,
         progress: bool = False,
+        autotune: bool = False,
     ) -> None:
         if not isinstance(reading_service, (ReadingServiceInterface, type(None))):
             raise TypeError(f"reading_service must be a reading service, and is {reading_service!r:.100}")
@@ -183,6 +188,8 @@ class DataLoader2(Generic[T]):
             self._consumer = Consumer()
         self.valid_iterator_id: int | None = None
         self.reading_service = copy.deepcopy(reading_service) if reading_service else InProcessReadingService()
+        if autotune:
+            self.reading_service.autotune()
         self._read: Any = None
         """The chain as the reading service prepared it."""
         self._seed: int | None = None
@@ -390,6 +397,23 @@ class DataLoader2(Generic[T]):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {**self.visualize()._repr_mimebundle_(), "text/plain": repr(self)}
+
+    @property
+    def tuned(self) -> str:
+        """What was found so far for numbers that are to be found: by `autotune`, and by steps with "auto".
+
+        It is empty if there are none.
+
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(5)).threadpool_map(str, max_workers="auto")
+        >>> loader = DataLoader2(dp)
+        >>> items = list(loader)
+        >>> loader.tuned.startswith("threadpool_map(max_workers=")
+        True
+        """
+        found = {name: sorted({*counts["tuned"]}) for name, counts in self.stats().items() if "tuned" in counts}
+        texts = [f"{name}({text})" for name, several in found.items() for text in several]
+        return f"{', '.join(texts)}: write them down" if texts else ""
 
     @property
     def dataset(self) -> NoReturn:

@@ -41,8 +41,8 @@ class LocalShards:
     def open(self) -> None:
         """Do nothing: there is no process to start."""
 
-    def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
-        """Begin an epoch with the shards to read."""
+    def begin(self, places: Iterable[Place], seed: int, path: Path, goes_on: bool = False) -> None:
+        """Begin an epoch with the shards to read, or go on with it."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1

@@ -54,6 +54,8 @@ class _Line:
         self._deaths = 0
         """How many workers in a row died before they gave anything."""
         self.replaced = 0
+        self._report: bytes | None = None
+        """The worker's last report."""
         self._start()
 
     def _start(self) -> None:
@@ -117,6 +119,7 @@ class _Line:
     def _note(self, arrival: Arrival) -> None:
         """Record how far a shard's items have come, for a replacement worker."""
         self._deaths = 0
+        self._report = arrival.report or self._report
         if arrival.parcel is None:
             del self._places[arrival.shard]
         else:
@@ -166,6 +169,19 @@ class _Line:
                     raise RuntimeError(f"{each} was stopped, as by SIGSTOP, and has not continued{each.seen()}")
         if interruption in ready:
             raise Interrupted
+
+    @property
+    def idle(self) -> float:
+        """Seconds that the worker waited until more items were wanted, by its last report."""
+        if self._report is None:
+            return 0.0
+        report: Report = pickle.loads(self._report)
+        return report.idle
+
+    def resize(self, room: int) -> None:
+        """Let the worker read up to `room` items ahead from now on."""
+        self._setup = replace(self._setup, prefetch=room)
+        self._receiver.resize(room)
 
     def seen(self) -> str:
         """Return what the worker was doing, as the rest of a sentence, if known."""
@@ -265,25 +281,27 @@ class WorkerPool:
 
     def open(self) -> None:
         """Start the workers."""
+        self._start(self._options.num_workers)
+
+    def _start(self, num_workers: int) -> None:
+        """Start the workers that are missing."""
         options, division = self._options, self._division
         try:
             ends: dict[tuple[int, int], Any] = {}
             if self._streams:
                 self._dispatcher = _Dispatcher(self._streams, self._children, division)
                 ends = self._dispatcher.to_workers
-            for worker_id in range(options.num_workers):
+            for worker_id in range(len(self._lines), num_workers):
                 setup = Setup(
-                    WorkerInfo(options.num_workers, worker_id),
-                    self._children.name(worker_id, options.num_workers),
+                    WorkerInfo(num_workers, worker_id),
+                    self._children.name(worker_id, num_workers),
                     self._chain,
                     division,
                     options.init_fn,
                     options.reset_fn,
                     options.worker_prefetch,
                 )
-                own = {
-                    key: end for key, end in ends.items() if division.worker(key[1], options.num_workers) == worker_id
-                }
+                own = {key: end for key, end in ends.items() if division.worker(key[1], num_workers) == worker_id}
                 self._lines.append(_Line(setup, self._children, own, options.timeout))
             if self._dispatcher is not None:
                 self._dispatcher.let_workers_have_their_ends()
@@ -291,15 +309,34 @@ class WorkerPool:
             self.shutdown()
             raise
 
-    def begin(self, places: Iterable[Place], seed: int, path: Path) -> None:
-        """Let every worker begin an epoch with its shards; shards left out are not read.
+    def resize(self, num_workers: int, prefetch: int) -> None:
+        """Read through so many workers from the next `begin` on, each `prefetch` items ahead from now on."""
+        self._options = replace(self._options, worker_prefetch=prefetch)
+        if num_workers != len(self._lines):
+            # Lines of a dispatcher lead from one worker each.
+            kept = 0 if self._dispatcher is not None else num_workers
+            surplus: list[_Line | _Dispatcher] = [*self._lines[kept:], *self._needed()]
+            del self._lines[kept:]
+            self._dispatcher = None
+            self._children.end([each.hang_up() for each in surplus])
+            self._start(num_workers)
+        for line in self._lines:
+            line.resize(prefetch)
+
+    def idle(self) -> float:
+        """Return for how many seconds the workers waited until more items were wanted, by their last reports."""
+        return sum(line.idle for line in [*self._lines])
+
+    def begin(self, places: Iterable[Place], seed: int, path: Path, goes_on: bool = False) -> None:
+        """Let every worker begin an epoch with its shards, or go on with it; shards left out are not read.
 
         Afterwards the pool is `broken` if a process is stuck in an abandoned epoch.
         """
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
         self._epoch = Epoch(self._epoch.number + 1, seed, path)
-        self._reports = {}
+        if not goes_on:  # else the counts go on, too
+            self._reports = {}
         self._children.interrupt(False)
         while self._interruption.poll():
             self._interruption.recv_bytes()

@@ -192,6 +192,13 @@ class SequentialReadingService(ReadingServiceInterface):
             return (*others,)
         return self.reading_services
 
+    def autotune(self) -> None:
+        sharding = [service for service in self._readers() if isinstance(service, ShardingReadingService)]
+        if not sharding:
+            super().autotune()
+        for service in sharding:
+            service.autotune()
+
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
         readers = self._readers()
         if readers != self.reading_services:

@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any
 
 from ..pipes.bases.reading_ahead import ReadingThread
+from ..pipes.bases.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
 from ..registry.reading import Waiting
+from ..workers.processes import processors
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .pool import WorkerPool
@@ -54,6 +56,8 @@ class ShardReader(IterDataPipe[Any]):
     ended: dict[int, int] = own(dict, saved=False)
     """The numbers of items of finished shards."""
     given_up: bool = own(False, saved=False)
+    _wanted: tuple[int, int] | None = own(None, saved=False)
+    """The numbers of workers and of items that each reads ahead, if they are to change."""
 
     def __init__(self, options: ReadOptions, num_shards: int) -> None:
         self.options = options
@@ -90,18 +94,9 @@ class ShardReader(IterDataPipe[Any]):
             self.places = turns
         if not turns:
             return
-        path, shards = self._pass.path, self._opened()
-        try:
-            shards.begin(places, self.seed_elsewhere, path)
-            if shards.broken:  # a function hangs in an abandoned epoch
-                self.shutdown()
-                shards = self._opened()
-                shards.begin(places, self.seed_elsewhere, path)
-        except BaseException:  # a worker has died since: the next epoch starts new ones
-            self.shutdown()
-            raise
-        if self.given_up:  # interrupted while the workers started
-            raise Interrupted
+        if self.options.tuner is not None:
+            self._limit_workers(self.options.tuner)
+        shards = self._begin(places)
         ended = {} if is_repeated else self.ended
         if isinstance(shards, LocalShards) and not self.options.main_prefetch:
             yield from shards.items_in_turn(turns, ended)
@@ -109,8 +104,11 @@ class ShardReader(IterDataPipe[Any]):
         received = self._received_in_turn(shards, Turns(map(replace, places)))
         room = self.options.main_prefetch
         thread = ReadingThread(received, self, room) if room else None
+        arriving = received if thread is None else iter(thread)
+        if self.options.tuner is not None:
+            arriving = self.options.tuner.follow(arriving, self._idle, self._want)
         try:
-            for each in received if thread is None else thread:
+            for each in arriving:
                 place = turns.next()
                 if each.ended:
                     ended[place.shard] = place.items
@@ -122,8 +120,27 @@ class ShardReader(IterDataPipe[Any]):
             if thread is not None:
                 thread.stop()
 
+    def _begin(self, places: list[Place], goes_on: bool = False) -> WorkerPool | LocalShards:
+        """Return the shards, of which those at the places are being read; `goes_on` if their epoch has begun before."""
+        assert self._pass is not None
+        path, shards = self._pass.path, self._opened()
+        try:
+            shards.begin(places, self.seed_elsewhere, path, goes_on)
+            if shards.broken:  # a function hangs in an abandoned epoch
+                self.shutdown()
+                shards = self._opened()
+                shards.begin(places, self.seed_elsewhere, path)
+        except BaseException:  # a worker has died since: the next epoch starts new ones
+            self.shutdown()
+            raise
+        if self.given_up:  # interrupted while the workers started
+            raise Interrupted
+        return shards
+
     def _received_in_turn(self, shards: WorkerPool | LocalShards, turns: Turns) -> Iterator[Received]:
         while turns:
+            if self._wanted not in (None, (self.options.num_workers, self.options.worker_prefetch)):
+                shards = self._resized([*map(replace, turns)])
             place = turns.next()
             try:
                 received = shards.receive(place.shard)
@@ -133,8 +150,37 @@ class ShardReader(IterDataPipe[Any]):
                 raise
             if received.ended:
                 turns.end(place)
-            place.items += 1
+            place.advance(received.told)
             yield received
+
+    def _limit_workers(self, tuner: Tuner) -> None:
+        """Let no worker be without a shard, now that the shards are known."""
+        workers = tuner.workers
+        workers.most = max(min(processors(), len(self.division.shards)), 1)
+        workers.value = min(workers.value, workers.most)
+        self._resize(workers.value, tuner.room.value)
+
+    def _want(self, num_workers: int, prefetch: int) -> None:
+        """Let the thread that receives change to other numbers."""
+        self._wanted = num_workers, prefetch
+
+    def _resized(self, places: list[Place]) -> WorkerPool | LocalShards:
+        """Return the shards, read from their places by as many workers as are wanted."""
+        assert self._shards is not None
+        assert self._wanted is not None
+        if self.given_up:
+            raise Interrupted
+        before = self.options.num_workers
+        self._resize(*self._wanted)
+        return self._shards if self.options.num_workers == before else self._begin(places, goes_on=True)
+
+    def _resize(self, num_workers: int, prefetch: int) -> None:
+        self.options = replace(self.options, num_workers=num_workers, worker_prefetch=prefetch)
+        if isinstance(self._shards, WorkerPool) and not self._shards.broken:
+            self._shards.resize(num_workers, prefetch)
+
+    def _idle(self) -> float:
+        return self._shards.idle() if isinstance(self._shards, WorkerPool) else 0.0
 
     def _place_now(self, place: Place) -> Place:
         if isinstance(self._shards, LocalShards) and not self.options.main_prefetch:
@@ -250,6 +296,8 @@ class ShardReader(IterDataPipe[Any]):
 
     def stats(self) -> dict[str, dict[str, Any]]:
         counted = add_up({} if self._shards is None else self._shards.stats())
+        if self.options.tuner is not None:
+            counted["workers"] = {**counted.get("workers", {}), "tuned": [self.options.tuner.found]}
         together = self.options.together
         if together is None or self._pass is None:
             return counted

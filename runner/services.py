@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..pipes.bases.tuning import Setting, Tuner
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
@@ -21,7 +22,7 @@ from ..registry import (
 )
 from ..registry.views.how_read import HowRead
 from ..workers.cluster import expect_resources
-from ..workers.processes import context_for, start_server
+from ..workers.processes import context_for, processors, start_server
 from ..workers.ranks import several_ranks
 from .actors import RayFleet, WorkerActors
 from .child import ChildProcesses, Children
@@ -40,6 +41,13 @@ __all__ = [
     "WorkerInfo",
     "missing_sharding_point",
 ]
+
+
+_MOST_AHEAD = 64
+"""How many items each worker reads ahead at most, if that is to be found."""
+_MOST_TRIALS = 4
+"""How often other numbers of workers are tried: each time, items that were read ahead are read again."""
+_SECONDS_OF_WINDOW = 0.3
 
 
 class ReadingServiceInterface(ABC):
@@ -63,6 +71,13 @@ class ReadingServiceInterface(ABC):
     def how_read(self) -> HowRead | None:
         """Return how the chain is read, for `explain`; None if unknown. Nothing starts."""
         return None
+
+    def autotune(self) -> None:
+        """Find the number of workers while they read; called before `initialize`."""
+        raise ValueError(
+            f"autotune finds the number of worker processes, and {type(self).__name__} has none: read through "
+            "MultiProcessingReadingService(num_shards=…)"
+        )
 
     @abstractmethod
     def initialize(self, datapipe: IterDataPipe[Any]) -> IterDataPipe[Any]:
@@ -264,6 +279,8 @@ class _WorkersReadingService(ShardingReadingService):
         self.given_shards = num_shards
         self.timeout = timeout
         self.require_sharding = require_sharding
+        self.tuner: Tuner | None = None
+        """Finds the number of workers, if it is to be found."""
 
     def how_read(self) -> HowRead:
         how = HowRead(
@@ -287,8 +304,16 @@ class _WorkersReadingService(ShardingReadingService):
             self.start,
             max(self.worker_prefetch_cnt, 1),
             self.timeout,
+            tuner=self.tuner,
         )
-        return self._read(options)
+        read = self._read(options)
+        ranks = self._reader.division.ranks
+        if self.tuner is not None and self._reader.num_shards < 2 * ranks:
+            raise ValueError(
+                f"autotune divides shards among workers, and {ranks} rank{'s have' if ranks > 1 else ' has'} "
+                f"{self._reader.num_shards}: give num_shards, such as {12 * ranks}"
+            )
+        return read
 
 
 class MultiProcessingReadingService(_WorkersReadingService):
@@ -344,13 +369,32 @@ class MultiProcessingReadingService(_WorkersReadingService):
             timeout,
             require_sharding,
         )
-        context = context_for(multiprocessing_context, run_worker.__module__)
-        if num_workers and context.get_start_method() == "forkserver":
-            start_server(run_worker.__module__)  # imports torch meanwhile
         self.multiprocessing_context = multiprocessing_context
+        if num_workers:
+            self._start_server()
+
+    def _start_server(self) -> None:
+        """Let the fork server, if that is to start the workers, import torch meanwhile."""
+        if context_for(self.multiprocessing_context, run_worker.__module__).get_start_method() == "forkserver":
+            start_server(run_worker.__module__)
+
+    def autotune(self) -> None:
+        most = processors()
+        self.tuner = Tuner(
+            "DataLoader2",
+            Setting("num_workers", min(max(self.num_workers, 1), most), most),
+            Setting("worker_prefetch_cnt", min(max(self.worker_prefetch_cnt, 1), _MOST_AHEAD), _MOST_AHEAD),
+            is_room_each=True,
+            seconds=_SECONDS_OF_WINDOW,
+            lag=self.main_prefetch_cnt,
+            most_trials=_MOST_TRIALS,
+        )
+        if not self.num_workers:
+            self.num_workers = 1
+            self._start_server()
 
     def start(self) -> Children:
-        return ChildProcesses(self.multiprocessing_context, self.num_workers)
+        return ChildProcesses(self.multiprocessing_context, max(self.num_workers, processors()))
 
 
 class RayReadingService(_WorkersReadingService):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
+from ..pipes.bases.tuning import Tuner
 from ..registry import (
     SHARDING_PRIORITIES,
     IterDataPipe,
@@ -90,6 +91,8 @@ class ReadOptions:
     together: Together | None = None
     """How the ranks of a distributed program share the chain."""
     by_ranks: bool = False
+    tuner: Tuner | None = None
+    """Finds `num_workers` and `worker_prefetch` while they read."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,8 @@ class Report:
     """What its steps have counted."""
     profile: ShardProfile | None = None
     """What its steps took, if they are measured."""
+    idle: float = 0.0
+    """Seconds that its worker could have read more, if more items had been wanted."""
 
 
 @dataclass

@@ -30,12 +30,18 @@ __all__ = [
     "lock",
     "pickled_error",
     "preparations",
+    "processors",
     "start",
     "start_server",
 ]
 
 START_METHOD = "forkserver"
 """Not fork: it breaks Rust and C++ clients that the parent may have used. Spawn costs an import per process."""
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use, where the system reports it, or else of all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def preparations() -> list[Callable[[], object]]:

@@ -105,16 +105,26 @@ class Threads:
         self._threads: list[threading.Thread] = []
         self._in_hand: dict[threading.Thread, Any] = {}
         self._stopped = False
+        self._resized = threading.Condition()
+        self.idle = 0.0
+        """Seconds that threads had nothing to do, all together."""
         self._meter = current_meter()
+
+    def resize(self, most: int) -> None:
+        """Let up to `most` threads work from now on; others wait."""
+        with self._resized:
+            self._most = most
+            self._resized.notify_all()
 
     def submit(self, number: int, item: Any) -> None:
         """Give an item to the next free thread."""
         self._tasks.put((number, item))
-        if len(self._threads) == self._most:
+        if len(self._threads) >= self._most:
             return
         if not self._threads:  # a thread inside torch's code at interpreter exit may abort the process
             atexit.register(self.stop)
-        thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
+        number = len(self._threads)
+        thread = threading.Thread(target=self._work, args=(number,), name=f"{self._name}_{number}", daemon=True)
         self._threads.append(thread)
         if self._meter is not None:
             self._meter.threads = max(self._meter.threads, len(self._threads))
@@ -126,6 +136,7 @@ class Threads:
             return
         self._stopped = True
         atexit.unregister(self.stop)
+        self.resize(len(self._threads))
         for _ in self._threads:
             self._tasks.put(None)
         if join(self._threads, self._patience):
@@ -137,7 +148,7 @@ class Threads:
         items = ", ".join(describe_item(item) for item in [*self._in_hand.values()])
         raise RuntimeError(f"still running {self._patience} s after it was cancelled: {items}")
 
-    def _work(self) -> None:
+    def _work(self, place: int) -> None:
         me = threading.current_thread()
         try:
             function = self._function_of_thread()
@@ -148,7 +159,7 @@ class Threads:
             work_as(self._meter)
             self._meter.hands.append(hand := Hand())
             function = partial(hand.do, function)
-        while (task := self._tasks.get()) is not None and not self._stopped:
+        while (task := self._next_task(place)) is not None and not self._stopped:
             number, item = task
             self._in_hand[me] = item
             try:
@@ -156,3 +167,12 @@ class Threads:
             except BaseException as error:
                 self._arrivals.put((number, None, error))
             del self._in_hand[me], task, item  # else an idle thread would keep it alive
+
+    def _next_task(self, place: int) -> tuple[int, Any] | None:
+        if place >= self._most:
+            with self._resized:
+                self._resized.wait_for(lambda: place < self._most)
+        began = time.perf_counter()
+        task = self._tasks.get()
+        self.idle += time.perf_counter() - began
+        return task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -25,7 +26,12 @@ class ReadingThread:
     def __init__(self, items: Any, source: IterDataPipe[Any], room: int) -> None:
         self._items = items
         self._source = source
+        self._places = room
         self._room = threading.Semaphore(room)
+        self._taken_back = 0
+        """How many places are not free again after their items."""
+        self.blocked = 0.0
+        """Seconds that the thread has waited for room."""
         self._buffer: Arrivals[Any] = Arrivals()
         self._stopped = self._is_at_end = False
         self._error: BaseException | None = None
@@ -38,7 +44,10 @@ class ReadingThread:
 
     def __iter__(self) -> Iterator[Any]:
         while (item := self._buffer.get()) is not _END_OF_SOURCE:
-            self._room.release()
+            if self._taken_back:
+                self._taken_back -= 1
+            else:
+                self._room.release()
             yield item
         self._is_at_end = True
         if self._error is not None:
@@ -47,6 +56,13 @@ class ReadingThread:
                 raise error
             finally:
                 del error  # its traceback leads back to this frame, a cycle that would keep items
+
+    def resize(self, room: int) -> None:
+        """Read up to `room` items ahead from now on; called by the consumer."""
+        more = room - self._places - self._taken_back
+        self._places, self._taken_back = room, max(-more, 0)
+        if more > 0:
+            self._room.release(more)
 
     def stop(self) -> None:
         """Stop the thread, and wait until it has closed the source."""
@@ -71,7 +87,10 @@ class ReadingThread:
             work_as(self._meter, is_reader=True)
         try:
             for item in self._items:
-                acquire(self._room)
+                if not self._room.acquire(blocking=False):
+                    began = time.perf_counter()
+                    acquire(self._room)
+                    self.blocked += time.perf_counter() - began
                 if self._stopped:
                     break
                 self._buffer.put(item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from ...registry import (
     IterDataPipe,
@@ -17,6 +17,7 @@ from ...registry.display import step
 from ...registry.metering import as_step
 from ...registry.notes import add_note
 from ...workers.threads import Arrivals, Interrupted, Outcome
+from .tuning import Tuner
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,6 +31,15 @@ class Workers(Protocol):
     def stop(self) -> None: ...
 
 
+class TunedWorkers(Workers, Protocol):
+    """Workers whose number a tuner finds."""
+
+    @property
+    def idle(self) -> float: ...
+
+    def resize(self, most: int) -> None: ...
+
+
 class WorksAhead(IterDataPipe[R]):
     """Base of operators that work on many items at once; each item gives one result.
 
@@ -39,6 +49,8 @@ class WorksAhead(IterDataPipe[R]):
     holds_items = False
     ordered: bool = True
     source: IterDataPipe[Any]
+    tuner: Tuner | None = None
+    """Finds how many threads work, and how many items they have, if an argument is "auto"."""
 
     done: int = own(0, saved=False)
     """All items before this number are done."""
@@ -50,6 +62,14 @@ class WorksAhead(IterDataPipe[R]):
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
+    @property
+    def tuned(self) -> str | None:
+        return None if self.tuner is None else self.tuner.found
+
+    def _sizes(self, workers: Any, room: Any) -> tuple[int, int]:
+        """Return the numbers of workers and of items at a time: those given, unless a tuner finds them."""
+        return (workers, room) if self.tuner is None else (self.tuner.workers.value, self.tuner.room.value)
+
     def interrupt(self) -> None:
         super().interrupt()
         self._arrivals.put((None, None, Interrupted()))
@@ -60,17 +80,19 @@ class WorksAhead(IterDataPipe[R]):
         return len(self.source)
 
     def _results(self, workers_for: Callable[[Arrivals[Outcome]], Workers], room: int) -> Iterator[R]:
-        """Yield the results; the workers have at most `room` items at a time."""
+        """Yield the results; the workers have at most `room` items at a time, unless a tuner finds how many."""
         self.done_beyond = {*self.done_beyond}
         items = self.read(self.source)
         self.done = items.first
         self._move_on()
-        outcomes, failures = self._outcomes(), list[Exception]()
+        outcomes, failures, tuner = self._outcomes(), list[Exception](), self.tuner
         under_way: dict[int, tuple[Any, Provenance | None]] = {}
         if self.meter is not None:
             self.meter.room = room
         with as_step(self.meter):
             workers = workers_for(self._arrivals)
+        if tuner is not None:
+            outcomes = _tuned(tuner, outcomes, cast(TunedWorkers, workers))
         given_up = self.guard.given_up  # that of this pass: another thread may close it when the next has begun
         try:
             for number, item in until_error(items, failures):
@@ -78,7 +100,7 @@ class WorksAhead(IterDataPipe[R]):
                     continue
                 under_way[number] = item, provenance_of(self.source)
                 workers.submit(number, item)
-                if len(under_way) == room:
+                while len(under_way) >= (room if tuner is None else tuner.room.value):
                     yield from self._next(items, outcomes, under_way)
             while under_way:
                 yield from self._next(items, outcomes, under_way)
@@ -133,6 +155,10 @@ class WorksAhead(IterDataPipe[R]):
         while self.done in self.done_beyond:
             self.done_beyond.remove(self.done)
             self.done += 1
+
+
+def _tuned(tuner: Tuner, outcomes: Iterator[T], workers: TunedWorkers) -> Iterator[T]:
+    return tuner.follow(outcomes, lambda: workers.idle, lambda most, _: workers.resize(most))
 
 
 def until_error(items: Iterable[T], failures: list[Exception]) -> Iterator[T]:

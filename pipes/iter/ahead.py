@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, functional_datapipe
 from ...registry.metering import as_step
 from ..bases.reading_ahead import ReadingThread
+from ..bases.tuning import AUTO, Setting, Tuner, expect_whole_or_auto
 
 T = TypeVar("T")
+
+_FIRST, _MOST = 4, 1024
+"""Where the search for `buffer_size` begins and ends."""
 
 
 @functional_datapipe("prefetch")
@@ -18,6 +22,9 @@ class Prefetcher(IterDataPipe[T]):
 
     The thread starts at the first item requested. It ends with the pass: when that is exhausted, closed or replaced. An
     error from the source is raised in order, after the items before it.
+
+    `buffer_size="auto"` finds how many: more while the reader and the thread wait for each other in turn, as for items
+    that come or go in bursts. They may take a tenth of the free memory. `stats()` has what was found.
 
     >>> dp = IterableWrapper(range(4)).prefetch(2)
     >>> list(dp)
@@ -31,17 +38,27 @@ class Prefetcher(IterDataPipe[T]):
     holds_items = False
     _not_compared = ("buffer_size",)
 
-    def __init__(self, source: IterDataPipe[T], buffer_size: int = 10) -> None:
-        expect_whole("buffer_size", buffer_size)
+    def __init__(self, source: IterDataPipe[T], buffer_size: int | Literal["auto"] = 10) -> None:
+        expect_whole_or_auto("buffer_size", buffer_size)
         self.source = source
         self.buffer_size = buffer_size
+        room = Setting.of("buffer_size", buffer_size, _FIRST, _MOST)
+        self.tuner = Tuner("prefetch", Setting.of("threads", 1, 1, 1), room) if buffer_size == AUTO else None
+        self._room = room
+
+    @property
+    def tuned(self) -> str | None:
+        return None if self.tuner is None else self.tuner.found
 
     def __iter__(self) -> Iterator[T]:
         items = self.read(self.source)
         with as_step(self.meter):
-            reader = ReadingThread(items, self.source, self.buffer_size)
+            reader = ReadingThread(items, self.source, self._room.value)
+        arriving = iter(reader)
+        if self.tuner is not None:
+            arriving = self.tuner.follow(arriving, lambda: reader.blocked, lambda _, room: reader.resize(room))
         try:
-            for number, item in reader:
+            for number, item in arriving:
                 items.keep_from(number + 1)
                 yield item
         finally:

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
 from ...registry.secrets import Options, without_secrets
@@ -17,6 +17,7 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
+from ..bases.tuning import MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]
@@ -76,9 +77,9 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
 
     `open(url)` returns a stream of bytes; if the stream has a `size`, it must have that many bytes. Without `open`,
     files are opened as by `load_files_by_s3`, with obstore or fsspec and their `storage_options`, such as
-    `{"anon": True}`. Up to `workers` threads fetch or verify files. Files come in the order of the URLs, or, with
-    `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched. Unless it is a `Retry`, lost
-    connections and timeouts are retried up to 5 times first.
+    `{"anon": True}`. Up to `workers` threads fetch or verify files; "auto" finds how many, up to 32. Files come in the
+    order of the URLs, or, with `ordered=False`, as they are ready. `on_error` handles a file that cannot be fetched.
+    Unless it is a `Retry`, lost connections and timeouts are retried up to 5 times first.
 
     The URL is the only key: changes on the server are not noticed, and two servers with the same URLs need two
     directories. Take `on_disk_cache` for data sets downloaded once: it keeps all files under names you choose, checks
@@ -113,7 +114,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         max_bytes: int,
         open: Callable[[str], IO[bytes]] | None = None,
         *,
-        workers: int = 8,
+        workers: int | Literal["auto"] = 8,
         ordered: bool = True,
         timeout: float = 300,
         on_error: OnError = "raise",
@@ -121,7 +122,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     ) -> None:
         checked_path(directory)
         expect_whole("max_bytes", max_bytes)
-        expect_whole("workers", workers)
+        expect_whole_or_auto("workers", workers)
         if open is not None and not callable(open):
             raise TypeError(f"open must be a function from a URL to a stream of bytes, and is {open!r:.100}")
         if open is not None and storage_options:
@@ -138,14 +139,15 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
         self.on_error = on_error
         self.guard = _CountingGuard(on_error)
         self.storage_options = Options(storage_options)
+        self.tuner = tuner_of_pool("cache_files", ("workers", workers, MOST_THREADS), (NOT_TOLD, workers))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         path = os.path.expanduser(self.directory)
         folder = KeptFiles(path, self.max_bytes, self.timeout, self.guard.count, self.guard.given_up)
         folder.begin()
         fetch = self.guard.wrap(partial(self._file_of, folder))
-        most = self.workers
-        return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), most)
+        most, at_once = self._sizes(self.workers, self.workers)
+        return self._results(lambda arrivals: Threads(lambda: fetch, arrivals, most, "penstock-cache-files"), at_once)
 
     def _file_of(self, folder: KeptFiles, item: Any) -> tuple[str, IO[bytes]]:
         if isinstance(item, (tuple, list)):

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...registry.display import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
+from ..bases.tuning import AUTO, MOST_THREADS, expect_whole_or_auto
 from ..columns.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -46,9 +47,10 @@ class ModelPoolMapper(ProcessPoolMapper):
     the model is made with `device=` where it has such a parameter; otherwise a module is moved there. Tensors in the
     items are moved to the device before each call, and those in the results back to the CPU.
 
-    Up to `prefetch` items, by default two per worker, are read ahead. `on_error` handles an item for which the
-    model raises. As with `processpool_map`, each process has one torch thread and lives as long as the pipe; in the
-    workers of a loader, each shard has its own processes.
+    Up to `prefetch` items, by default two per worker, are read ahead. With "auto", `workers` and `prefetch` are found
+    by measuring, up to the number of processors or 32 threads, and within a tenth of the free memory. `on_error`
+    handles an item for which the model raises. As with `processpool_map`, each process has one torch thread and lives
+    as long as the pipe; in the workers of a loader, each shard has its own processes.
 
     Actors live as long as the pipe, too, and end with the program. They run on the Ray cluster that the program is
     connected to, or connects to at first use. Workers of a loader use the same cluster, if the program connects before
@@ -79,30 +81,33 @@ class ModelPoolMapper(ProcessPoolMapper):
     _made: list[Callable[[Any], Any]] | None = None
     _actors: Actors | None = None
     _old_names: ClassVar[dict[str, str]] = {"max_in_flight": "prefetch"}
-    workers: int
+    workers: int | Literal["auto"]
 
     def __init__(
         self,
         source: IterDataPipe[Any],
         model: Callable[..., Callable[[Any], Any]],
         *,
-        workers: int = 2,
+        workers: int | Literal["auto"] = 2,
         batch_size: int | None = None,
         device: str | int | torch.device | None = None,
-        prefetch: int | None = None,
+        prefetch: int | Literal["auto"] | None = None,
         engine: Literal["processes", "threads", "ray"] = "processes",
         resources: Mapping[str, float] | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        expect_whole("workers", workers)
+        expect_whole_or_auto("workers", workers)
         if prefetch is not None:
-            expect_whole("prefetch", prefetch)
+            expect_whole_or_auto("prefetch", prefetch)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         if engine not in ("processes", "threads", "ray"):
             raise ValueError(f"engine must be 'processes', 'threads' or 'ray', and is {engine!r}")
+        self.engine = engine
         if engine == "ray":
+            if AUTO in (workers, prefetch):
+                raise ValueError(f'actors of Ray take a number of workers and of items to prefetch, not "{AUTO}"')
             expect_resources(resources or {})
         elif resources is not None:
             raise ValueError(f"resources are what an actor of Ray asks for: say engine='ray', not {engine!r}")
@@ -112,16 +117,19 @@ class ModelPoolMapper(ProcessPoolMapper):
             source if batch_size is None else Rebatcher(RowGatherer(source, batch_size, batched), batch_size),
             partial(_Caller, model, where),
             workers=workers,
-            prefetch=prefetch or 2 * workers,
+            prefetch=prefetch or (AUTO if workers == AUTO else 2 * workers),
             on_error=on_error,
         )
         self.model = model
         self.device = where
-        self.engine = engine
         self.works_in = "actors" if engine == "ray" else engine
         self.resources = resources
         self.batched = batched
         self._cluster = Cluster()
+
+    @property
+    def _most_workers(self) -> int:
+        return MOST_THREADS if self.engine == "threads" else super()._most_workers
 
     def __iter__(self) -> Iterator[Any]:
         if self.engine == "ray":
@@ -134,16 +142,18 @@ class ModelPoolMapper(ProcessPoolMapper):
             weakref.finalize(self, self._actors.close)
         actors = self._actors
         actors.begin()
+        most, room = self._sizes(self.workers, self._prefetch)
 
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            return actors.threads(self.guard.wrap, arrivals, self.workers)
+            return actors.threads(self.guard.wrap, arrivals, most)
 
-        return self._results(threads, self._prefetch)
+        return self._results(threads, room)
 
     def _in_threads(self) -> Iterator[Any]:
         if self._made is None:
             self._made = []
         made, free = self._made, [*self._made]  # threads of earlier passes have ended
+        most, room = self._sizes(self.workers, self._prefetch)
 
         def in_thread() -> Callable[[Any], Any]:
             try:
@@ -154,9 +164,9 @@ class ModelPoolMapper(ProcessPoolMapper):
             return self.guard.wrap(caller)
 
         def threads(arrivals: Arrivals[Outcome]) -> Threads:
-            return Threads(in_thread, arrivals, self.workers, "penstock-map-pool")
+            return Threads(in_thread, arrivals, most, "penstock-map-pool")
 
-        return self._results(threads, self._prefetch)
+        return self._results(threads, room)
 
 
 class _Caller:

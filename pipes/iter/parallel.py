@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from ...registry import (
     Guard,
     IterDataPipe,
     OnError,
-    expect_whole,
     functional_datapipe,
 )
 from ...workers.calls import Processes, is_made_once
+from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
+from ..bases.tuning import MOST_THREADS, expect_whole_or_auto, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 T = TypeVar("T")
@@ -35,8 +36,9 @@ class ThreadPoolMapper(WorksAhead[Any]):
     ready; a state then lists the finished ones, and resuming gives the others.
 
     `input_col` and `output_col` are as for `map`. `max_workers` is by default the number of processors plus 4, at most
-    32. Other arguments of ThreadPoolExecutor may be given by name: `thread_name_prefix`, `initializer` and `initargs`.
-    `on_error` handles an item for which `fn` raises.
+    32. With "auto", `max_workers` and `scheduled_tasks` are found by measuring, up to 32 threads and within a tenth of
+    the free memory; `stats()` has what was found. Other arguments of ThreadPoolExecutor may be given by name:
+    `thread_name_prefix`, `initializer` and `initargs`. `on_error` handles an item for which `fn` raises.
 
     The threads start at the first item and end with the pass. Closing drops calls that have not begun and waits for the
     others. It raises RuntimeError where that takes longer than half a minute.
@@ -58,17 +60,17 @@ class ThreadPoolMapper(WorksAhead[Any]):
         fn: Callable[..., Any],
         input_col: Columns | None = None,
         output_col: Hashable | list[Hashable] | None = None,
-        scheduled_tasks: int = 128,
-        max_workers: int | None = None,
+        scheduled_tasks: int | Literal["auto"] = 128,
+        max_workers: int | Literal["auto"] | None = None,
         *,
         ordered: bool = True,
         on_error: OnError = "raise",
         **threadpool_kwargs: Any,
     ) -> None:
         check_function("fn", fn, input_col)
-        expect_whole("scheduled_tasks", scheduled_tasks)
+        expect_whole_or_auto("scheduled_tasks", scheduled_tasks)
         if max_workers is not None:
-            expect_whole("max_workers", max_workers)
+            expect_whole_or_auto("max_workers", max_workers)
         if unknown := threadpool_kwargs.keys() - {"thread_name_prefix", "initializer", "initargs"}:
             raise TypeError(f"threadpool_map has no parameter {', '.join(map(repr, sorted(unknown)))}")
         self.source = source
@@ -81,11 +83,16 @@ class ThreadPoolMapper(WorksAhead[Any]):
         self.on_error = on_error
         self.guard = Guard(on_error)
         self.threadpool_kwargs = threadpool_kwargs
+        self.tuner = tuner_of_pool(
+            "threadpool_map",
+            ("max_workers", max_workers or _usual_threads(), MOST_THREADS),
+            ("scheduled_tasks", scheduled_tasks),
+        )
 
     def __iter__(self) -> Iterator[Any]:
-        most = self.max_workers or min(32, (os.cpu_count() or 1) + 4)
+        most, room = self._sizes(self.max_workers or _usual_threads(), self.scheduled_tasks)
         name = self.threadpool_kwargs.get("thread_name_prefix", "penstock-threadpool")
-        return self._results(lambda arrivals: Threads(self._in_thread, arrivals, most, name), self.scheduled_tasks)
+        return self._results(lambda arrivals: Threads(self._in_thread, arrivals, most, name), room)
 
     def _in_thread(self) -> Callable[[Any], Any]:
         initializer = self.threadpool_kwargs.get("initializer")
@@ -105,7 +112,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     is pickled by cloudpickle, so it may be a lambda or come from a notebook. Scripts need no `if __name__ ==
     "__main__"`.
 
-    `workers` is by default the number of processors. Up to `prefetch` items are read ahead. `ordered`, `input_col`,
+    `workers` is by default the number of processors. Up to `prefetch` items are read ahead. With "auto", both are found
+    by measuring, up to the number of processors and within a tenth of the free memory. `ordered`, `input_col`,
     `output_col` and `on_error` are as for `threadpool_map`; attempts and skipped items are counted in this process.
 
     The processes start at the first item and live until the pipe is collected or the program ends, so the next pass can
@@ -138,16 +146,16 @@ class ProcessPoolMapper(WorksAhead[Any]):
         *,
         input_col: Columns | None = None,
         output_col: Hashable | list[Hashable] | None = None,
-        workers: int | None = None,
-        prefetch: int = 128,
+        workers: int | Literal["auto"] | None = None,
+        prefetch: int | Literal["auto"] = 128,
         ordered: bool = True,
         on_error: OnError = "raise",
     ) -> None:
         if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
         if workers is not None:
-            expect_whole("workers", workers)
-        expect_whole("prefetch", prefetch)
+            expect_whole_or_auto("workers", workers)
+        expect_whole_or_auto("prefetch", prefetch)
         self.source = source
         self.fn = fn
         self.input_col = input_col
@@ -157,11 +165,21 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self.ordered = ordered
         self.on_error = on_error
         self.guard = Guard(on_error)
+        self.tuner = tuner_of_pool(
+            self.functional_name or "processpool_map",
+            ("workers", workers or processors(), self._most_workers),
+            ("prefetch", prefetch),
+        )
+
+    @property
+    def _most_workers(self) -> int:
+        """How many workers "auto" takes at most."""
+        return processors()
 
     def __iter__(self) -> Iterator[Any]:
-        most = self.workers or _processors()
+        most, room = self._sizes(self.workers or processors(), self._prefetch)
         if self._processes is None or not self._processes.are_ours():
-            self._processes = Processes(self.fn, most)
+            self._processes = Processes(self.fn, most if self.tuner is None else self.tuner.workers.most)
             weakref.finalize(self, self._processes.close)
         processes = self._processes
         processes.begin()
@@ -173,9 +191,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
             name = "penstock-processpool"
             return Threads(in_thread, arrivals, most, name, _PATIENCE_WITH_PROCESSES, processes.kill_busy)
 
-        return self._results(threads, self._prefetch)
+        return self._results(threads, room)
 
 
-def _processors() -> int:
-    """Return the number of processors that this process may use, where the system reports it, or else of all."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _usual_threads() -> int:
+    return min(32, (os.cpu_count() or 1) + 4)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry.arguments import MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.growth import MAX_BYTES
 from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
+from ..bases.tuning import AUTO, MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size
@@ -42,17 +44,20 @@ class WholeFileReader(WorksAhead[R]):
         self,
         source: IterDataPipe[str],
         include_paths: bool,
-        workers: int,
+        workers: int | Literal["auto"],
         storage_options: Mapping[str, Any] | None,
         on_error: OnError,
     ) -> None:
-        expect_whole("workers", workers)
+        expect_whole_or_auto("workers", workers)
         self.source = source
         self.include_paths = include_paths
         self.workers = workers
         self.storage_options = Options(storage_options)
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error))
+        self._room = AUTO if workers == AUTO else 2 * workers
+        name = self.functional_name or type(self).__name__
+        self.tuner = tuner_of_pool(name, ("workers", workers, MOST_THREADS), (NOT_TOLD, self._room))
 
     def _decoded(self, path: str, content: bytes) -> R:
         """Return the decoded bytes of a file."""
@@ -60,13 +65,11 @@ class WholeFileReader(WorksAhead[R]):
 
     def __iter__(self) -> Iterator[R]:
         name = f"penstock-{self.functional_name}"
-        return self._results(
-            lambda arrivals: Threads(lambda: self.guard.wrap(self._read), arrivals, self.workers, name),
-            room=self.most_held(),
-        )
+        most, room = self._sizes(self.workers, self._room)
+        return self._results(lambda arrivals: Threads(lambda: self.guard.wrap(self._read), arrivals, most, name), room)
 
     def most_held(self) -> int:
-        return 2 * self.workers
+        return MOST_AHEAD if self._room == AUTO else self._room
 
     def _read(self, item: Any) -> R:
         path = checked_path(item)
@@ -85,8 +88,9 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
     most. Images are not turned as their EXIF says.
 
-    Up to `workers` threads read and decode; the order stays. `storage_options` are options of the file system, such
-    as `{"anon": True}`. `on_error` handles a file that cannot be read or is no image.
+    Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
+    and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
+    `on_error` handles a file that cannot be read or is no image.
 
     Raises FileNotFoundError for a missing file, OSError (or Pillow's subclass of it, UnidentifiedImageError) for a
     truncated or corrupt image, or one that the named decoder cannot decode, ValueError for one with more than 8 bits
@@ -114,7 +118,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         mode: Literal["L", "RGB", "RGBA"] = "RGB",
         decoder: str = "auto",
         size: Size | None = None,
-        workers: int = 8,
+        workers: int | Literal["auto"] = 8,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
     ) -> None:
@@ -140,7 +144,8 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
     With `include_paths` there is a column `"path"` too. Takes paths and URLs of fsspec. The arrays of a `.npz` file may
     have `max_bytes`, or a hundred times the bytes of the file if that is more.
 
-    Up to `workers` threads read; the order stays. `storage_options` and `on_error` are as for `read_images`.
+    Up to `workers` threads read; the order stays. `workers="auto"`, `storage_options` and `on_error` are as for
+    `read_images`.
 
     Raises FileNotFoundError for a missing file. Raises ValueError for a file that is not NumPy's, or is truncated,
     corrupt or larger than `max_bytes`, for arrays of objects, which are pickles and could run any code, and for an
@@ -162,7 +167,7 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
         source: IterDataPipe[str],
         include_paths: bool = False,
         *,
-        workers: int = 8,
+        workers: int | Literal["auto"] = 8,
         max_bytes: int = MAX_BYTES,
         storage_options: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
+from ...registry.arguments import MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.addresses import Client, client_of
 from ...storage.clients import environment, for_one_attempt, timeouts
@@ -21,12 +22,15 @@ from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from ..bases.listing import check_length, matches, promised
+from ..bases.tuning import AUTO, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 
 LOADS_PER_PLACE = 2
 """Objects in flight per concurrent load: the oldest may take longer than others."""
+_MOST_WORKERS = 64
+"""How many workers "auto" takes at most."""
 
 
 @functional_datapipe("list_files_by_s3")
@@ -121,9 +125,9 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     Take it for many objects or files of the web; `open_files_by_fsspec` opens one at a time, and `cache_files` keeps
     them on a disk. Objects of `s3://`, `gs://`, `az://`, `https://` and `file://` are read by obstore, others by
     fsspec, as with `open_files_by_fsspec`. Objects up to 16 MB are loaded into memory; larger ones are read by ranges
-    during use. `workers` limits the objects loading at a time. `max_bytes` limits the memory of objects loading, or
-    loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`, objects come as they are ready; a
-    state then lists the finished ones, and resuming gives the others.
+    during use. `workers` limits the objects loading at a time; "auto" finds how many, up to 64. `max_bytes` limits the
+    memory of objects loading, or loaded and not yet yielded; only the oldest may exceed it. With `ordered=False`,
+    objects come as they are ready; a state then lists the finished ones, and resuming gives the others.
 
     `request_timeout_ms` is the timeout in milliseconds, by default 20 seconds, and 5 for connecting; `region` is that
     of the bucket. `storage_options` have the names of s3fs, such as `anon`, `endpoint_url`, `key`,
@@ -159,13 +163,13 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         buffer_size: int | None = None,
         multi_part_download: bool | None = None,
         *,
-        workers: int = 32,
+        workers: int | Literal["auto"] = 32,
         max_bytes: int = 256 * 2**20,
         ordered: bool = True,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        expect_whole("workers", workers)
+        expect_whole_or_auto("workers", workers)
         expect_whole("max_bytes", max_bytes)
         self.storage_options = Options(storage_options)
         self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))
@@ -179,17 +183,20 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         self.ordered = ordered
         self.on_error = on_error
         self.guard = Guard(trying_again(on_error))
+        self._at_once = AUTO if workers == AUTO else workers * LOADS_PER_PLACE
+        self.tuner = tuner_of_pool("load_files_by_s3", ("workers", workers, _MOST_WORKERS), (NOT_TOLD, self._at_once))
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
         room = Room(self.max_bytes)
-        results: Any = self._results(partial(_Loads, self, room), self.most_held())
+        most, at_once = self._sizes(self.workers, self._at_once)
+        results: Any = self._results(partial(_Loads, self, room, most), at_once)
         with closing(results):
             for number, url, stream in results:
                 room.give_back(number)
                 yield url, stream
 
     def most_held(self) -> int:
-        return self.workers * LOADS_PER_PLACE
+        return MOST_AHEAD if self._at_once == AUTO else self._at_once
 
     def _is_for_obstore(self, url: object) -> bool:
         return isinstance(url, str) and client_of(url, self.storage_options) is Client.OBSTORE
@@ -255,11 +262,20 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
 class _Loads:
     """Threads that load objects for one pass."""
 
-    def __init__(self, pipe: S3FileLoader, room: Room, arrivals: Arrivals[Outcome]) -> None:
+    def __init__(self, pipe: S3FileLoader, room: Room, most: int, arrivals: Arrivals[Outcome]) -> None:
         self._pipe = pipe
         self._room = room
         patience = sum(timeouts(pipe.options)) + PATIENCE  # a read from a silent server ends only by its timeout
-        self._threads = Threads(lambda: pipe._loading(room), arrivals, pipe.workers, "penstock-s3", patience)
+        self._threads = Threads(lambda: pipe._loading(room), arrivals, most, "penstock-s3", patience)
+
+    @property
+    def idle(self) -> float:
+        """Seconds that threads had nothing to do, all together."""
+        return self._threads.idle
+
+    def resize(self, most: int) -> None:
+        """Load up to `most` objects at a time from now on."""
+        self._threads.resize(most)
 
     def submit(self, number: int, item: Any) -> None:
         if is_lost() and self._pipe._is_for_obstore(item):

@@ -22,7 +22,7 @@ def read_images(
     mode: Literal["L", "RGB", "RGBA"] = "RGB",
     decoder: str = "auto",
     size: Size | None = None,
-    workers: int = 8,
+    workers: int | Literal["auto"] = 8,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> ImageReader:
@@ -89,7 +89,7 @@ def read_numpy(
     paths: Paths,
     include_paths: bool = False,
     *,
-    workers: int = 8,
+    workers: int | Literal["auto"] = 8,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> NumpyReader:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import AUTO, MOST_AHEAD
 from ..deeds import Deed
 from ..graph import DataPipe
 from ..seeds import Seeded
@@ -86,7 +87,7 @@ def buffers_of(pipe: DataPipe) -> dict[str, Any]:
 def product_of_buffers(pipe: DataPipe) -> int | None:
     """Return the product of the bounds that count items: 0 without any buffer, None if one is unbounded."""
     buffers = buffers_of(pipe)
-    bounds = [bound for name, bound in buffers.items() if name not in _IN_BYTES]
+    bounds = [MOST_AHEAD if bound == AUTO else bound for name, bound in buffers.items() if name not in _IN_BYTES]
     if not buffers:
         return 0
     return math.prod(bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None
