@@ -94,6 +94,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.transport")
     session.run("python", "-m", "benchmarks.resuming")
     session.run("python", "-m", "benchmarks.scale")
+    session.run("python", "-m", "benchmarks.tuning")
     session.run("python", "-m", "benchmarks.object_storage")
     session.run("python", "-m", "benchmarks.columns")
     session.run("python", "-m", "benchmarks.clusters")

@@ -131,12 +131,13 @@ def test_what_was_found_is_told_once(caplog):
 
 
 def test_the_memory_of_a_container_counts(monkeypatch, tmp_path):
-    (tmp_path / "max").write_text("5000\n")
-    (tmp_path / "current").write_text("2000\n")
-    monkeypatch.setattr(tuning, "_LIMITS", (tmp_path / "max", tmp_path / "current"))
-    assert tuning.free_memory() == 3000
-    (tmp_path / "max").write_text("max\n")
-    assert tuning.free_memory() > 3000
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("4500\n")
+    (tmp_path / "memory.stat").write_text("anon 2000\ninactive_file 2400\n")
+    monkeypatch.setattr(tuning, "_CONTAINER", tmp_path)
+    assert tuning.free_memory() == 2900
+    (tmp_path / "memory.max").write_text("max\n")
+    assert tuning.free_memory() > 5000
 
 
 def double(number):

@@ -46,7 +46,7 @@ _LONGEST = 2.0
 """Seconds between two looks while nothing changes."""
 _SHARE_OF_MEMORY = 0.1
 """The share of the free memory that the items read ahead may take."""
-_LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+_CONTAINER = Path("/sys/fs/cgroup")
 
 
 def expect_whole_or_auto(name: str, value: Any) -> None:
@@ -69,9 +69,10 @@ def expect_whole_or_auto(name: str, value: Any) -> None:
 def free_memory() -> int:
     """Return the bytes of memory that this process may still take, in a container those of the container."""
     free = int(psutil.virtual_memory().available)
-    with suppress(OSError, ValueError):
-        most, used = (int(path.read_text()) for path in _LIMITS)
-        free = min(free, most - used)
+    with suppress(OSError, ValueError, KeyError):
+        most, used = (int((_CONTAINER / name).read_text()) for name in ("memory.max", "memory.current"))
+        counts = dict(line.split() for line in (_CONTAINER / "memory.stat").read_text().splitlines())
+        free = min(free, most - used + int(counts["inactive_file"]))  # pages of files, given up when needed
     return max(free, 0)
 
 
