@@ -85,7 +85,18 @@ _OF_AUTHORS = {
         "in_main_process",
         "interrupt",
     ),
-    *("meter", "most_held", "outcome", "outputs_of_each", "payload", "provenance", "read", "reset", "transient"),
+    *(
+        "faster",
+        "meter",
+        "most_held",
+        "outcome",
+        "outputs_of_each",
+        "payload",
+        "provenance",
+        "read",
+        "reset",
+        "transient",
+    ),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
     *("random_state", "set_random_state", "shows_progress", "trace_as_dataframe", "tuned", "works_in"),
 }
@@ -228,6 +239,9 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
     buffered: ClassVar[str] = "items"
     """What these parameters count: "items", "rows", "files", …"""
+
+    faster: str | None = None
+    """A sentence with arguments that would make the operator faster, for profiles; None if nothing is known."""
 
     meter: Meter | None = None
     """What measures the step, in a profiled chain."""

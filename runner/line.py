@@ -151,7 +151,7 @@ class Sender:
         self._credit = 0
         self._times = WorkerTimes(f"worker process {os.getpid()}")
         self._without_room = 0.0
-        """Seconds that more could have been read, if more items had been wanted."""
+        """Seconds that more could have been read, if more items had been wanted: `idle` of all epochs."""
         self._passes: dict[int, ShardPass] = {}
         self._turns = Turns()
         self._commands: SimpleQueue[Epoch | Credit | None] = SimpleQueue()
@@ -173,9 +173,9 @@ class Sender:
             if not (self._turns and self._credit) or not self._commands.empty():
                 began = time.perf_counter()
                 command = self._commands.get()
-                waited = time.perf_counter() - began
+                waited = time.perf_counter() - began if self._turns else 0.0
                 self._times.idle += waited
-                self._without_room += waited if self._turns else 0.0
+                self._without_room += waited
                 if command is STOP:
                     return
                 self._obey(command)

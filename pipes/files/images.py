@@ -17,7 +17,17 @@ import torch
 
 from ...registry import expect_whole
 
-__all__ = ["DECODERS", "Pixels", "Size", "expect_decoder", "expect_size", "pillow_image", "pixels_of", "usable"]
+__all__ = [
+    "DECODERS",
+    "Pixels",
+    "Size",
+    "expect_decoder",
+    "expect_size",
+    "faster_decoding",
+    "pillow_image",
+    "pixels_of",
+    "usable",
+]
 
 Pixels = npt.NDArray[np.uint8]
 """Height × width × channels."""
@@ -108,6 +118,13 @@ def expect_size(size: Any) -> None:
         raise TypeError(f"size must be a whole number, for the shorter side, or (height, width), and is {size!r:.100}")
     elif size is not None:
         expect_whole("size", size)
+
+
+def faster_decoding(decoder: str, size: Size | None) -> str | None:
+    """Return what would decode JPEGs faster than these arguments, as a sentence; None if nothing is known."""
+    if decoder == "pil":
+        return 'JPEGs are decoded in half the time by decoder="auto".'
+    return "With size=(height, width), JPEGs are decoded straight to a smaller size." if size is None else None
 
 
 @cache

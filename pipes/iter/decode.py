@@ -19,7 +19,7 @@ from ...storage.growth import MAX_BYTES
 from ...storage.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
-from ..files.images import Size, expect_decoder, expect_size, pillow_image, pixels_of
+from ..files.images import Size, expect_decoder, expect_size, faster_decoding, pillow_image, pixels_of
 from ..files.numpy_files import arrays_in, is_npy
 
 __all__ = [
@@ -248,6 +248,8 @@ class RoutedDecoder(OneToOne[Any]):
         self.max_bytes = max_bytes
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
+        if any(isinstance(handler, str) for handler in handlers):  # a specification of images
+            self.faster = faster_decoding(decoder, size)
         self._handlers: list[Handler] = []
         for handler in handlers or ("torch",):
             if isinstance(handler, str):

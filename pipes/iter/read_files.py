@@ -20,7 +20,7 @@ from ...workers.threads import Threads
 from ..bases.tuning import AUTO, MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
-from ..files.images import Size
+from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
 from .decode import ImageDecoder
 
@@ -129,6 +129,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         self.decoder = decoder
         self.size = size
         self._decode = ImageDecoder(f"torch{mode.lower()}8", decoder, size)
+        self.faster = faster_decoding(decoder, size)
 
     def _decoded(self, path: str, content: bytes) -> dict[str, Any]:
         row = {"image": self._decode("png", content)}  # any image extension will do

@@ -133,7 +133,8 @@ def _of_small_buffer(step: StepTimes, seconds: float) -> str:
 
 def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
     in_workers = steps is profile.in_workers
-    use = step.busy / (step.threads * seconds / (len(profile.workers) if in_workers else 1))
+    # The first item, which is not in `seconds`, may have taken most of the work.
+    use = min(step.busy / (step.threads * seconds / (len(profile.workers) if in_workers else 1)), 1.0)
     share = profile.share(step)
     if step.retrying > 0.5 * step.busy:
         return _of_retries(step, step.retrying / step.busy)
@@ -154,8 +155,10 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
         return text + _of_cold_cache(cache)
     if step.works_in == "threads" and step.cpu < 0.5 * step.busy:
         return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
+    if step.hint:
+        text += f" {step.hint}"
     processors = os.cpu_count() or 1
-    if in_workers:
+    if in_workers or step.hint:
         return text
     if step.threads < processors:
         return f"{text} More would help: here are {processors} processors."

@@ -182,7 +182,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=facts.works_in,
         is_cache="caches" in getattr(type(pipe), "does", ()),
-        hint=getattr(pipe, "faster", None),
+        hint=pipe.faster,
         items=meter.items,
         own=meter.own / _SECOND,
         waiting=meter.waiting / _SECOND,

@@ -245,3 +245,13 @@ def test_a_cold_cache(tmp_path):
     warm = dp.profile(passes=2)
     assert by_name(warm)["in_memory_cache"].items == 40
     assert "map" not in by_name(warm) or by_name(warm)["map"].items == 0
+
+
+def test_a_slow_decoder(tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    pillow.effect_noise((1200, 900), 60).convert("RGB").save(tmp_path / "noise.jpg", quality=95)
+    paths = ps.iter.IterableWrapper([str(tmp_path / "noise.jpg")] * 24)
+    by_pillow = paths.open_files("rb").routed_decode("rgb8", decoder="pil", key_fn=lambda path: "jpg")
+    assert 'decoder="auto"' in by_pillow.batch(4).profile().verdict
+    assert "size=(height, width)" in paths.read_images(workers=2).batch(4).profile(passes=2).verdict
+    assert "JPEGs" not in paths.read_images(size=(64, 64), workers=2).batch(4).profile(passes=2).verdict
