@@ -97,6 +97,20 @@ def test_the_search_begins_again_when_the_rate_falls():
     assert changing.run(30) == 32
 
 
+def test_more_workers_are_tried_again_now_and_then():
+    shared = Machine(lambda workers: 200)  # by other programs
+    assert shared.run(5) == 1
+    shared.rate = lambda workers: 200 * workers
+    assert shared.run(60) == 32
+    useless = Machine(lambda workers: 200)
+    useless.run(1000)
+    assert len(useless.changes) < 30
+
+
+def test_processes_are_not_taken_back():
+    assert Machine(lambda workers: 400 / workers, may_shrink=False).run(5) == 4
+
+
 def test_trials_have_a_bound():
     bounded = Machine(lambda workers: 100 * workers, workers=Setting("workers", 1, 64), most_trials=3)
     assert bounded.run(20) == 8

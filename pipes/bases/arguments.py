@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...registry import expect_whole
 from ...registry.torch_pipes import TorchIterDataPipe
 
-__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes"]
+__all__ = ["AUTO", "expect_batching", "expect_indices", "expect_names", "expect_pipes", "expect_whole_or_auto"]
+
+AUTO: Literal["auto"] = "auto"
+"""In place of a number that is to be found by measuring."""
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
@@ -48,3 +51,20 @@ def expect_names(columns: object) -> None:
         raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
     if len({*columns}) < len(columns):
         raise ValueError(f"columns has a name twice: {columns!r:.100}")
+
+
+def expect_whole_or_auto(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError for an argument that is neither "auto" nor a whole number of at least 1.
+
+    >>> expect_whole_or_auto("workers", "aut")
+    Traceback (most recent call last):
+    ValueError: workers must be a whole number, or "auto", and is 'aut'
+    """
+    if value == AUTO:
+        return
+    if isinstance(value, str):
+        raise ValueError(f'{name} must be a whole number, or "{AUTO}", and is {value!r:.100}')
+    try:
+        expect_whole(name, value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f'{error}; "{AUTO}" finds one') from None

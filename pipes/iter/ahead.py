@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Literal, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe
+from ..bases.arguments import AUTO, expect_whole_or_auto
 from ..bases.reading_ahead import ReadingThread
-from ..bases.tuning import AUTO, Setting, Tuner, expect_whole_or_auto
+from ..bases.tuning import Setting, Tuner
 
 T = TypeVar("T")
 

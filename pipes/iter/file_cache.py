@@ -17,7 +17,8 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from ..bases.tuning import MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
+from ..bases.arguments import expect_whole_or_auto
+from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]

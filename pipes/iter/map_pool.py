@@ -16,7 +16,7 @@ from ...registry.display import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..bases.tuning import AUTO, MOST_THREADS, expect_whole_or_auto
+from ..bases.arguments import AUTO, expect_whole_or_auto
 from ..columns.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -105,6 +105,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         if engine not in ("processes", "threads", "ray"):
             raise ValueError(f"engine must be 'processes', 'threads' or 'ray', and is {engine!r}")
         self.engine = engine
+        self._are_threads = engine == "threads"
         if engine == "ray":
             if AUTO in (workers, prefetch):
                 raise ValueError(f'actors of Ray take a number of workers and of items to prefetch, not "{AUTO}"')
@@ -125,10 +126,6 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.resources = resources
         self.batched = batched
         self._cluster = Cluster()
-
-    @property
-    def _most_workers(self) -> int:
-        return MOST_THREADS if self.engine == "threads" else super()._most_workers
 
     def __iter__(self) -> Iterator[Any]:
         if self.engine == "ray":

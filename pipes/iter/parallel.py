@@ -16,8 +16,9 @@ from ...registry import (
 from ...workers.calls import Processes, is_made_once
 from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads
+from ..bases.arguments import expect_whole_or_auto
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
-from ..bases.tuning import MOST_THREADS, expect_whole_or_auto, tuner_of_pool
+from ..bases.tuning import MOST_THREADS, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 T = TypeVar("T")
@@ -133,6 +134,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     works_in = "processes"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
+    _are_threads = False
+    """Whether the workers are threads of this process, which may hinder one another."""
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "scheduled_tasks": "prefetch"}
 
     def __init__(
@@ -163,14 +166,10 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self.guard = Guard(on_error)
         self.tuner = tuner_of_pool(
             self.functional_name or "processpool_map",
-            ("workers", workers or processors(), self._most_workers),
+            ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
             ("prefetch", prefetch),
+            may_shrink=self._are_threads,
         )
-
-    @property
-    def _most_workers(self) -> int:
-        """How many workers "auto" takes at most."""
-        return processors()
 
     def __iter__(self) -> Iterator[Any]:
         most, room = self._sizes(self.workers or processors(), self._prefetch)

@@ -16,7 +16,8 @@ from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.tuning import AUTO, MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
+from ..bases.arguments import AUTO, expect_whole_or_auto
+from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size

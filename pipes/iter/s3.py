@@ -20,8 +20,9 @@ from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
+from ..bases.arguments import AUTO, expect_whole_or_auto
 from ..bases.listing import check_length, matches, promised
-from ..bases.tuning import AUTO, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
+from ..bases.tuning import NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 __all__ = ["S3FileLister", "S3FileLoader"]
