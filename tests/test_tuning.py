@@ -288,8 +288,8 @@ def test_readers_of_files_find_their_threads(tmp_path):
         assert dp.stats()[name]["tuned"] == [dp.tuned]
 
 
-@pytest.mark.parametrize("value", ["aut", "3", ""])
-def test_another_word_than_auto_is_an_error(value):
+@pytest.mark.parametrize("value", ["aut", "3", "", 1.5, True])
+def test_what_is_neither_a_number_nor_auto_is_an_error(value):
     source = ps.iter.IterableWrapper([])
     calls = {
         "max_workers": lambda: source.threadpool_map(double, max_workers=value),
@@ -299,15 +299,13 @@ def test_another_word_than_auto_is_an_error(value):
         "buffer_size": lambda: source.prefetch(value),
     }
     for name, call in calls.items():
-        with pytest.raises(ValueError, match=f'{name} must be a whole number, or "auto", and is {value!r}'):
+        with pytest.raises(TypeError, match=f'{name} must be a whole number, or "auto", and is {value!r}'):
             call()
 
 
-def test_a_number_that_is_none_or_too_small_is_an_error():
+def test_a_number_that_is_too_small_is_an_error():
     source = ps.iter.IterableWrapper([])
-    with pytest.raises(ValueError, match='max_workers must be at least 1, and is 0; "auto" finds one'):
+    with pytest.raises(ValueError, match='max_workers must be at least 1, or "auto", and is 0'):
         source.threadpool_map(double, max_workers=0)
-    with pytest.raises(TypeError, match='buffer_size must be a whole number, and is 1.5; "auto" finds one'):
-        source.prefetch(1.5)
     with pytest.raises(ValueError, match='actors of Ray take a number of workers and of items to prefetch, not "auto"'):
         source.map_pool(Doubler, workers="auto", engine="ray")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ...registry import expect_whole
 from ...registry.torch_pipes import TorchIterDataPipe
 
-__all__ = ["AUTO", "expect_batching", "expect_indices", "expect_names", "expect_pipes", "expect_whole_or_auto"]
+__all__ = ["AUTO", "expect_batching", "expect_indices", "expect_names", "expect_pipes"]
 
 AUTO: Literal["auto"] = "auto"
 """In place of a number that is to be found by measuring."""
@@ -51,20 +51,3 @@ def expect_names(columns: object) -> None:
         raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
     if len({*columns}) < len(columns):
         raise ValueError(f"columns has a name twice: {columns!r:.100}")
-
-
-def expect_whole_or_auto(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError for an argument that is neither "auto" nor a whole number of at least 1.
-
-    >>> expect_whole_or_auto("workers", "aut")
-    Traceback (most recent call last):
-    ValueError: workers must be a whole number, or "auto", and is 'aut'
-    """
-    if value == AUTO:
-        return
-    if isinstance(value, str):
-        raise ValueError(f'{name} must be a whole number, or "{AUTO}", and is {value!r:.100}')
-    try:
-        expect_whole(name, value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f'{error}; "{AUTO}" finds one') from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 
-from ...registry import IterDataPipe, functional_datapipe
-from ..bases.arguments import AUTO, expect_whole_or_auto
+from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ..bases.arguments import AUTO
 from ..bases.reading_ahead import ReadingThread
 from ..bases.tuning import Setting, Tuner
 
@@ -38,7 +38,7 @@ class Prefetcher(IterDataPipe[T]):
     _not_compared = ("buffer_size",)
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int | Literal["auto"] = 10) -> None:
-        expect_whole_or_auto("buffer_size", buffer_size)
+        expect_whole("buffer_size", buffer_size, or_word=AUTO)
         self.source = source
         self.buffer_size = buffer_size
         room = Setting.of("buffer_size", buffer_size, _FIRST, _MOST)

@@ -17,7 +17,7 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from ..bases.arguments import expect_whole_or_auto
+from ..bases.arguments import AUTO
 from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
@@ -119,7 +119,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     ) -> None:
         checked_path(directory)
         expect_whole("max_bytes", max_bytes)
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         if open is not None and not callable(open):
             raise TypeError(f"open must be a function from a URL to a stream of bytes, and is {open!r:.100}")
         if open is not None and storage_options:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.display import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..bases.arguments import AUTO, expect_whole_or_auto
+from ..bases.arguments import AUTO
 from ..columns.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -97,9 +97,9 @@ class ModelPoolMapper(ProcessPoolMapper):
         batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         if prefetch is not None:
-            expect_whole_or_auto("prefetch", prefetch)
+            expect_whole("prefetch", prefetch, or_word=AUTO)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         if engine not in ("processes", "threads", "ray"):

@@ -11,12 +11,13 @@ from ...registry import (
     Guard,
     IterDataPipe,
     OnError,
+    expect_whole,
     functional_datapipe,
 )
 from ...workers.calls import Processes, is_made_once
 from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..bases.arguments import expect_whole_or_auto
+from ..bases.arguments import AUTO
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
 from ..bases.tuning import MOST_THREADS, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
@@ -67,9 +68,9 @@ class ThreadPoolMapper(WorksAhead[Any]):
         **threadpool_kwargs: Any,
     ) -> None:
         check_function("fn", fn, input_col)
-        expect_whole_or_auto("scheduled_tasks", scheduled_tasks)
+        expect_whole("scheduled_tasks", scheduled_tasks, or_word=AUTO)
         if max_workers is not None:
-            expect_whole_or_auto("max_workers", max_workers)
+            expect_whole("max_workers", max_workers, or_word=AUTO)
         if unknown := threadpool_kwargs.keys() - {"thread_name_prefix", "initializer", "initargs"}:
             raise TypeError(f"threadpool_map has no parameter {', '.join(map(repr, sorted(unknown)))}")
         self.source = source
@@ -153,8 +154,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
         if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
         if workers is not None:
-            expect_whole_or_auto("workers", workers)
-        expect_whole_or_auto("prefetch", prefetch)
+            expect_whole("workers", workers, or_word=AUTO)
+        expect_whole("prefetch", prefetch, or_word=AUTO)
         self.source = source
         self.fn = fn
         self.input_col = input_col

@@ -16,7 +16,7 @@ from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.arguments import AUTO, expect_whole_or_auto
+from ..bases.arguments import AUTO
 from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
@@ -44,7 +44,7 @@ class WholeFileReader(WorksAhead[R]):
         storage_options: Mapping[str, Any] | None,
         on_error: OnError,
     ) -> None:
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         self.source = source
         self.include_paths = include_paths
         self.workers = workers

@@ -20,7 +20,7 @@ from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
-from ..bases.arguments import AUTO, expect_whole_or_auto
+from ..bases.arguments import AUTO
 from ..bases.listing import check_length, matches, promised
 from ..bases.tuning import NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
@@ -165,7 +165,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         expect_whole("max_bytes", max_bytes)
         self.storage_options = Options(storage_options)
         self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))
