@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]
 
-from ...registry import expect_whole
 from ...registry.arguments import AUTO, MOST_AHEAD
 from ...workers.processes import processors
 from .sizes import size_of
 
-__all__ = ["AUTO", "MOST_THREADS", "NOT_TOLD", "Setting", "Tuner", "expect_whole_or_auto", "tuner_of_pool"]
+__all__ = ["MOST_THREADS", "NOT_TOLD", "Setting", "Tuner", "tuner_of_pool"]
 
 T = TypeVar("T")
 
@@ -44,26 +43,11 @@ _FALL = 0.7
 """A rate below this share of the earlier one lets the search begin again."""
 _LONGEST = 2.0
 """Seconds between two looks while nothing changes."""
+_FIRST_PAUSE = 8
+"""After how many looks that changed nothing more workers are tried again; twice as many each time."""
 _SHARE_OF_MEMORY = 0.1
 """The share of the free memory that the items read ahead may take."""
 _CONTAINER = Path("/sys/fs/cgroup")
-
-
-def expect_whole_or_auto(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError for an argument that is neither "auto" nor a whole number of at least 1.
-
-    >>> expect_whole_or_auto("workers", "aut")
-    Traceback (most recent call last):
-    ValueError: workers must be a whole number, or "auto", and is 'aut'
-    """
-    if value == AUTO:
-        return
-    if isinstance(value, str):
-        raise ValueError(f'{name} must be a whole number, or "{AUTO}", and is {value!r:.100}')
-    try:
-        expect_whole(name, value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f'{error}; "{AUTO}" finds one') from None
 
 
 def free_memory() -> int:
@@ -117,6 +101,7 @@ class Tuner:
         room: Setting,
         *,
         is_room_each: bool = False,
+        may_shrink: bool = True,
         seconds: float = 0.2,
         lag: int = 0,
         most_trials: int | None = None,
@@ -134,13 +119,15 @@ class Tuner:
         self._before: _Measured | None = None
         """What is compared with, during a trial."""
         self._is_long = False
-        self._may_grow = self._may_shrink = True
+        self._may_grow, self._may_shrink = True, may_shrink
         self._best = 0.0
         """The rate when nothing was left to try."""
         self._falls = 0
         """How many looks in a row have found a much lower rate."""
         self._rests = 0
         """How many looks in a row have changed nothing."""
+        self._next_try = _FIRST_PAUSE
+        """After how many looks more workers are tried again."""
         self._told: str | None = None
         self._size = 1
         """The size of the largest item that was looked at, in bytes."""
@@ -261,15 +248,20 @@ class Tuner:
         self.workers.value = workers
 
     def _rest(self, rate: float, waits: float) -> None:
-        """Tell what was found, and look less often; begin again after the rate has fallen twice in a row."""
+        """Tell what was found, and look less often.
+
+        More workers are tried again after the rate has fallen twice in a row, and now and then, since other programs
+        may have used the processors.
+        """
         self._rests += 1
         self._span = min(2 * self._span, _LONGEST)
         self._falls = self._falls + 1 if waits > _KEEPS_UP and rate < _FALL * self._best else 0
-        if self._falls > 1:
-            self._may_grow = self._may_shrink = True
-            self._falls, self._best, self._span = 0, 0.0, self._seconds_at_least
-        elif not self._falls:
+        if not self._falls:
             self._best = max(self._best, rate)
+        has_fallen = self._falls > 1
+        if has_fallen or self._rests >= self._next_try:
+            self._next_try *= 1 if has_fallen else 2
+            self._may_grow, self._falls, self._best = True, 0, 0.0
         if self._rests > 1 and self._told != self.found:
             self._told = self.found
             _logger.info("%s found %s: write them down", self.owner, self._told)
@@ -289,7 +281,9 @@ class Tuner:
             self.room.value = min(self.room.value, self._most_room)
 
 
-def tuner_of_pool(owner: str, workers: tuple[str, Any, int], room: tuple[str, Any]) -> Tuner | None:
+def tuner_of_pool(
+    owner: str, workers: tuple[str, Any, int], room: tuple[str, Any], may_shrink: bool = True
+) -> Tuner | None:
     """Return the tuner of a pool, or None if no argument is "auto".
 
     `workers` are the parameter, its argument and the most workers; `room` the parameter and its argument.
@@ -298,4 +292,4 @@ def tuner_of_pool(owner: str, workers: tuple[str, Any, int], room: tuple[str, An
         return None
     name, number, most = workers
     at_once = Setting.of(name, number, min(_FIRST_WORKERS, processors()), most)
-    return Tuner(owner, at_once, Setting.of(*room, 2 * at_once.value, MOST_AHEAD))
+    return Tuner(owner, at_once, Setting.of(*room, 2 * at_once.value, MOST_AHEAD), may_shrink=may_shrink)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 
-from ...registry import IterDataPipe, functional_datapipe
+from ...registry import IterDataPipe, expect_whole, functional_datapipe
+from ...registry.arguments import AUTO
 from ...registry.metering import as_step
 from ..bases.reading_ahead import ReadingThread
-from ..bases.tuning import AUTO, Setting, Tuner, expect_whole_or_auto
+from ..bases.tuning import Setting, Tuner
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Prefetcher(IterDataPipe[T]):
     _not_compared = ("buffer_size",)
 
     def __init__(self, source: IterDataPipe[T], buffer_size: int | Literal["auto"] = 10) -> None:
-        expect_whole_or_auto("buffer_size", buffer_size)
+        expect_whole("buffer_size", buffer_size, or_word=AUTO)
         self.source = source
         self.buffer_size = buffer_size
         room = Setting.of("buffer_size", buffer_size, _FIRST, _MOST)

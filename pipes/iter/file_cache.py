@@ -10,6 +10,7 @@ from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
+from ...registry.arguments import AUTO
 from ...registry.secrets import Options, without_secrets
 from ...storage.file_systems import stream_size
 from ...storage.kept_files import KeptFiles, NotKept
@@ -17,7 +18,7 @@ from ...storage.reading import open_file
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path, expect_bytes, stream_over
 from ...workers.threads import Threads
-from ..bases.tuning import MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
+from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 __all__ = ["FileCacher"]
@@ -122,7 +123,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     ) -> None:
         checked_path(directory)
         expect_whole("max_bytes", max_bytes)
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         if open is not None and not callable(open):
             raise TypeError(f"open must be a function from a URL to a stream of bytes, and is {open!r:.100}")
         if open is not None and storage_options:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from ...registry import IterDataPipe, OnError, functional_datapipe
+from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
+from ...registry.arguments import AUTO
 from ...registry.display import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..bases.tuning import AUTO, MOST_THREADS, expect_whole_or_auto
 from ..columns.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
@@ -97,14 +97,15 @@ class ModelPoolMapper(ProcessPoolMapper):
         batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         if prefetch is not None:
-            expect_whole_or_auto("prefetch", prefetch)
+            expect_whole("prefetch", prefetch, or_word=AUTO)
         if batched is not None and batch_size is None:
             raise ValueError("batched needs a batch_size: without one, the model is called with the items as they are")
         if engine not in ("processes", "threads", "ray"):
             raise ValueError(f"engine must be 'processes', 'threads' or 'ray', and is {engine!r}")
         self.engine = engine
+        self._are_threads = engine == "threads"
         if engine == "ray":
             if AUTO in (workers, prefetch):
                 raise ValueError(f'actors of Ray take a number of workers and of items to prefetch, not "{AUTO}"')
@@ -126,10 +127,6 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.resources = resources
         self.batched = batched
         self._cluster = Cluster()
-
-    @property
-    def _most_workers(self) -> int:
-        return MOST_THREADS if self.engine == "threads" else super()._most_workers
 
     def __iter__(self) -> Iterator[Any]:
         if self.engine == "ray":

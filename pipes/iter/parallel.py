@@ -11,13 +11,15 @@ from ...registry import (
     Guard,
     IterDataPipe,
     OnError,
+    expect_whole,
     functional_datapipe,
 )
+from ...registry.arguments import AUTO
 from ...workers.calls import Processes, is_made_once
 from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns
-from ..bases.tuning import MOST_THREADS, expect_whole_or_auto, tuner_of_pool
+from ..bases.tuning import MOST_THREADS, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 T = TypeVar("T")
@@ -68,9 +70,9 @@ class ThreadPoolMapper(WorksAhead[Any]):
         **threadpool_kwargs: Any,
     ) -> None:
         check_function("fn", fn, input_col)
-        expect_whole_or_auto("scheduled_tasks", scheduled_tasks)
+        expect_whole("scheduled_tasks", scheduled_tasks, or_word=AUTO)
         if max_workers is not None:
-            expect_whole_or_auto("max_workers", max_workers)
+            expect_whole("max_workers", max_workers, or_word=AUTO)
         if unknown := threadpool_kwargs.keys() - {"thread_name_prefix", "initializer", "initargs"}:
             raise TypeError(f"threadpool_map has no parameter {', '.join(map(repr, sorted(unknown)))}")
         self.source = source
@@ -137,6 +139,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     works_in = "processes"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
+    _are_threads = False
+    """Whether the workers are threads of this process, which may hinder one another."""
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "scheduled_tasks": "prefetch"}
 
     def __init__(
@@ -154,8 +158,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
         if not is_made_once(fn):  # the signature of instances is checked once they exist
             check_function("fn", fn, input_col)
         if workers is not None:
-            expect_whole_or_auto("workers", workers)
-        expect_whole_or_auto("prefetch", prefetch)
+            expect_whole("workers", workers, or_word=AUTO)
+        expect_whole("prefetch", prefetch, or_word=AUTO)
         self.source = source
         self.fn = fn
         self.input_col = input_col
@@ -167,14 +171,10 @@ class ProcessPoolMapper(WorksAhead[Any]):
         self.guard = Guard(on_error)
         self.tuner = tuner_of_pool(
             self.functional_name or "processpool_map",
-            ("workers", workers or processors(), self._most_workers),
+            ("workers", workers or processors(), MOST_THREADS if self._are_threads else processors()),
             ("prefetch", prefetch),
+            may_shrink=self._are_threads,
         )
-
-    @property
-    def _most_workers(self) -> int:
-        """How many workers "auto" takes at most."""
-        return processors()
 
     def __iter__(self) -> Iterator[Any]:
         most, room = self._sizes(self.workers or processors(), self._prefetch)

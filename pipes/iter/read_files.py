@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
-from ...registry.arguments import MOST_AHEAD
+from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.growth import MAX_BYTES
 from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
 from ...workers.threads import Threads
-from ..bases.tuning import AUTO, MOST_THREADS, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
+from ..bases.tuning import MOST_THREADS, NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
@@ -48,7 +48,7 @@ class WholeFileReader(WorksAhead[R]):
         storage_options: Mapping[str, Any] | None,
         on_error: OnError,
     ) -> None:
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         self.source = source
         self.include_paths = include_paths
         self.workers = workers

@@ -8,7 +8,7 @@ from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
-from ...registry.arguments import MOST_AHEAD
+from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.addresses import Client, client_of
 from ...storage.clients import environment, for_one_attempt, timeouts
@@ -22,7 +22,7 @@ from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads
 from ..bases.listing import check_length, matches, promised
-from ..bases.tuning import AUTO, NOT_TOLD, expect_whole_or_auto, tuner_of_pool
+from ..bases.tuning import NOT_TOLD, tuner_of_pool
 from ..bases.works_ahead import WorksAhead
 
 __all__ = ["S3FileLister", "S3FileLoader"]
@@ -169,7 +169,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        expect_whole_or_auto("workers", workers)
+        expect_whole("workers", workers, or_word=AUTO)
         expect_whole("max_bytes", max_bytes)
         self.storage_options = Options(storage_options)
         self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))

@@ -39,14 +39,14 @@ GIVEN_WHOLE_NUMBERS = {
 @pytest.mark.parametrize("wrong", [1.5, "1", True])
 @pytest.mark.parametrize("make", GIVEN_WHOLE_NUMBERS.values(), ids=GIVEN_WHOLE_NUMBERS)
 def test_what_is_no_whole_number_is_refused_by_name(make: Any, wrong: Any) -> None:
-    with pytest.raises(TypeError, match=rf"^\w+ must be a whole number, and is {wrong!r}$"):
+    with pytest.raises(TypeError, match=rf"^\w+ must be a whole number(, or \"auto\")?, and is {wrong!r}$"):
         make(wrong)
 
 
 @pytest.mark.parametrize("make", GIVEN_WHOLE_NUMBERS.values(), ids=GIVEN_WHOLE_NUMBERS)
 def test_a_number_below_the_least_is_refused_by_name(make: Any) -> None:
     make(np.int64(1))
-    with pytest.raises(ValueError, match=r"^\w+ must be at least -?\d, and is -2$"):
+    with pytest.raises(ValueError, match=r"^\w+ must be at least -?\d(, or \"auto\")?, and is -2$"):
         make(np.int64(-2))
 
 
@@ -55,3 +55,11 @@ def test_the_least_passes() -> None:
     expect_whole("n", -1, least=-1)
     with pytest.raises(ValueError, match="n must be at least 1, and is 0"):
         expect_whole("n", 0)
+
+
+def test_a_word_may_pass_for_a_number() -> None:
+    expect_whole("n", "auto", or_word="auto")
+    with pytest.raises(TypeError, match="n must be a whole number, or \"auto\", and is 'aut'"):
+        expect_whole("n", "aut", or_word="auto")
+    with pytest.raises(TypeError, match="n must be a whole number, and is 'auto'"):
+        expect_whole("n", "auto")
