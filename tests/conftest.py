@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -29,6 +30,10 @@ sys.path.append(IN_EACH_PROCESS)
 import_module("declare_torchvision")
 os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.environ.get("PYTHONPATH")])])
 
+
+# How long an example takes depends on the machine; the timeout of a test bounds them all.
+hypothesis.settings.register_profile("untimed")
+hypothesis.settings.load_profile("untimed")
 
 MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")
 """Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""

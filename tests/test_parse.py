@@ -137,7 +137,7 @@ def test_streams_of_every_make_are_read(tmp_path: Path) -> None:
         assert list(LineReader(opened, decode=True, return_path=False)) == ["a", "b", "", "c"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(content=st.text(st.sampled_from("ab \r\n\u2028ü")), chosen=st.sampled_from(["utf-8", "utf-16", "utf-32"]))
 def test_lines_of_any_text_are_those_between_line_feeds(content: str, chosen: str) -> None:
     expected = [line.rstrip("\r\n") for line in content.removesuffix("\n").split("\n")] if content else []
@@ -209,7 +209,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
     assert [*dp.take(1)[0]] == ["id", "text"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     rows=st.lists(st.lists(st.text(st.sampled_from('ab,;"\r\n\0 ü\u2028')), min_size=1)),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),

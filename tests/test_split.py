@@ -789,7 +789,6 @@ ACTIONS = st.tuples(
 @pytest.mark.usefixtures("_share")
 @settings(
     max_examples=250,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -1055,7 +1054,7 @@ ALL = [(place, 24, "reads") for place in range(3)]
     ],
     due=NEVER,
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_branches_that_go_on_from_states_of_other_moments_miss_nothing(
     split: str, rounds: list[list[tuple[int, int, str]]], due: int
 ) -> None:

@@ -202,7 +202,7 @@ def restless(dp, seed):
 
 
 @pytest.mark.parametrize("step", STEPS)
-@settings(max_examples=20, deadline=None, database=None)
+@settings(max_examples=20, database=None)
 @given(items=st.integers(0, 100), stop=st.integers(0, 100), seed=st.integers(0, 1000))
 def test_settings_that_change_at_any_moment_change_no_item(step, items, stop, seed):
     auto, fixed = STEPS[step]

@@ -151,7 +151,7 @@ def test_the_index_does_not_get_in_the_way_of_those_who_read_a_folder(tmp_path: 
 
 
 @given(st.lists(st.integers(0, 9), max_size=6), st.integers(1, 8), st.sampled_from(KINDS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_however_batches_are_cut_files_have_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], rows_per_file: int, kind: str
 ) -> None:
@@ -181,7 +181,7 @@ def bits_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 @given(array=ARRAYS, rows_per_file=st.integers(1, 5), way=st.sampled_from(["array", "tensor", "rows", "Fortran"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_tensors_keep_shape_and_dtype_and_every_bit(
     tmp_path_factory: pytest.TempPathFactory, array: np.ndarray[Any, Any], rows_per_file: int, way: str
 ) -> None:
@@ -325,7 +325,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, kind=st.sampled_from(["csv", "jsonl", "parquet", "npz"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_text_and_numbers_are_read_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], kind: str
 ) -> None:
@@ -748,7 +748,7 @@ def test_writing_resumes_after_each_file_and_writes_no_finished_one_again(
     rows=st.booleans(),
     stops=st.lists(st.integers(0, 4), max_size=3),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_however_often_writing_is_stopped_each_row_is_written_once(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], rows_per_file: int, rows: bool, stops: list[int]
 ) -> None:

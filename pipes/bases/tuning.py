@@ -28,10 +28,12 @@ NOT_TOLD = ""
 _logger = logging.getLogger("penstock")
 
 _FIRST_WORKERS = 4
+_FIRST_ROOM = 8
+"""How many items a worker has at first."""
 
 _KEEPS_UP = 0.1
 """More workers would change nothing if the reader waits for less than this share of the time."""
-_IDLE = 0.15
+_IDLE = 0.05
 """Workers that are idle for more than this share of the time, while the reader waits, need more items at a time."""
 _GAIN = 1.07
 """Twice as many workers stay if the rate grows by this factor."""
@@ -232,7 +234,7 @@ class Tuner:
         may_try = self.workers.is_open and self._trials_left != 0
         if waits > _KEEPS_UP and idle > _IDLE and room < self._most_room:
             self.room.value = min(4 * room, self._most_room)
-        elif may_try and waits > _KEEPS_UP and idle <= _IDLE and self._may_grow and workers < self._most_workers:
+        elif may_try and waits > _KEEPS_UP and self._may_grow and workers < self._most_workers:
             self._try(min(2 * workers, self._most_workers), rate)
         elif may_try and self._may_shrink and workers > 1:
             self._try(workers // 2, rate)
@@ -292,4 +294,4 @@ def tuner_of_pool(
         return None
     name, number, most = workers
     at_once = Setting.of(name, number, min(_FIRST_WORKERS, processors()), most)
-    return Tuner(owner, at_once, Setting.of(*room, 2 * at_once.value, MOST_AHEAD), may_shrink=may_shrink)
+    return Tuner(owner, at_once, Setting.of(*room, _FIRST_ROOM * at_once.value, MOST_AHEAD), may_shrink=may_shrink)

@@ -63,7 +63,7 @@ def restless(loader, seed, every=25):
 
 @pytest.mark.parametrize("main_prefetch_cnt", [0, 4])
 @pytest.mark.parametrize("chain", CHAINS)
-@settings(max_examples=1, deadline=None, database=None, phases=[Phase.generate])
+@settings(max_examples=1, database=None, phases=[Phase.generate])
 @given(stop=st.integers(10, 50), seed=st.integers(0, 1000))
 def test_numbers_that_change_at_any_moment_change_no_item_and_no_state(chain, main_prefetch_cnt, stop, seed):
     with loader_of(chain) as fixed:
