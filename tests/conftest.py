@@ -32,7 +32,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.e
 
 
 # How long an example takes depends on the machine; the timeout of a test bounds them all.
-hypothesis.settings.register_profile("untimed")
+hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")

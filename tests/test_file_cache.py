@@ -182,7 +182,7 @@ def test_a_stream_is_that_of_a_file_and_closes_it_when_it_is_dropped(tmp_path: P
 
 
 @given(st.lists(st.text(), max_size=6))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_any_url_has_a_file_of_its_own(tmp_path_factory: Any, urls: list[str]) -> None:
     folder = tmp_path_factory.mktemp("cache")
     for _ in range(2):
@@ -244,7 +244,7 @@ def replayed(urls: list[str], size_of: Callable[[str], int], room: int) -> tuple
     st.integers(1, 150),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_what_was_used_longest_ago_goes_and_the_bytes_are_never_more(
     tmp_path_factory: Any, accesses: list[int], sizes: list[int], room: int, sized: bool
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.pipes.bases import permutation
@@ -35,7 +35,6 @@ def enciphered(seed: int, n: int, places: Any) -> Any:
         return Permutation(seed, n).at(np.asarray(places))
 
 
-@settings(deadline=None)
 @given(SEEDS, st.integers(0, 3000))
 def test_each_number_has_one_place(seed: int, n: int) -> None:
     everywhere = [*range(n)]
@@ -48,7 +47,6 @@ def test_each_number_of_many_has_one_place(n: int) -> None:
     assert np.array_equal(np.bincount(whole(3, n), minlength=n), np.ones(n))
 
 
-@settings(deadline=None)
 @given(SEEDS, st.integers(1, 2**63), st.data())
 def test_what_stands_in_a_place_does_not_depend_on_what_else_is_asked_for(seed: int, n: int, data: Any) -> None:
     places = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20))

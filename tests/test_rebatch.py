@@ -151,7 +151,7 @@ def test_what_is_no_column_batch_is_an_error() -> None:
             wrong(IterableWrapper([]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(sizes=st.lists(st.integers(0, 6), max_size=8), n=st.integers(1, 9), kind=st.sampled_from(KINDS))
 def test_rebatch_and_rows_and_shuffle_rows_resume_after_every_item(sizes: list[int], n: int, kind: str) -> None:
     assert_resumes_everywhere(lambda: source(sizes, kind).rebatch(n).map(ids), passes=1)
