@@ -1,7 +1,8 @@
 """Settings found while items are read, beside the best of given ones: `python -m benchmarks.tuning`.
 
 Six chains each need other settings. Every setting reads a chain for as long; the rate of "auto" includes its search.
-The second ratio is that of the second half of the run.
+The second ratio is that of the second half of the run. Given numbers of processes stay within two processors, as those
+found do: beside other programs, more processes would get more of the processors.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ CHAINS = {
     ),
     "computing, in processes": Planted(
         lambda workers, ahead: numbers().processpool_map(compute, workers=workers, prefetch=ahead),
-        [(1, 8), (2, 8), (2, 128), (4, 128)],
+        [(1, 8), (2, 8), (2, 32), (2, 128)],
         (AUTO, AUTO),
     ),
     "a source in bursts": Planted(
@@ -99,7 +100,7 @@ CHAINS = {
         (AUTO, AUTO),
         consumer=0.006,
     ),
-    "a loader": Planted(loader, [(1, 2), (1, 10), (2, 2), (2, 10), (4, 10)], (AUTO, AUTO)),
+    "a loader": Planted(loader, [(1, 2), (1, 10), (2, 2), (2, 10), (2, 30)], (AUTO, AUTO)),
 }
 
 
