@@ -273,15 +273,15 @@ def test_an_epoch_is_given_up_and_what_hangs_in_it_is_ended(fleet: ps.RayFleet, 
 
 def test_a_timeout_says_what_the_actor_was_at(fleet: ps.RayFleet) -> None:
     def slow(item: int) -> int:
-        time.sleep(4 if item == 2 else 0)
+        time.sleep(8 if item == 2 else 0)
         return item
 
     dp = ps.iter.IterableWrapper(range(4)).sharding_filter().map(slow)
-    with loader(dp, ps.RayReadingService(fleet=fleet, timeout=1.5)) as reader:
+    with loader(dp, ps.RayReadingService(fleet=fleet, timeout=4)) as reader:
         items = iter(reader)
         assert [next(items), next(items)] == [0, 1]
         with pytest.raises(
-            TimeoutError, match=r"actor 0 of 2 .* gave no item for timeout=1.5 s; it was at Mapper\(slow\), on 2"
+            TimeoutError, match=r"actor 0 of 2 .* gave no item for timeout=4 s; it was at Mapper\(slow\), on 2"
         ):
             next(items)
 

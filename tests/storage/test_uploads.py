@@ -57,7 +57,7 @@ def test_parts_are_sent_while_others_are_on_their_way(fault_proxy: FaultProxy) -
     began = time.monotonic()
     write([CONTENT])
     assert fault_proxy.played()["stall"] == 3
-    assert 2 < time.monotonic() - began < 4
+    assert 2 < time.monotonic() - began < 5.5  # one after the other they take 6 s
 
 
 def test_what_was_tried_again_is_counted_where_nothing_is_said_about_errors(
