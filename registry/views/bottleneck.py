@@ -124,9 +124,11 @@ def _behind(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: 
 
 
 def _of_small_buffer(step: StepTimes, seconds: float) -> str:
+    # Its thread may have waited before the first item, too.
+    waiting, blocked = min(step.waiting / seconds, 1.0), min(step.blocked / seconds, 1.0)
     return (
-        f"the buffer of `{step.label}` is small: its reader waits for it {step.waiting / seconds:.0%} of the time, "
-        f"and its thread waits for room {step.blocked / seconds:.0%}. Items come in bursts: read more ahead, as "
+        f"the buffer of `{step.label}` is small: its reader waits for it {waiting:.0%} of the time, "
+        f"and its thread waits for room {blocked:.0%}. Items come in bursts: read more ahead, as "
         f"{step.name}({max(step.room * 8, 16)})."
     )
 

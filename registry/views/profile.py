@@ -185,8 +185,8 @@ class Profile:
     def _before(self) -> list[str]:
         given = self.consumer.items
         lines = [f"{given:,} items in {_time(self.seconds)}, {_rate(given, self.seconds)}"]
-        if self.is_loader:
-            waited = self.consumer.waited / self.seconds if self.seconds else 0.0
+        if self.is_loader and self.seconds:
+            waited = self.consumer.waited / self.seconds
             lines.append(f"waiting for input {waited:.0%}, the program itself {1 - waited:.0%}")
         for worker in self.workers:
             total = worker.busy + worker.sending + worker.idle or 1.0

@@ -35,6 +35,12 @@ def test_without_profile_nothing_is_measured():
         loader.profile()
 
 
+def test_before_anything_is_read_no_share_is_told():
+    text = str(DataLoader2(numbers(3), profile=True).profile())
+    assert "Too few items were read" in text
+    assert "the program itself" not in text
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_steps_in_workers_are_measured(workers):
     dp = numbers(60).map(sleep_for(0.001)).batch(2)
