@@ -58,7 +58,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check the types of the installed wheel with mypy, strictly, and what mypy and pyright know of chains."""
-    install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm")
+    install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm", "ipython")
     with away_from_the_tree(session) as users:
         shutil.copytree(ROOT / "tests" / "typing", users, dirs_exist_ok=True)
         session.run("mypy", "--strict", "-p", "penstock")
