@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
@@ -42,7 +43,7 @@ _LONGEST_GAP = 1000
 _EXCEPTION = 1_000_000
 """A call that takes longer stands for itself only: where items are left out, most are much faster."""
 _MOST_SPANS = 500
-_BETWEEN_PROBES = 5_000_000
+_BETWEEN_PROBES = 10_000_000
 _SHORTEST_SPAN = 10_000
 """Shorter calls are not drawn on a time line."""
 
@@ -74,6 +75,9 @@ class Hand:
         self.busy = 0
         self.cpu = 0
         """The processor time; less than `busy` if the thread waited, for the GIL, a network or another process."""
+        self.queued = 0
+        """How long other work had the processor while the thread could have run. It is known on Linux only."""
+        self._queued_before: int | None = None
         self.gil_waits = 0
         """How long it took to get the GIL back, in all probes."""
         self.probes = 0
@@ -83,6 +87,8 @@ class Hand:
     def do(self, function: Callable[[Any], T], item: Any) -> T:
         """Call a function, and measure it."""
         clock = _here.clock
+        if self._queued_before is None:
+            self._queued_before = _queued_of_thread()
         began, cpu, idle = perf_counter_ns(), time.thread_time_ns(), clock.idle
         try:
             return function(item)
@@ -91,19 +97,31 @@ class Hand:
             self.items += 1
             self.busy += took
             self.cpu += time.thread_time_ns() - cpu
-            self._probe_gil()
+            self._probe()
             if took > _SHORTEST_SPAN:
                 self.spans.add(began, took)
 
-    def _probe_gil(self) -> None:
+    def _probe(self) -> None:
         """Release the GIL now and then: it comes back at once, unless other threads hold it while they compute."""
         began = perf_counter_ns()
         if began >= self._next_probe:
+            queued = _queued_of_thread()
+            began = perf_counter_ns()
             time.sleep(0)
-            ended = perf_counter_ns()
-            self.gil_waits += ended - began
+            took = perf_counter_ns() - began
+            queued_after = _queued_of_thread()
+            self.gil_waits += max(took - (queued_after - queued), 0)
             self.probes += 1
-            self._next_probe = ended + _BETWEEN_PROBES
+            self.queued = queued_after - (self._queued_before or 0)
+            self._next_probe = began + took + _BETWEEN_PROBES
+
+
+def _queued_of_thread() -> int:
+    """Return how long this thread has waited for a processor."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 class Meter:

@@ -47,7 +47,7 @@ from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone,
 from .profiles import profile_of
 from .reader import ShardReader, expect_shards
 from .seeds import SeedGenerator
-from .services import InProcessReadingService, RayReadingService, ReadingServiceInterface
+from .services import InProcessReadingService, ReadingServiceInterface
 
 __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 
@@ -393,7 +393,8 @@ class DataLoader2(Generic[T]):
         return picture
 
     def _picture(self, shares: Mapping[int, Share] | None = None) -> Picture:
-        return Picture(self.datapipe, shares, _workers_in_words(self.reading_service))
+        how = self.reading_service.how_read()
+        return Picture(self.datapipe, shares, f"in {how.workers_in_words}" if how and how.workers else None)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {**self.visualize()._repr_mimebundle_(), "text/plain": repr(self)}
@@ -639,16 +640,6 @@ def _iterable(chain: Any) -> Any:
 def _expect_pipe(chain: object) -> None:
     if not isinstance(chain, (TorchIterDataPipe, TorchMapDataPipe)):
         raise TypeError(f"a DataLoader2 reads a chain of pipes, and this is of type {type(chain).__name__}")
-
-
-def _workers_in_words(service: ReadingServiceInterface) -> str | None:
-    """Return where the steps of a chain run, if not in this process."""
-    services = getattr(service, "reading_services", (service,))
-    number = max((getattr(each, "num_workers", 0) for each in services), default=0)
-    if not number:
-        return None
-    kind = "actor" if any(isinstance(each, RayReadingService) for each in services) else "process"
-    return f"in {number} worker {kind}" + ("" if number == 1 else "es" if kind == "process" else "s")
 
 
 def _one_line(shape: Any) -> str:

@@ -20,6 +20,8 @@ __all__ = ["verdict"]
 
 _KEEPS_UP = 0.1
 """The input is no bottleneck if the program waits less than this share of the time."""
+_DOES_NOTHING = 0.02
+"""A program that works less than this share of its waits only reads: no number of workers keeps up with it."""
 _FULL = 0.7
 """A pool is full if its threads work for more than this share of the time."""
 _IN_TURN = 0.15
@@ -90,7 +92,7 @@ def _more_workers(profile: Profile, share: float) -> str:
     number, consumer = len(profile.workers), profile.consumer
     how = "both busy" if number == 2 and share > _FULL else f"busy {share:.0%} of the time"
     text = f"{number} workers read, {how}." if number > 1 else f"1 worker reads, {how}."
-    if consumer.worked > 0 and share > _FULL:
+    if share > _FULL and consumer.worked > _DOES_NOTHING * consumer.waited:
         made = sum(worker.busy + worker.sending for worker in profile.workers) / consumer.items
         wanted = math.ceil(made * consumer.items / consumer.worked)
         processors = os.cpu_count() or 1
@@ -155,7 +157,7 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
     text += f" busy {use:.0%} of the time."
     if (cache := _cache_after(steps, step)) is not None:
         return text + _of_cold_cache(cache)
-    if step.works_in == "threads" and step.cpu < 0.5 * step.busy:
+    if step.works_in == "threads" and step.cpu + step.queued < 0.5 * step.busy:
         return f"{text} They mostly wait, as for a network or disk, so more threads would help: try {4 * step.threads}."
     if step.hint:
         text += f" {step.hint}"

@@ -30,3 +30,9 @@ class HowRead:
     def readers(self) -> int:
         """How many read, over all ranks."""
         return self.ranks * max(self.workers, 1)
+
+    @property
+    def workers_in_words(self) -> str:
+        """The workers of a rank, such as "2 worker processes"."""
+        plural = "" if self.workers == 1 else "es" if self.worker == "process" else "s"
+        return f"{self.workers} worker {self.worker}{plural}"

@@ -20,8 +20,7 @@ def sentences(chain: Known) -> list[str]:
     if how is None:
         said.append(f"Each worker of a loader, or this process without workers, runs {_list(chain, workers_run)}.")
     elif how.workers:
-        plural = "" if how.workers == 1 else "es" if how.worker == "process" else "s"
-        said.append(f"{how.workers} worker {how.worker}{plural} run {_list(chain, workers_run)}.")
+        said.append(f"{how.workers_in_words} run {_list(chain, workers_run)}.")
     else:
         said.append(f"This process runs {_list(chain, rest + in_main)}.")
     if dispatched and (how is None or how.workers):

@@ -52,6 +52,8 @@ class StepTimes:
     """The time that its threads worked, all together."""
     cpu: float = 0.0
     """The processor time of its threads."""
+    queued: float = 0.0
+    """How long other work had the processors while its threads could have run. It is known on Linux only."""
     gil_waits: float = 0.0
     """How long its threads waited to get the GIL back, in all probes."""
     probes: int = 0
@@ -190,6 +192,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         blocked=meter.blocked / _SECOND,
         busy=sum(hand.busy for hand in hands) / _SECOND,
         cpu=sum(hand.cpu for hand in hands) / _SECOND,
+        queued=sum(hand.queued for hand in hands) / _SECOND,
         gil_waits=sum(hand.gil_waits for hand in hands) / _SECOND,
         probes=sum(hand.probes for hand in hands),
         threads=meter.threads,
