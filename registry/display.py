@@ -200,7 +200,7 @@ def _is_default(value: Any, default: Any) -> bool:
 def _holds_pipes(value: object) -> bool:
     kinds = (TorchIterDataPipe, TorchMapDataPipe)
     return isinstance(value, kinds) or (
-        isinstance(value, (tuple, list)) and any(isinstance(part, kinds) for part in value)
+        isinstance(value, (tuple, list)) and any(issubclass(kind, kinds) for kind in {*map(type, value)})
     )
 
 
