@@ -12,7 +12,7 @@ from ..torch_pipes import TorchMapDataPipe
 from .facts import Facts, facts_of
 from .how_read import HowRead
 
-__all__ = ["Known"]
+__all__ = ["Known", "is_map_style", "never_ends"]
 
 _ENDLESS = (itertools.count, itertools.cycle)
 _MOST_NAMED = 20
@@ -151,6 +151,11 @@ class Known:
         if self.does(step, "merges", "pairs"):
             return bool(sources) and all(sources)
         return sources[0] if sources else isinstance(vars(step).get("iterable"), _ENDLESS)
+
+
+def never_ends(chain: DataPipe) -> bool:
+    """Say whether a chain is known to give items for ever."""
+    return Known(chain).is_endless(chain)
 
 
 def is_map_style(step: DataPipe) -> bool:

@@ -92,6 +92,21 @@ def unbounded_buffer(chain: Known) -> Iterator[Mistake]:
             )
 
 
+def branches_read_in_turn(chain: Known) -> Iterator[Mistake]:
+    for fork in chain.that("forks"):
+        number, room = chain.length(chain.sources(fork)[0]), chain.of(fork).buffers.get("buffer_size")
+        if room is None or not (chain.is_endless(fork) or (number is not None and number > room)):
+            continue
+        for step in chain.steps:
+            if chain.method(step) == "concat" and len(_whole_branches(chain, fork, step)) > 1:
+                items = "without an end" if number is None else f"of {number:,} items"
+                yield Mistake(
+                    f"{chain.name(step)} reads branches of {chain.name(fork)} one after the other, each {items}.",
+                    f"All wait for the second branch, and the buffer has room for {room:,}: the next is an error.",
+                    "one chain for each, in place of a fork, or .mux(…) in place of .concat(…)",
+                )
+
+
 def shuffle_of_open_files(chain: Known) -> Iterator[Mistake]:
     for shuffle in chain.that("shuffles"):
         maker = chain.maker(shuffle)
@@ -148,6 +163,17 @@ def fewer_items_than_workers(chain: Known) -> Iterator[Mistake]:
             )
 
 
+def _whole_branches(chain: Known, fork: DataPipe, reader: DataPipe) -> set[int]:
+    """Return the ids of the branches of a fork that a step reads to their ends, each by one of its sources."""
+    found = set()
+    for source in chain.sources(reader):
+        for step in (source, *chain.line(source)):
+            if is_one_of_several(step) or chain.does(step, "limits"):
+                found.update({id(step)} if chain.sources(step) == [fork] else ())
+                break
+    return found
+
+
 def _caches_in_order(chain: Known) -> Iterator[DataPipe]:
     """Yield the caches that keep the order of their source."""
     return (step for step in chain.that("caches") if chain.of(step).passes_items)
@@ -182,6 +208,7 @@ MEMORY = (
     cache_in_one_branch,
     end_that_never_comes,
     unbounded_buffer,
+    branches_read_in_turn,
     shuffle_of_open_files,
     text_in_place_of_names,
     readable_once,

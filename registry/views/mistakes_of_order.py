@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..graph import DataPipe, is_one_of_several
-from .known import Known
+from ..graph import DataPipe, is_one_of_several, walk
+from .known import Known, is_map_style
 from .mistakes import Mistake
 
 __all__ = ["ORDER"]
@@ -135,6 +135,23 @@ def zip_of_uneven_branches(chain: Known) -> Iterator[Mistake]:
                     )
 
 
+def read_twice_at_once(chain: Known) -> Iterator[Mistake]:
+    for pairs in chain.that("pairs"):
+        read: set[int] = set()
+        for source in chain.sources(pairs):
+            steps = [*walk(source, stop=_can_be_shared)]
+            twice = next((step for step in steps if id(step) in read and not _can_be_shared(step)), None)
+            if twice is not None:
+                begin = "…." if chain.sources(twice) else ""
+                yield Mistake(
+                    f"{chain.name(pairs)} reads {chain.name(twice)} in two places at once.",
+                    "A pipe has one iterator at a time: the second ends the first, which is an error.",
+                    f"first, second = {begin}{chain.method(twice)}(…).fork(2)",
+                )
+                break
+            read.update(map(id, steps))
+
+
 def random_order_read_by_key(chain: Known) -> Iterator[Mistake]:
     for kept in chain.that("caches"):
         if not chain.indexes(kept):
@@ -204,6 +221,11 @@ def _up_to_fork(chain: Known, step: DataPipe) -> list[DataPipe]:
     return found if chain.does(chain.sources(found[-1])[0], "forks") else []
 
 
+def _can_be_shared(step: DataPipe) -> bool:
+    """Say whether several may read a step at once."""
+    return is_one_of_several(step) or is_map_style(step)
+
+
 def _changes_places(chain: Known, step: DataPipe) -> str | None:
     """Return in words how a step changes which item comes at which place, if it does."""
     if chain.does(step, "drops"):
@@ -223,6 +245,7 @@ ORDER = (
     shuffle_after_cycle,
     neighbours_torn_apart,
     zip_of_uneven_branches,
+    read_twice_at_once,
     random_order_read_by_key,
     length_lost,
 )

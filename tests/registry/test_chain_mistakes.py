@@ -38,6 +38,11 @@ def branches(change: Callable[[Any], Any]) -> Any:
     return change(first).zip(second)
 
 
+def in_turn(dp: Any, change: Callable[[Any], Any] = lambda dp: dp.map(str)) -> Any:
+    first, second = dp.fork(2)
+    return change(first).concat(second)
+
+
 def transforms() -> Any:
     return pytest.importorskip("torchvision.transforms.v2")
 
@@ -102,6 +107,13 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
         (lambda: branches(lambda dp: dp.filter(bool)), lambda: branches(lambda dp: dp.map(bool))),
         (lambda: branches(lambda dp: dp.map(str).shuffle()), lambda: numbers().filter(bool).zip(numbers())),
         (lambda: branches(lambda dp: dp.map(int, on_error="skip")), lambda: branches(lambda dp: dp.prefetch())),
+    ],
+    "read_twice_at_once": [
+        (lambda: (lambda dp: dp.zip(dp))(numbers()), lambda: branches(lambda dp: dp)),
+        (
+            lambda: (lambda dp: numbers().zip(dp.map(str), dp.batch(1)))(numbers().shuffle()),
+            lambda: (lambda dp: dp.shuffle().zip(dp.to_iter_datapipe()))(ps.map.SequenceWrapper(range(9))),
+        ),
     ],
     "random_order_read_by_key": [
         (
@@ -248,6 +260,10 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
             lambda: ps.iter.Zipper(*numbers().demux(2, bool, buffer_size=-1)),
             lambda: ps.iter.Zipper(*numbers().demux(2, bool)),
         ),
+    ],
+    "branches_read_in_turn": [
+        (lambda: in_turn(numbers(1001)), lambda: in_turn(numbers(1000))),
+        (lambda: in_turn(numbers().cycle()), lambda: in_turn(numbers(1001), lambda dp: dp.header(9))),
     ],
     "shuffle_of_open_files": [
         (lambda: files().open_files("rb").shuffle(), lambda: files().shuffle().open_files("rb")),
