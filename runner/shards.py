@@ -373,6 +373,7 @@ class Dispatched(IterDataPipe[Any]):
     """
 
     holds_items = False
+    works_in = "another process"
     transient = ("epoch", "feed", "_now")
     feed: Feed
     epoch: Epoch

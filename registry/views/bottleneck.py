@@ -38,7 +38,9 @@ def verdict(profile: Profile) -> str:
     consumer = profile.consumer
     # Without the first item, before which processes start.
     seconds = consumer.waited + consumer.worked or profile.seconds
-    if not profile.steps or not consumer.items or not seconds:
+    if not profile.steps and consumer.items:
+        return "No step was measured: those of other libraries count with the step of Penstock that reads them."
+    if not consumer.items or not seconds:
         return "Too few items were read to say what limits the rate."
     if profile.is_loader and consumer.waited < _KEEPS_UP * seconds:
         return (
@@ -81,6 +83,12 @@ def _in_workers(profile: Profile) -> str:
             f"sending takes {sending / (busy + sending):.0%} of the workers' time: the items are large. Send less: "
             "crop, resize or encode before the end of the workers' chain, keep uint8 until to_device, or batch in the "
             "workers."
+        )
+    reader = max(profile.in_workers, key=_takes, default=None)
+    if reader is not None and reader.works_in == "another process":
+        return (
+            f"{profile.share(reader):.0%} of the workers' time is waiting for the one process that reads what comes "
+            "before sharding_round_robin_dispatch. Do the slow steps after it, where each worker does its part."
         )
     share = busy / sum(totals)
     in_step = _in_thread(profile, profile.in_workers, None, busy)

@@ -7,6 +7,7 @@ import torch
 
 import penstock as ps
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
+from penstock.registry import SHARDING_PRIORITIES
 
 
 def sleep_for(seconds):
@@ -127,6 +128,14 @@ def test_a_slow_map_in_workers():
     assert verdict.startswith("The input is the bottleneck: ")
     assert "of the time is in `map(sleep)`. 2 workers read, both busy." in verdict
     assert "workers would keep up" in verdict
+
+
+def test_a_slow_process_that_reads_for_all_workers():
+    dp = ps.iter.IterableWrapper(range(40)).map(sleep_for(0.002))
+    dp = dp.sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING).batch(4)
+    verdict = profile_of(dp, MultiProcessingReadingService(1), consumer_sleeps=0.001).verdict
+    assert "is waiting for the one process that reads what comes before sharding_round_robin_dispatch" in verdict
+    assert "would keep up" not in verdict
 
 
 def test_one_slow_worker():
