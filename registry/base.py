@@ -12,8 +12,6 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-import torch
-
 from .arguments import expect_whole
 from .copying import SourcesFirst, copy_to_look_at
 from .deeds import Deed
@@ -30,6 +28,7 @@ from .old_names import by_new_names
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
+from .seeds import generators_kept
 from .state import keep_arguments, load_state, state_of
 from .torch_pipes import (
     TorchIterDataPipe,
@@ -42,6 +41,7 @@ from .torch_pipes import (
     torch_looks_up,
 )
 from .views.facts import product_of_buffers
+from .views.known import never_ends
 from .views.picture import Picture
 from .views.profile import Consumer, Profile
 from .views.progress import PATIENCE, is_watched, losses_and_waits, with_bar
@@ -312,6 +312,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> ps.iter.IterableWrapper(range(10)).take(3)
         [0, 1, 2]
         """
+        expect_whole("n", n, least=0)
         return list(islice(self, n))
 
     def peek(self, n: int = 1) -> list[T_co]:
@@ -326,7 +327,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> next(iterator), dp.peek(2), next(iterator)
         (0, [0, 1], 1)
         """
-        with torch.random.fork_rng(devices=[]):  # the pass draws the same seeds as if nobody had looked
+        with generators_kept():
             return copy_to_look_at(self).take(n)  # type: ignore[no-any-return]
 
     def take_all(self) -> list[T_co]:
@@ -378,7 +379,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
         A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is
         measured: `passes=2` finds caches filled. Printing the profile shows a table, and a sentence that names the
-        bottleneck. A loader has its own `profile()`, with its workers.
+        bottleneck. A loader has its own `profile()`, with its workers. Without `n`, it raises
+        ValueError for a chain that never ends.
 
         >>> import time
         >>> import penstock as ps
@@ -387,14 +389,19 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         True
         """
         expect_whole("passes", passes)
+        if n is not None:
+            expect_whole("n", n, least=0)
+        elif never_ends(self):  # type: ignore[arg-type]
+            raise ValueError("the chain never ends: give the number of items to read, as in profile(1000)")
         chain, consumer = copy_to_look_at(self, "profile"), Consumer()
-        for _ in range(passes - 1):
-            deque(islice(chain, n), maxlen=0)
-        measure(chain)
-        began = time.perf_counter()
-        for _ in consumer.follow(islice(chain, n)):
-            pass
-        seconds = time.perf_counter() - began
+        with generators_kept():
+            for _ in range(passes - 1):
+                deque(islice(chain, n), maxlen=0)
+            measure(chain)
+            began = time.perf_counter()
+            for _ in consumer.follow(islice(chain, n)):
+                pass
+            seconds = time.perf_counter() - began
         profile = Profile(seconds, consumer, times_of_steps(chain))
         profile.picture = Picture(chain, profile.shares(measured_steps(chain)))
         return profile

@@ -26,7 +26,7 @@ PLUG_INS = "penstock.operators"
 
 _KINDS: Mapping[Kind, str] = {"iter": "iterable", "map": "map-style"}
 
-TERMINAL = ("count", "peek", "show", "stats", "take", "take_all", "visualize")
+TERMINAL = ("count", "explain", "peek", "profile", "show", "stats", "take", "take_all", "visualize")
 """The methods that read or show a pipe immediately; torch's own pipes have them too."""
 
 bases: dict[Kind, type] = {}

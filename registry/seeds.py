@@ -7,7 +7,9 @@ its earlier passes.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count, islice
 from typing import Any, NamedTuple, Self
 
@@ -23,6 +25,7 @@ __all__ = [
     "Path",
     "Seeded",
     "derive_seed",
+    "generators_kept",
     "seed_graph",
     "seed_of_chain",
     "seed_of_user",
@@ -163,6 +166,18 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
             unseen = seeds_of_unseen(step)
             unseen.set_seed(derive_seed(seed, place, 0 if id(step) in shared else shard + 1))
             unseen._first_epoch = first_epoch
+
+
+@contextmanager
+def generators_kept() -> Iterator[None]:
+    """Leave the program's random generators as they were, whatever the block draws: Python's, NumPy's and torch's."""
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)
 
 
 def seeds_of_unseen(pipe: Any) -> Seeded:

@@ -8,10 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-
 from ...registry import copy_of, sources_of, walk
 from ...registry.graph import DataPipe
+from ...registry.seeds import generators_kept
 
 __all__ = ["Field", "Schema", "schema"]
 
@@ -80,8 +79,7 @@ def schema(dp: DataPipe) -> Schema:
         for name in getattr(pipe, "payload", ()):
             if isinstance(vars(pipe).get(name), Iterator):
                 raise TypeError(f"{type(pipe).__name__} reads an iterator, which loses an item when looked at")
-    # The copy may draw seeds; these draws must not change the seeds of the chain.
-    with torch.random.fork_rng(devices=()), closing(_items(dp)) as items:
+    with generators_kept(), closing(_items(dp)) as items:
         for item in items:
             return Schema((*_fields(item),))
     raise ValueError("the chain gives no item, so it has no schema")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..graph import DataPipe
 from .known import Known, is_map_style
+from .text import in_words
 
 __all__ = ["sentences"]
 
@@ -30,7 +31,8 @@ def _number(chain: Known) -> str:
     if chain.is_endless(chain.end):
         return "It never ends: a loop over it needs a limit, such as .header(n)."
     if number is not None:
-        return f"{number:,} items, before they are divided among shards."
+        is_divided = is_map_style(chain.end) or any(chain.of(step).is_sharding_point for step in chain.steps)
+        return f"{in_words(number)}{', before they are divided among shards' * is_divided}."
     unknown = chain.end
     while sources := [source for source in chain.sources(unknown) if chain.length(source) is None]:
         unknown = sources[0]

@@ -11,9 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..seeds import generators_kept
 from .bottleneck import verdict
 from .picture import Picture
 from .steps import Share
+from .text import in_words
 from .times import StepTimes
 
 __all__ = ["Consumer", "Profile", "WorkerTimes"]
@@ -136,11 +138,9 @@ class Profile:
         Path(path).write_text(json.dumps({"traceEvents": [*_events(self)], "displayTimeUnit": "ms"}))
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        text = io.StringIO()
-        Console(file=text, width=140, color_system=None, force_jupyter=False).print(self.__rich__())
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+        console = _console()
+        console.print(self.__rich__())
+        return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
     __repr__ = __str__
 
@@ -174,24 +174,22 @@ class Profile:
         return Group(*map(Text, self._before()), table, Text(""), Text(self.verdict))
 
     def _repr_html_(self) -> str:
-        from rich.console import Console
-
-        # Not for Jupyter: it would print there at once.
-        console = Console(file=io.StringIO(), record=True, width=140, force_jupyter=False)
+        console = _console()
         console.print(self.__rich__())
         table = console.export_html(inline_styles=True, code_format=_HTML)
         return table if self.picture is None else self.picture._repr_mimebundle_()["text/html"] + table
 
     def _before(self) -> list[str]:
         given = self.consumer.items
-        lines = [f"{given:,} items in {_time(self.seconds)}, {_rate(given, self.seconds)}"]
+        rate = f", {_rate(given, self.seconds)}" if given else ""
+        lines = [f"{in_words(given)} in {_time(self.seconds)}{rate}"]
         if self.is_loader and self.seconds:
             waited = self.consumer.waited / self.seconds
             lines.append(f"waiting for input {waited:.0%}, the program itself {1 - waited:.0%}")
         for worker in self.workers:
             total = worker.busy + worker.sending + worker.idle or 1.0
             lines.append(
-                f"{worker.name}: {worker.items:,} items, reading {worker.busy / total:.0%}, "
+                f"{worker.name}: {in_words(worker.items)}, reading {worker.busy / total:.0%}, "
                 f"sending {worker.sending / total:.0%}, idle {worker.idle / total:.0%}"
             )
         return lines
@@ -219,6 +217,14 @@ class Profile:
         ]
 
 
+def _console() -> Any:
+    """Return a console that records what it would print."""
+    with generators_kept():  # the import draws from Python's
+        from rich.console import Console
+    # Not for Jupyter: it would print there at once.
+    return Console(file=io.StringIO(), record=True, width=140, force_jupyter=False)
+
+
 def _of_threads(step: StepTimes) -> str:
     return step.works_in if step.works_in in ("processes", "actors") else "threads"
 
@@ -235,13 +241,7 @@ def _time(seconds: float) -> str:
 
 
 def _rate(items: int, seconds: float) -> str:
-    return (
-        f"{items / seconds:,.0f} a second"
-        if items >= seconds > 0
-        else f"{_time(seconds / items)} each"
-        if items
-        else ""
-    )
+    return f"{items / seconds:,.0f} a second" if items >= seconds > 0 else f"{_time(seconds / items)} each"
 
 
 def _bytes(number: float) -> str:

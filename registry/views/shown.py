@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 from ..copying import copy_to_look_at
 from ..display import show_tree
 from ..notes import describe_item
+from ..seeds import generators_kept
 from .media import array_of, image_in_page, images_in, sound_in_page
-from .text import cut, escaped
+from .text import cut, escaped, in_words
 
 __all__ = ["Shown", "show_items"]
 
@@ -33,7 +35,7 @@ def show_items(pipe: Any, n: int) -> None:
         looked_at = copy_to_look_at(pipe)
     except Exception:  # a part cannot be copied, or read twice
         looked_at = pipe
-    with torch.random.fork_rng(devices=[], enabled=looked_at is not pipe):
+    with nullcontext() if looked_at is pipe else generators_kept():
         items = looked_at.take(n)
     shown, display = Shown(pipe, items, n), _display()
     if display is None:
@@ -69,7 +71,7 @@ class Shown:
 
 
 def _how_many(pipe: Any, shown: int, wanted: int) -> str:
-    items = f"{shown:,} item{'' if shown == 1 else 's'}"
+    items = in_words(shown)
     if shown < wanted:
         return f"all {items}" if shown else "no items"
     try:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from html import escape
 
-__all__ = ["cleaned", "cut", "escaped", "length"]
+__all__ = ["cleaned", "cut", "escaped", "in_words", "length"]
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML forbids, and control characters."""
@@ -26,6 +26,15 @@ def escaped(text: str) -> str:
     '&lt;a &amp; &quot;b&quot;&gt;'
     """
     return escape(cleaned(text))
+
+
+def in_words(items: int) -> str:
+    """Return a number of items as text.
+
+    >>> in_words(1), in_words(1200)
+    ('1 item', '1,200 items')
+    """
+    return f"{items:,} item{'' if items == 1 else 's'}"
 
 
 def length(text: str) -> int:

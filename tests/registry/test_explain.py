@@ -125,7 +125,8 @@ def test_nothing_is_read_and_nothing_starts() -> None:
 @pytest.mark.parametrize(
     ("chain", "sentence"),
     [
-        (lambda: unread(), "20,000 items, before they are divided among shards."),
+        (lambda: unread().sharding_filter(), "20,000 items, before they are divided among shards."),
+        (lambda: unread(), "20,000 items. No step"),
         (lambda: unread(), "No step is random: every epoch has the same order."),
         (lambda: unread().map(str).filter(bool).map(str), "unknown before filter has run"),
         (lambda: unread().filter(bool).set_length(3).map(str), "3 items"),

@@ -1,9 +1,13 @@
 """Profiles of chains: what is measured, and the sentence that names a planted bottleneck."""
 
+import functools
 import json
+import random
 import time
 
+import numpy as np
 import pytest
+import torch
 
 import penstock as ps
 from penstock.registry.metering import Meter
@@ -71,6 +75,42 @@ def test_a_live_pass_goes_on_and_the_chain_is_not_measured_afterwards():
     dp.profile()
     assert next(iterator) == "1"
     assert dp.meter is None
+
+
+def test_a_look_leaves_the_random_generators_alone():
+    def draw(x):
+        return x, random.random(), np.random.random(), torch.rand(1).item()
+
+    dp = ps.iter.IterableWrapper(range(9)).shuffle().map(draw)
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    for look in (dp.profile, dp.peek, functools.partial(dp.show, 1), functools.partial(ps.schema, dp)):
+        look()
+        after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+        assert after == before, look
+
+
+def test_a_chain_without_an_end_is_read_only_with_a_number():
+    dp = ps.iter.IterableWrapper(range(3)).cycle()
+    with pytest.raises(ValueError, match="the chain never ends: give the number of items"):
+        dp.profile()
+    assert dp.profile(7).consumer.items == 7
+
+
+@pytest.mark.parametrize("method", ["take", "peek", "show", "profile"])
+def test_a_number_of_items_is_checked(method):
+    dp = ps.iter.IterableWrapper(range(3))
+    with pytest.raises(ValueError, match="n must be at least 0, and is -1"):
+        getattr(dp, method)(-1)
+    with pytest.raises(TypeError, match="n must be a whole number, and is 'x'"):
+        getattr(dp, method)("x")
+
+
+def test_a_chain_of_another_library_is_explained_and_profiled():
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    dp = IterableWrapper(range(3))
+    assert "3 items." in str(dp.explain())
+    assert dp.profile().verdict.startswith("No step was measured")
 
 
 def test_what_can_be_read_once_only_is_refused():
