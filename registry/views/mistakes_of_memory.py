@@ -165,7 +165,7 @@ def fewer_items_than_workers(chain: Known) -> Iterator[Mistake]:
 
 def _whole_branches(chain: Known, fork: DataPipe, reader: DataPipe) -> set[int]:
     """Return the ids of the branches of a fork that a step reads to their ends, each by one of its sources."""
-    found = set()
+    found: set[int] = set()
     for source in chain.sources(reader):
         for step in (source, *chain.line(source)):
             if is_one_of_several(step) or chain.does(step, "limits"):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..seeds import generators_kept
 from .bottleneck import verdict
@@ -17,6 +17,9 @@ from .picture import Picture
 from .steps import Share
 from .text import in_words
 from .times import StepTimes
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["Consumer", "Profile", "WorkerTimes"]
 
@@ -217,7 +220,7 @@ class Profile:
         ]
 
 
-def _console() -> Any:
+def _console() -> Console:
     """Return a console that records what it would print."""
     with generators_kept():  # the import draws from Python's
         from rich.console import Console
