@@ -1,16 +1,19 @@
 """Measures the steps of a chain while they run: the time of each, its waits, and what its threads did.
 
 A step is measured if it has a `Meter`. All times are in nanoseconds. The steps of a thread read one another: the own
-time of a step is its time less that of the steps that it read meanwhile. Measuring a step takes about 0.3 µs. Where
-items are so fast that this would show, only some items of the thread's last step are timed, chosen at random. Each of
-them stands for those left out before it.
+time of a step is its time less that of the steps that it read meanwhile. Timing a call takes about half a µs, which
+steps are not charged with. Where items are so fast that this would show, only some items of the thread's last step are
+timed, chosen at random. Each of them stands for those left out before it.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +26,7 @@ __all__ = [
     "Hand",
     "Meter",
     "acquire",
+    "allow_for_timing",
     "as_step",
     "count_bytes",
     "current_meter",
@@ -33,15 +37,11 @@ __all__ = [
 
 T = TypeVar("T")
 
-_COST_OF_CALL = 350
-"""What measuring one step of one item takes."""
 _MOST_COST = 0.01
 """The share of the time that measuring may take, before items are left out."""
 _FIRST_CALLS = 500
 """So many are measured before any is left out."""
 _LONGEST_GAP = 1000
-_EXCEPTION = 1_000_000
-"""A call that takes longer stands for itself only: where items are left out, most are much faster."""
 _MOST_SPANS = 500
 _BETWEEN_PROBES = 10_000_000
 _SHORTEST_SPAN = 10_000
@@ -190,6 +190,8 @@ class Meter:
                     return
                 finally:
                     clock.is_off = False
+                    if not clock.gap:
+                        clock.left_out = perf_counter_ns() - clock.planned
                 yield item
             else:
                 try:
@@ -212,9 +214,9 @@ class Meter:
             return function(*arguments)
         finally:
             took = perf_counter_ns() - began
-            own = took - clock.inner
-            self.own += own if own > _EXCEPTION else own * clock.weight
-            clock.meter, clock.inner = reader, inner + took
+            in_step, in_reader = _added
+            self.own += clock.with_left_out(max(took - clock.inner - in_step, 0))
+            clock.meter, clock.inner = reader, inner + took + in_reader
             clock.calls += 1
             if took > _SHORTEST_SPAN:
                 self.spans.add(began, took)
@@ -228,7 +230,7 @@ class Meter:
         if not ready:  # else it took long for another reason, such as the GIL
             clock = clock_of_thread()
             clock.inner += took
-            self.waiting += took * clock.weight
+            self.waiting += clock.with_left_out(took)
             self.empty += 1
 
 
@@ -243,7 +245,9 @@ class Clock:
         "idle",
         "inner",
         "is_off",
+        "left_out",
         "meter",
+        "planned",
         "root",
         "thread_of",
         "weight",
@@ -266,11 +270,16 @@ class Clock:
         """How many more items are not timed."""
         self.weight: int
         """How many items the timed one stands for."""
+        self.planned: int
+        """When the present gap began."""
+        self.left_out: int
+        """How long the last gap was."""
         self.begin()
 
     def begin(self) -> None:
         """Begin with another chain; its first items are all timed."""
         self.gap, self.weight = 0, 1
+        self.planned = self.left_out = 0
         self.calls = self._calls = self._took = 0
 
     def plan(self, took: int) -> None:
@@ -279,13 +288,18 @@ class Clock:
         calls, self.calls = self.calls, 0
         self._calls += calls
         self.inner = 0
-        cost = self._calls * _COST_OF_CALL
+        cost = self._calls * sum(_added)
         if self._calls < _FIRST_CALLS or cost <= self._took * _MOST_COST:
             self.gap = 0
         else:
             mean = min(cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
             self.gap = int(_random.random() * 2 * mean)
         self.weight = self.gap + 1
+        self.planned, self.left_out = perf_counter_ns(), 0
+
+    def with_left_out(self, took: int) -> int:
+        """Return a time with what it stands for: as much for each item left out, but no longer than they all took."""
+        return took + min(took * (self.weight - 1), self.left_out)
 
 
 _random = random.Random(0)  # not the program's, whose numbers must stay the same
@@ -299,6 +313,23 @@ class _Here(threading.local):
 _here = _Here()
 _active = False
 """Whether this process has measured anything."""
+_added = (0, 0)
+"""What timing a call adds to the time of its step, and to that of the step's reader."""
+
+
+@functools.cache
+def allow_for_timing() -> None:
+    """Find out what timing a call adds, so that steps are not charged with it."""
+    global _added
+    own, _here.clock = _here.clock, Clock()
+    rounds = []
+    for _ in range(5):
+        reader, step = Meter(), Meter()
+        deque(reader.follow(step.follow(itertools.repeat(None, _FIRST_CALLS // 2))), maxlen=0)
+        rounds.append((reader.own, step.own))
+    _here.clock = own
+    of_reader, of_step = min(rounds)
+    _added = round(of_step / step.items), round((of_reader - of_step) / step.items)
 
 
 def clock_of_thread() -> Clock:
@@ -357,7 +388,7 @@ def pause_of_retry(pause: Callable[[], object]) -> None:
     began = perf_counter_ns()
     pause()
     if (meter := current_meter()) is not None:
-        meter.retrying += (perf_counter_ns() - began) * _here.clock.weight
+        meter.retrying += _here.clock.with_left_out(perf_counter_ns() - began)
 
 
 def acquire(room: threading.Semaphore) -> None:

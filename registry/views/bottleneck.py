@@ -38,6 +38,8 @@ def verdict(profile: Profile) -> str:
     consumer = profile.consumer
     # Without the first item, before which processes start.
     seconds = consumer.waited + consumer.worked or profile.seconds
+    if not profile.workers and any(step.works_in == "workers" for step in profile.steps):
+        return "No worker has said yet what its steps took: read more items."
     if not profile.steps and consumer.items:
         return "No step was measured: those of other libraries count with the step of Penstock that reads them."
     if not consumer.items or not seconds:
@@ -148,6 +150,8 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
     # The first item, which is not in `seconds`, may have taken most of the work.
     use = min(step.busy / (step.threads * seconds / (len(profile.workers) if in_workers else 1)), 1.0)
     share = profile.share(step)
+    if step.tuned:
+        return f"{share:.0%} of the work is in `{step.label}`, which finds its numbers while it is read: {step.tuned} so far."
     if step.retrying > 0.5 * step.busy:
         return _of_retries(step, step.retrying / step.busy)
     if use < _FULL:

@@ -10,7 +10,7 @@ from typing import Any
 from ..display import arguments_of, is_data_set
 from ..display import step as show_step
 from ..graph import DataPipe, sources_first, sources_of
-from ..metering import Hand, Meter
+from ..metering import Hand, Meter, allow_for_timing
 from ..torch_pipes import TorchMapDataPipe
 from .facts import facts_of
 
@@ -38,6 +38,8 @@ class StepTimes:
     is_cache: bool
     hint: str | None
     """A way to make it faster."""
+    tuned: str | None
+    """What it has found so far for arguments given as "auto"."""
     items: int = 0
     """How many items it gave."""
     own: float = 0.0
@@ -89,6 +91,7 @@ _SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "floa
 
 def measure(chain: DataPipe) -> None:
     """Measure the steps of a chain from now on; those of other libraries count with the step that reads them."""
+    allow_for_timing()
     parts: list[Any] = sources_first(chain)
     for pipe in parts:
         if hasattr(type(pipe), "meter"):
@@ -185,6 +188,7 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
         works_in=facts.works_in,
         is_cache="caches" in getattr(type(pipe), "does", ()),
         hint=pipe.faster,
+        tuned=pipe.tuned,
         items=meter.items,
         own=meter.own / _SECOND,
         waiting=meter.waiting / _SECOND,

@@ -136,7 +136,18 @@ def test_the_times_of_fast_steps_are_estimated_from_some_items():
     alone = time.perf_counter() - began
     profile = dp.profile()
     assert by_name(profile)["filter"].items == 40_000
-    assert 0.2 * alone < sum(step.own for step in profile.steps) < 5 * profile.seconds
+    assert 0.2 * alone < sum(step.own for step in profile.steps) < 3 * profile.seconds
+
+
+def test_a_slow_step_keeps_its_time_where_items_are_left_out():
+    profile = ps.iter.IterableWrapper(range(20_000)).map(abs).batch(100).map(sleep_for(0.0012)).profile()
+    assert profile.steps[-1].own > 0.5 * 200 * 0.0012
+    assert profile.share(profile.steps[-1]) > 0.5
+
+
+def test_map_style_steps_leave_no_items_out():
+    profile = ps.map.SequenceWrapper(range(10_000)).map(abs).profile()
+    assert sum(step.own for step in profile.steps) < profile.seconds
 
 
 def test_the_steps_of_a_map_style_chain_are_measured_each():
