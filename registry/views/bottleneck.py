@@ -38,8 +38,6 @@ def verdict(profile: Profile) -> str:
     consumer = profile.consumer
     # Without the first item, before which processes start.
     seconds = consumer.waited + consumer.worked or profile.seconds
-    if not profile.workers and any(step.works_in == "workers" for step in profile.steps):
-        return "No worker has said yet what its steps took: read more items."
     if not profile.steps and consumer.items:
         return "No step was measured: those of other libraries count with the step of Penstock that reads them."
     if not consumer.items or not seconds:
@@ -50,6 +48,8 @@ def verdict(profile: Profile) -> str:
             "would change nothing; the time is in what the program does with the items."
         )
     begin = "The input is the bottleneck: " if profile.is_loader else ""
+    if not profile.workers and any(step.works_in == "workers" for step in profile.main):
+        return f"{begin}in which step is unknown, since no worker has reported yet."
     for step in profile.steps:
         if _holds_the_gil(step):
             return begin + _of_gil(profile, step)
@@ -150,20 +150,20 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
     # The first item, which is not in `seconds`, may have taken most of the work.
     use = min(step.busy / (step.threads * seconds / (len(profile.workers) if in_workers else 1)), 1.0)
     share = profile.share(step)
-    if step.tuned:
-        return f"{share:.0%} of the work is in `{step.label}`, which finds its numbers while it is read: {step.tuned} so far."
     if step.retrying > 0.5 * step.busy:
         return _of_retries(step, step.retrying / step.busy)
     if use < _FULL:
         read = [each for each in steps if each.thread_of == step.thread_of and each is not step]
         if read and max(map(_takes, read)) > 0.2 * seconds:
             return _of_step(profile, steps, max(read, key=_takes), sum(map(_takes, read)))
-        if step.room < 2 * step.threads:
+        if step.room < 2 * step.threads and not step.tuned:
             return (
                 f"`{step.label}` is given too few items at a time: its {step.threads} {_kind(step)} work {use:.0%} of "
                 f"the time. Let it read {4 * step.threads} items ahead."
             )
     text = f"{share:.0%} of the work is in `{step.label}`, "
+    if step.tuned:
+        return f"{text}which finds its numbers while it is read, so far {step.tuned}."
     number = step.threads // step.processes
     text += f"whose {number} {_kind(step)} are" if number > 1 else f"whose one {_ONE[_kind(step)]} is"
     text += f" busy {use:.0%} of the time."

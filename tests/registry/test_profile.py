@@ -11,6 +11,8 @@ import torch
 
 import penstock as ps
 from penstock.registry.metering import Meter
+from penstock.registry.views.profile import Consumer, Profile
+from penstock.registry.views.times import StepTimes
 
 
 def by_name(profile):
@@ -272,6 +274,17 @@ def test_threads_that_wait_for_something_outside():
 def test_a_full_pool():
     profile = ps.iter.IterableWrapper(range(40)).processpool_map(sleep_for(0.02), workers=1).profile()
     assert "`processpool_map(sleep, workers=1)`, whose one process is busy" in profile.verdict
+
+
+def test_a_pool_that_is_tuning_itself():
+    dp = ps.iter.IterableWrapper(range(40)).threadpool_map(sleep_for(0.002), max_workers="auto")
+    assert "which finds its numbers while it is read, so far max_workers=" in dp.profile().verdict
+
+
+def test_workers_that_have_not_reported():
+    workers = StepTimes("workers", "2 workers", "2 workers", [], None, "workers", False, None, None, items=3)
+    profile = Profile(1.0, Consumer(items=3, waited=1.0), [workers], is_loader=True)
+    assert profile.verdict.endswith("in which step is unknown, since no worker has reported yet.")
 
 
 def test_retries():
