@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .graph import DataPipe, descend, is_one_of_several, sources_of, walk
-from .secrets import Options, Short
+from .secrets import Options, Short, is_secret
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["arguments_of", "is_data_set", "kept_arguments", "show_chain", "show_tree", "step"]
@@ -18,6 +18,8 @@ __all__ = ["arguments_of", "is_data_set", "kept_arguments", "show_chain", "show_
 _LINE_WIDTH = 100
 _DEEPEST = 30
 """The most levels of indentation."""
+_MOST_OPTIONS = 100
+"""A dict of more parts is data, not options."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
 _short_value = Short()
@@ -55,12 +57,13 @@ def arguments_of(pipe: DataPipe, in_full: bool = False) -> list[str]:
         elif parameter.kind is parameter.VAR_POSITIONAL:
             shown += [_show(part, text_of) for part in value]
         elif parameter.kind is parameter.VAR_KEYWORD:
-            shown += [f"{key}={_show(part, text_of)}" for key, part in value.items()]
-        elif by_position and parameter.kind is not parameter.KEYWORD_ONLY:
+            shown += _named(value, text_of)
+        elif by_position and parameter.kind is not parameter.KEYWORD_ONLY and not is_secret(parameter.name):
             shown.append(_show(value, text_of))
             by_position = False  # a second bare value would be unclear
         else:
-            shown.append(f"{parameter.name}={_show(value, text_of)}")
+            shown += _named({parameter.name: value}, text_of)
+            by_position = False
     return shown
 
 
@@ -204,7 +207,17 @@ def _holds_pipes(value: object) -> bool:
     )
 
 
+def _named(arguments: Mapping[str, Any], text_of: Short) -> list[str]:
+    """Return arguments as text, without the values of secrets."""
+    return [f"{name}={'…' if is_secret(name) else _show(value, text_of)}" for name, value in arguments.items()]
+
+
 def _show(value: object, text_of: Short) -> str:
+    if isinstance(value, functools.partial):
+        parts = [_show(part, text_of) for part in (value.func, *value.args)]
+        return f"partial({', '.join([*parts, *_named(value.keywords, text_of)])})"
+    if type(value) is dict and len(value) <= _MOST_OPTIONS:
+        value = {name: "…" if is_secret(name) else part for name, part in value.items()}
     name = getattr(value, "__qualname__", None)
     if name is None:
         return _LINE_BREAK.sub(" ", _ADDRESS.sub("", text_of.repr(value)))

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Options", "Short", "hide_secrets", "short", "stream_name", "without_secrets"]
+__all__ = ["Options", "Short", "hide_secrets", "is_secret", "short", "stream_name", "without_secrets"]
 
 # After a colon without a port, a password may contain any character; object stores have no port.
 _USER_INFO = re.compile(
@@ -136,6 +136,21 @@ def without_credentials(options: Mapping[Any, Any]) -> dict[Any, Any]:
     return {
         name: value for name, value in options.items() if not any(part in str(name).lower() for part in _OF_CREDENTIALS)
     }
+
+
+_SECRETS = {
+    *("access_key", "access_token", "api_key", "apikey", "api_token", "auth", "auth_token", "authorization", "cookie"),
+    *("credentials", "passwd", "password", "secret", "secret_key", "token", "x_api_key"),
+}
+
+
+def is_secret(name: object) -> bool:
+    """Say whether an argument or option of this name is a secret, so that no text shows its value.
+
+    >>> is_secret("Authorization"), is_secret("unk_token")
+    (True, False)
+    """
+    return str(name).lower().replace("-", "_") in _SECRETS
 
 
 class Options(Mapping[str, Any]):

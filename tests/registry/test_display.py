@@ -56,11 +56,11 @@ def local_function() -> Callable[[int], int]:
         (lambda: ab().map(Thing()), f"IterableWrapper('ab').map(<{__name__}.Thing object>)"),
         (
             lambda: ab().map(functools.partial(int, base=2)),
-            "IterableWrapper('ab').map(functools.partial(<class 'int'>, base=2))",
+            "IterableWrapper('ab').map(partial(int, base=2))",
         ),
         (
             lambda: ab().map(functools.partial(double)),
-            "IterableWrapper('ab').map(functools.partial(<function double>))",
+            "IterableWrapper('ab').map(partial(double))",
         ),
         (lambda: ab().batch(2, drop_last=True), "IterableWrapper('ab').batch(2, drop_last=True)"),
         (lambda: ab().shuffle(buffer_size=5), "IterableWrapper('ab').shuffle(buffer_size=5)"),
@@ -183,3 +183,18 @@ def test_each_of_many_forks_is_shown_once() -> None:
         first, second = dp.fork(2)
         dp = first.zip(second)
     assert repr(dp).count("fork(2)[0]") == repr(dp).count("….fork(2)[1]") == 40
+
+
+def test_secrets_are_not_shown():
+    class Service(ps.IterDataPipe):
+        def __init__(self, token, url, headers=None, **options):
+            self.token, self.url, self.headers, self.options = token, url, headers, options
+
+    dp = Service(
+        "HIDDEN", "https://me:HIDDEN@host/?sig=HIDDEN", {"Authorization": "HIDDEN"}, api_key="HIDDEN", retries=3
+    )
+    dp = dp.map(functools.partial(print, password="HIDDEN", end="|"))
+    for text in (str(dp), dp.visualize().svg, dp.visualize().mermaid, str(dp.explain())):
+        assert "HIDDEN" not in text
+    assert "Service(token=…, url='https://…@host/?…', headers={'Authorization': '…'}, api_key=…, retries=3)" in str(dp)
+    assert ".map(partial(print, password=…, end='|'))" in str(dp)
