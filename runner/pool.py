@@ -391,8 +391,8 @@ class WorkerPool:
         return stats
 
     def profiles(self) -> list[ShardProfile]:
-        """Return what the workers had measured at their last reports."""
-        reports: Iterator[Report] = (pickle.loads(report) for report in [*self._reports.values()])
+        """Return what the workers had measured at their last reports, in the order of the shards."""
+        reports: Iterator[Report] = (pickle.loads(report) for _, report in sorted([*self._reports.items()]))
         return [report.profile for report in reports if report.profile is not None]
 
     def interrupt(self) -> None:

@@ -49,10 +49,13 @@ def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
 
 
 def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:
-    """Return the times of each worker, which the reports of several shards have, each of another moment."""
+    """Return the times of each worker, which the reports of several shards have, each of another moment.
+
+    The workers are in the order of their first shards, so that they have the numbers that errors say.
+    """
     latest: dict[str, WorkerTimes] = {}
     for report in reports:
         known = latest.get(report.worker.name)
         if known is None or known.items < report.worker.items:
             latest[report.worker.name] = report.worker
-    return [replace(latest[name], name=f"worker {place} ({name})") for place, name in enumerate(sorted(latest))]
+    return [replace(latest[name], name=f"worker {place} ({name})") for place, name in enumerate(latest)]

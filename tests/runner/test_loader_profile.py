@@ -8,6 +8,9 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
+from penstock.registry.views.profile import WorkerTimes
+from penstock.runner.profiles import _workers_of
+from penstock.runner.shards import ShardProfile
 
 
 def sleep_for(seconds):
@@ -40,6 +43,12 @@ def test_before_anything_is_read_no_share_is_told():
     text = str(DataLoader2(numbers(3), profile=True).profile())
     assert "Too few items were read" in text
     assert "the program itself" not in text
+
+
+def test_workers_have_the_numbers_that_errors_say():
+    reports = [ShardProfile([], WorkerTimes(f"worker process {process}", items=1)) for process in (9999, 10_000, 9999)]
+    names = ["worker 0 (worker process 9999)", "worker 1 (worker process 10000)"]
+    assert [worker.name for worker in _workers_of(reports)] == names
 
 
 @pytest.mark.parametrize("workers", [1, 2])
