@@ -1,6 +1,5 @@
 """The project's habits, one session for each. Everything that a session installs goes through constraints.txt."""
 
-import os
 import shlex
 import shutil
 import tempfile
@@ -126,10 +125,9 @@ def release(session: nox.Session) -> None:
     session.run("twine", "check", "--strict", sdist, wheel)
     with away_from_the_tree(session) as folder:
         session.run("python", "-m", "venv", "fresh")
-        fresh = {"PATH": f"{folder}/fresh/bin:{os.environ['PATH']}"}
 
         def run(command: str) -> None:
-            session.run("bash", "-c", command, external=True, env=fresh)
+            session.run("bash", "-ec", f". {folder}/fresh/bin/activate\n{command}", external=True)
 
         run(f"python -m pip install -q -c {ROOT}/constraints.txt {wheel}")
         run("penstock ops tar")
