@@ -121,8 +121,8 @@ def release(session: nox.Session) -> None:
     install(session, "build", "twine")
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     session.run("python", "-m", "build")
-    sdist, wheel = (str(*ROOT.glob(f"dist/*{ending}")) for ending in (".tar.gz", ".whl"))
-    session.run("twine", "check", "--strict", sdist, wheel)
+    (sdist,), (wheel,) = ROOT.glob("dist/*.tar.gz"), ROOT.glob("dist/*.whl")
+    session.run("twine", "check", "--strict", str(sdist), str(wheel))
     with away_from_the_tree(session) as folder:
         session.run("python", "-m", "venv", "fresh")
 
@@ -131,7 +131,7 @@ def release(session: nox.Session) -> None:
 
         run(f"python -m pip install -q -c {ROOT}/constraints.txt {wheel}")
         run("penstock ops tar")
-        session.run("tar", "-xf", sdist, "--strip-components=1", "--one-top-level=tree", external=True)
-        with session.chdir("tree"):
+        shutil.unpack_archive(sdist, folder, filter="data")
+        with session.chdir(sdist.name.removesuffix(".tar.gz")):
             run(readme_command("demo"))
             run(f"{readme_command('test')} {shlex.join(session.posargs)}")
