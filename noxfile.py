@@ -1,5 +1,6 @@
 """The project's habits, one session for each. Everything that a session installs goes through constraints.txt."""
 
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -101,8 +102,36 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.device")
 
 
+def readme_command(extra: str) -> str:
+    """Return the README's command that installs an extra, as it stands there."""
+    (command,) = (line for line in (ROOT / "README.md").read_text().splitlines() if f'".[{extra}]"' in line)
+    return command
+
+
 @nox.session
 def quickstart(session: nox.Session) -> None:
-    """Run the README's command for the demo, as it stands there, in a fresh environment."""
-    (command,) = (line for line in (ROOT / "README.md").read_text().splitlines() if '".[demo]"' in line)
-    session.run("bash", "-c", command, external=True)
+    """Run the README's command for the demo in a fresh environment."""
+    session.run("bash", "-c", readme_command("demo"), external=True)
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Build what is published, check it, and run the README's commands there; arguments after -- go to pytest."""
+    session.run("python", "tests/versions.py")
+    install(session, "build", "twine")
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    session.run("python", "-m", "build")
+    (sdist,), (wheel,) = ROOT.glob("dist/*.tar.gz"), ROOT.glob("dist/*.whl")
+    session.run("twine", "check", "--strict", str(sdist), str(wheel))
+    with away_from_the_tree(session) as folder:
+        session.run("python", "-m", "venv", "fresh")
+
+        def run(command: str) -> None:
+            session.run("bash", "-ec", f". {folder}/fresh/bin/activate\n{command}", external=True)
+
+        run(f"python -m pip install -q -c {ROOT}/constraints.txt {wheel}")
+        run("penstock ops tar")
+        shutil.unpack_archive(sdist, folder, filter="data")
+        with session.chdir(sdist.name.removesuffix(".tar.gz")):
+            run(readme_command("demo"))
+            run(f"{readme_command('test')} {shlex.join(session.posargs)}")

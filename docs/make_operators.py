@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.pipes.groups import GROUPS, entries_of
-from penstock.registry import Operator
+from penstock.registry import Operator, operators
 
 PAGE = Path(__file__).with_name("operators.md")
 
@@ -39,5 +39,14 @@ def _row(name: str, entries: list[Operator]) -> str:
     return f"| `{name}`{mark} | {entries[0].summary.replace('|', chr(92) + '|')} |"
 
 
+def _expect_all() -> None:
+    """Raise ValueError for operators that no group has."""
+    grouped = {name for _, names in GROUPS.values() for name in names.split()}
+    ours = {entry.name for entry in operators.values() if entry.cls.__module__.startswith("penstock.")}
+    if missing := ours - grouped:
+        raise ValueError(f"enter {', '.join(sorted(missing))} in a group of pipes/groups.py")
+
+
 if __name__ == "__main__":
+    _expect_all()
     PAGE.write_text(page(), encoding="utf-8")

@@ -28,6 +28,7 @@ from .old_names import by_new_names
 from .own import Own, Tally, owned_by
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
+from .same_order import expect_same_order
 from .seeds import generators_kept
 from .state import keep_arguments, load_state, state_of
 from .torch_pipes import (
@@ -561,6 +562,11 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         assert self._pass is not None, "a source is read in a pass, that is in __iter__"
         return self._pass.read(source, drop)
 
+    def _expect_last(self, item: Any) -> None:
+        """Raise RuntimeError if a resumed pass begins after another item: the source has another order now."""
+        if self._pass is not None:
+            expect_same_order(item, self._pass.last_before)
+
     def _is_done_with(self, source: Any) -> None:
         """Record that a source has ended: reading it again begins a new pass."""
         if self._pass is not None:
@@ -619,8 +625,9 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Let the next pass resume from a state of an equal chain.
 
-        Raises ValueError, with the difference, if the state has another chain, version or arguments. With
-        `strict=False`, other arguments, such as another batch size, are accepted.
+        Raises ValueError, with the difference, if the state has another chain, version or arguments. The next pass
+        raises RuntimeError if a source gives its items in another order, where that can be noticed. `strict=False`
+        accepts other arguments, such as another batch size, and other orders.
         """
         load_state(self, state_dict, strict)
 

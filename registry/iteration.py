@@ -20,9 +20,10 @@ from typing import Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .notes import asked_by, describe_item, describe_step, local_of, say_where, shorten_traceback
+from .notes import asked_by, describe_item, describe_step, last_item, local_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
+from .same_order import check_value
 from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
@@ -123,6 +124,10 @@ class Pass:
         """For each source in the loaded state, the node and numbers from which to read it."""
         self._tally: Tally | None = None
         self._pace: Pace | None = None
+        self.last_before: int | None = None
+        """The check value of the last item before the pass was resumed."""
+        self._last_given: int | None = None
+        """The check value of the last item, once the pass was given up."""
         self._mark: Node = {}
         self._emitted_at_mark = 0
         self._unseen = 0
@@ -161,6 +166,7 @@ class Pass:
             pipe.guard.begin(node.get("skipped", 0))
         if node.get("at") == "end":
             return None, ()
+        self.last_before = node.get("last_given")
         self._begin_own(pipe, node)
         self._sources = sources_of(pipe)
         if self._sources:
@@ -170,9 +176,11 @@ class Pass:
             return own, _measured(pipe, own)
         self._pace, self._tally = Pace(), Tally()
         skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
-        self._mark = {**self._at_start(pipe), **{name: value for name, value in node.items() if name != "skip"}}
+        kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
+        self._mark = {**self._at_start(pipe), **kept}
         own = _own_iterator(pipe, iterate)
-        return own, after(self._tally.follow(_measured(pipe, own)), skip)  # discard what was emitted since the mark
+        # What was emitted since the mark is made again and discarded.
+        return own, after(self._tally.follow(_measured(pipe, own)), skip, last=self.last_before)
 
     def _know_place(self, pipe: Any) -> None:
         link: Link | None = vars(pipe).get("_link")
@@ -278,9 +286,14 @@ class Pass:
         if self.ended:
             return {"at": "end", "skipped": pipe.guard.skipped} if pipe.guard.skipped else {"at": "end"}
         if self._tally is None or (not pipe.holds_items and self._knows_its_way_back()):
-            return self.now(pipe, waiting)
-        skip = self._tally.items - self._emitted_at_mark
-        return {**self._mark, "skip": skip} if skip else self._mark
+            node = self.now(pipe, waiting)
+        else:
+            skip = self._tally.items - self._emitted_at_mark
+            node = {**self._mark, "skip": skip} if skip else self._mark
+        if self._sources:
+            return node
+        last = check_value(last_item(pipe)) if self._last_given is None else self._last_given
+        return node if last is None else {**node, "last_given": last}
 
     def _knows_its_way_back(self) -> bool:
         """Say whether each source has a state or is read through a trail."""
@@ -366,6 +379,11 @@ class Pass:
         for trail in self._trails.values():
             if trail.needed is not None:
                 trail.needed = trail.oldest
+
+    def give_up(self, last: object) -> None:
+        """Keep what states need when the iterator is closed after item `last`."""
+        self.freeze()
+        self._last_given = None if self._sources else check_value(last)
 
     def let_go(self) -> None:
         """Close the iterators being read, and release the sources to other readers."""
@@ -506,7 +524,7 @@ def _deliver(
         shorten_traceback(error, _deliver.__code__)
         raise
     except GeneratorExit:
-        current.freeze()
+        current.give_up(locals().get("item", current))  # no item: a value without a check value
         if not current.begun:
             pipe._iterator_closed_unread()
         raise

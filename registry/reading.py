@@ -13,6 +13,7 @@ from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
 from .own import NotPlain, Tally
+from .same_order import expect_same_order
 from .torch_pipes import TorchMapDataPipe
 
 __all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture", "close"]
@@ -41,20 +42,24 @@ _SHARE_OF_LEAVING_OUT = 0.125
 _FEWER = "the source gave fewer items than when the state was taken"
 
 
-def after(items: Iterator[T], number: int, drop: Callable[[T], object] | None = None) -> Iterator[T]:
+def after(
+    items: Iterator[T], number: int, drop: Callable[[T], object] | None = None, last: int | None = None
+) -> Iterator[T]:
     """Return the items after the first `number`, and call `drop` with each of those.
 
-    Raises RuntimeError if there are fewer items.
+    Raises RuntimeError if there are fewer items, or if the last of these has another check value than `last`.
     """
-    return chain(_left_out(items, number, drop), items) if number else items
+    return chain(_left_out(items, number, drop, last), items) if number else items
 
 
-def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | None) -> Iterator[T]:
+def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | None, last: int | None) -> Iterator[T]:
     tally = Tally()
     others = tally.follow(islice(items, number))
-    deque(others if drop is None else map(drop, others), maxlen=0)  # consumed in C
+    found = deque(others if drop is None else map(drop, others), maxlen=int(last is not None))  # consumed in C
     if tally.items < number:
         raise RuntimeError(_FEWER)
+    if found:
+        expect_same_order(found.pop(), last)
     yield from ()
 
 

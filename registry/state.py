@@ -12,6 +12,7 @@ several steps read appears once. The entries of a step:
 - `passes`: for each source, the number of passes begun over it, if other entries do not imply it
 - `at`: "end" if the pass has ended
 - `skipped`: the number of failed items left out
+- `last_given`: a check value of the last item of a step without sources, which shows another order
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ Steps = list[Node]
 _DEEPEST_STATE = 200
 """Nested lists and dicts: a loader's state contains those of shards, steps and nodes."""
 
-_ENTRIES = {"at", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
+_ENTRIES = {"at", "last_given", "own", "passes", "read", "seeds", "skip", "skipped", "sources", "state", "unseen"}
 """The keys that a node may have."""
 
 _MOST_PARTS = 1000
@@ -100,8 +101,7 @@ def state_of(pipe: TorchIterDataPipe[Any], after_the_end: bool | None = None) ->
 
 def load_state(pipe: TorchIterDataPipe[Any], state: dict[str, Any], strict: bool = True) -> None:
     """Let the next pass over a chain resume from a state."""
-    check_state(pipe, state, strict)
-    load_place(pipe, state["state"])
+    load_place(pipe, check_state(pipe, state, strict)["state"])
 
 
 def header(pipe: DataPipe) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _expect_node(pipe: Any, node: Node) -> None:
     if (
         not node.keys() <= _ENTRIES
         or node.get("at", "end") != "end"
-        or not all(map(_is_number, (node.get("skip", 0), node.get("skipped", 0), node.get("unseen", 0))))
+        or not all(_is_number(node.get(name, 0)) for name in ("last_given", "skip", "skipped", "unseen"))
         or not (isinstance(reads, list) and all(each is None or _is_reading(each) for each in reads))
         or not (isinstance(passes, list) and all(map(_is_number, passes)))
         or not {len(reads), len(passes)} <= {0, number_of_sources}
@@ -377,10 +377,11 @@ def chain_shape(pipe: DataPipe) -> list[str]:
     return lines
 
 
-def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *entries: str) -> None:
-    """Raise ValueError if a state has another version, chain or arguments, and show the difference.
+def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *entries: str) -> dict[str, Any]:
+    """Return the state to load; raise ValueError for another version, chain or arguments, and show the difference.
 
-    `entries` are the keys of the state besides those that `state_of` returns.
+    Without `strict`, arguments may differ, and the order of the sources too. `entries` are the keys of the state
+    besides those that `state_of` returns.
     """
     of = "a loader" if entries else "a chain"
     if isinstance(state, dict) and "chain" in state and state.get("version", VERSION) != VERSION:
@@ -394,6 +395,15 @@ def check_state(pipe: DataPipe, state: dict[str, Any], strict: bool = True, *ent
         raise ValueError(f"the state is of another chain (- the state's, + this chain's):\n{difference}")
     if strict and here["arguments"] != state["arguments"]:
         _expect_same_arguments(pipe, state["arguments"])
+    return state if strict else _without_order(state)
+
+
+def _without_order(part: Any) -> Any:
+    """Return a state without the check values of items."""
+    if isinstance(part, dict):
+        is_node = part.keys() <= _ENTRIES  # also among what a sharding_filter owns
+        return {key: _without_order(value) for key, value in part.items() if key != "last_given" or not is_node}
+    return [*map(_without_order, part)] if isinstance(part, (list, tuple)) else part
 
 
 def _diff(one: Any, other: list[str]) -> str:

@@ -299,13 +299,13 @@ class DataLoader2(Generic[T]):
         The numbers of worker processes and ranks may differ; the number of shards comes from the state. All ranks load
         the same state.
 
-        Raises ValueError when the chain, the version, the arguments or the way of reading differ. `strict=False`
-        accepts other arguments.
+        Raises ValueError when the chain, the version, the arguments or the way of reading differ. The next epoch raises
+        RuntimeError where a source has another order. `strict=False` accepts other arguments and other orders.
         """
         entries = ("read_through", "num_shards", "rank", "seed", "epoch", "reseeded")
         if isinstance(state_dict, dict) and isinstance(state_dict.get("arguments"), tuple):
             state_dict = {**state_dict, "arguments": [*state_dict["arguments"]]}
-        check_state(self._chain, state_dict, strict, *entries)
+        state_dict = check_state(self._chain, state_dict, strict, *entries)
         if state_dict["read_through"] != self._read_through():
             raise ValueError(
                 f"the state is of a loader that reads through {_one_line(state_dict['read_through'])}, and this one "

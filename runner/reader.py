@@ -229,6 +229,7 @@ class ShardReader(IterDataPipe[Any]):
         node = super()._stands(waiting)
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
+        node.pop("last_given", None)  # the sources in the shards have theirs
         places = [self._place_now(place).as_plain() for place in self.places]
         return {**node, "own": {**node["own"], "standing": places}}
 

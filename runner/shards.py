@@ -395,6 +395,7 @@ class Dispatched(IterDataPipe[Any]):
         node = super()._stands(waiting)
         if self._pass is None or not self._pass.begun or node is None or "at" in node:
             return node
+        node.pop("last_given", None)  # the sources in the shards have theirs
         place = self.feed.place_now(self._now)
         return {**node, "own": {"standing": [place.steps, place.skip]}}
 

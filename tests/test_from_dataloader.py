@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
 
 import penstock as ps
 
@@ -84,6 +93,10 @@ class Names(dict[str, Any]):
             stream=Stream(),
             dp=dp,
             items=dp.to_iter_datapipe(),
+            BatchSampler=BatchSampler,
+            DistributedSampler=DistributedSampler,
+            RandomSampler=RandomSampler,
+            SequentialSampler=SequentialSampler,
             WeightedRandomSampler=WeightedRandomSampler,
             weights=[0.0] * 5 + [1.0] * 5,
             Pairs=Pairs,
@@ -152,8 +165,14 @@ def test_shuffle(rows: list[Row]) -> None:
 
 
 def test_sampler(rows: list[Row]) -> None:
-    order, weighted = rows
+    order, instance, weighted, distributed = rows
     assert list(order.ours) == order.read_theirs() == [16, 0, 4]
+    assert sorted(instance.ours) == sorted(instance.read_theirs()) == [n * n for n in range(10)]
+    assert len({tuple(instance.ours) for _ in range(5)}) > 1
+    for epoch in range(2):
+        distributed.theirs["sampler"].set_epoch(epoch)
+        assert list(distributed.ours) == distributed.read_theirs()
+    assert len({*distributed.ours}) == 5
     for drawn in (list(weighted.ours), weighted.read_theirs()):
         assert len(drawn) == 6
         assert {*drawn} <= {25, 36, 49, 64, 81}
@@ -167,7 +186,8 @@ def test_sampler(rows: list[Row]) -> None:
 
 
 def test_batch_sampler(rows: list[Row]) -> None:
-    (row,) = rows
+    batches, row = rows
+    assert lists(batches.ours) == lists(batches.read_theirs(batch_size=1)) == [[0, 1, 4, 9], [16, 25, 36, 49], [64, 81]]
     assert lists(row.ours) == lists(row.read_theirs(batch_size=1)) == [[0, 81], [1, 64], [4, 49], [9, 36], [16, 25]]
 
 

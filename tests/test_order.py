@@ -184,6 +184,28 @@ def test_samplers_of_torch_go_on_exactly(sampler, args, kwargs, length):
     assert_resumes_everywhere(lambda: Sampler(range(9), sampler, args, kwargs).set_seed(1))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sampler(range(9), RandomSampler, num_samples=4),
+        lambda: Sampler(range(9), RandomSampler(range(9))),
+        lambda: Sampler(range(9), BatchSampler(RandomSampler(range(9)), 2, False)),
+        lambda: Sampler(range(9), DistributedSampler(range(9), num_replicas=2, rank=1)),
+    ],
+)
+def test_samplers_with_keywords_and_made_samplers_go_on_exactly_in_another_order_each_pass(make):
+    assert_resumes_everywhere(lambda: make().set_seed(1))
+    dp = make().set_seed(1)
+    assert len(dp) == len(list(dp))
+    assert len({str([*dp]) for _ in range(4)}) > 1
+
+
+def test_a_made_sampler_stays_as_it_is():
+    made = RandomSampler(range(9))
+    list(Sampler(range(9), made))
+    assert made.generator is None
+
+
 def test_a_seed_governs_the_order_and_each_pass_has_another():
     dp = Sampler(range(20), RandomSampler).set_seed(3)
     first, second = list(dp), list(dp)
@@ -209,7 +231,9 @@ def test_nothing_is_sampled_of_an_empty_source():
         ((iter([1, 2]),), "Sampler needs a source with a length, and list_iterator has none"),
         ((range(3), RandomSampler, (True, 2, None, 4)), "too many positional"),
         ((range(3), RandomSampler, None, {"nonsense": 1}), "unexpected keyword argument 'nonsense'"),
-        ((range(3), SubsetRandomSampler), "missing a required argument: 'indices'"),
+        ((range(3), SubsetRandomSampler), "missing a required argument: 'indices'.*called data_source or dataset"),
+        ((range(3), RandomSampler(range(3)), (True,)), "this RandomSampler is made already: give its class"),
+        ((range(3), iter([1])), "sampler must be a sampler or its class"),
     ],
 )
 def test_a_sampler_that_cannot_be_made_is_an_error_at_construction(arguments, message):

@@ -44,15 +44,21 @@ class IterableWrapper(Positioned[T]):
 
     def _items_from(self, start: int, step: int, at_a_time: int) -> tuple[Iterator[T], Callable[[], int]]:
         items = self.iterable
+        begun_at: Any = self.position  # it is a number until the pass has begun
         if type(items) in (list, tuple, range):
+            for last in items[max(begun_at - 1, 0) : begun_at]:  # type: ignore[index]
+                self._expect_last(last)
             # Iterators of these have a length hint, so no counting is needed.
             wanted: Any = self._copied(items[start::step] if (start, step) != (0, 1) else items)  # type: ignore[index]
             rest: Iterator[T] = iter(wanted)
             total = len(wanted)
             return rest, lambda: total - operator.length_hint(rest)
         given = Tally()
-        copied = self._copied(items)
-        wanted = copied if (start, step) == (0, 1) else islice(copied, start, None, step)
+        wanted = iter(self._copied(items))
+        for last in islice(wanted, max(begun_at - 1, 0), begun_at):
+            self._expect_last(last)
+        if (start - begun_at, step) != (0, 1):
+            wanted = islice(wanted, start - begun_at, None, step)
         return given.follow(wanted), lambda: given.items
 
     def __len__(self) -> int:
@@ -72,10 +78,14 @@ class Sampler(Seeded, IterDataPipe[Any]):
     """Yield the draws of a torch sampler for a source with a length: usually the indices of its items.
 
     The source itself is not read; for a source with an index, `.map(source.__getitem__)` fetches the items. `sampler`
-    is a class. Its arguments are the source, if its first parameter is `data_source` or `dataset`, then `sampler_args`
-    and `sampler_kwargs`. A sampler with a parameter `generator`, as random samplers have, gets a new one for each pass:
-    `set_seed` governs the order, and a pass can be repeated. Where `sampler_kwargs` have a generator, or the sampler
-    draws without one, a resumed pass continues in another order.
+    is a class with its arguments, or an instance without. Keywords such as `num_samples=6` may be given directly, or in
+    `sampler_kwargs`. Names decide what a sampler gets besides these:
+
+    - The source, if the first parameter of the class is called `data_source` or `dataset`.
+    - A new generator for each pass, if the class has a parameter `generator`, or the instance an attribute `generator`
+      that is None; likewise the sampler that a `BatchSampler` holds. So `set_seed` governs the order, and a pass can be
+      repeated. A sampler that draws in another way may resume in another order.
+    - The number of the epoch, if it has a method `set_epoch`.
 
     Raises TypeError for a source without a length, or arguments that the sampler does not take.
 
@@ -83,6 +93,8 @@ class Sampler(Seeded, IterDataPipe[Any]):
     >>> dp = Sampler(["a", "b", "c"], RandomSampler).set_seed(0)
     >>> sorted(dp)
     [0, 1, 2]
+    >>> len(list(Sampler("abc", RandomSampler, num_samples=2)))
+    2
     """
 
     holds_items = False
@@ -92,34 +104,80 @@ class Sampler(Seeded, IterDataPipe[Any]):
     def __init__(
         self,
         source: Sized,
-        sampler: Callable[..., Iterable[Any]] = SequentialSampler,
+        sampler: Callable[..., Iterable[Any]] | Iterable[Any] = SequentialSampler,
         sampler_args: Sequence[Any] | None = None,
         sampler_kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
     ) -> None:
         if not isinstance(source, Sized):
             raise TypeError(f"Sampler needs a source with a length, and {type(source).__name__} has none")
         self.source = source
         self.sampler = sampler
         self.sampler_args = sampler_args
-        self.sampler_kwargs = sampler_kwargs
-        args, kwargs = self._arguments()
-        inspect.signature(sampler).bind(*args, **kwargs)
+        self.sampler_kwargs = {**(sampler_kwargs or {}), **keywords} or None
+        self._expect_arguments()
 
     def __iter__(self) -> Iterator[Any]:
-        return self.drawn.follow(islice(self._sampler(), self.drawn.items, None))
+        drawn = self.drawn.items
+        rest = iter(self._made())
+        for last in islice(rest, max(drawn - 1, 0), drawn):
+            self._expect_last(last)
+        return self.drawn.follow(rest)
 
     def __len__(self) -> int:
-        return len(self._sampler())  # type: ignore[arg-type]
+        return len(self._made())  # type: ignore[arg-type]
 
-    def _sampler(self) -> Iterable[Any]:
-        args, kwargs = self._arguments()
-        return self.sampler(*args, **kwargs) if len(self.source) else ()  # samplers of torch reject an empty source
+    def _made(self) -> Iterable[Any]:
+        """Return a sampler for this pass."""
+        if isinstance(self.sampler, Iterable):
+            made: Any = _with_generator(self.sampler, self.pass_seed)
+        elif len(self.source):
+            args, kwargs = self._arguments(self.sampler)
+            made = self.sampler(*args, **kwargs)
+        else:  # samplers of torch reject an empty source
+            return ()
+        if hasattr(made, "set_epoch"):
+            made.set_epoch(self._pass.path.epoch if self._pass is not None else 0)
+        return made  # type: ignore[no-any-return]
 
-    def _arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        names = [*inspect.signature(self.sampler).parameters]
+    def _arguments(self, sampler: Callable[..., Iterable[Any]]) -> tuple[list[Any], dict[str, Any]]:
+        names = [*inspect.signature(sampler).parameters]
         args, kwargs = [*(self.sampler_args or ())], {**(self.sampler_kwargs or {})}
         if names[:1] in (["data_source"], ["dataset"]):
             args.insert(0, self.source)
         if "generator" in names[len(args) :]:
             kwargs.setdefault("generator", torch.Generator().manual_seed(self.pass_seed))
         return args, kwargs
+
+    def _expect_arguments(self) -> None:
+        name = getattr(self.sampler, "__name__", type(self.sampler).__name__)
+        if isinstance(self.sampler, Iterable) and not isinstance(self.sampler, Iterator):
+            if self.sampler_args or self.sampler_kwargs:
+                raise TypeError(f"Sampler takes arguments for a class, and this {name} is made already: give its class")
+            return
+        if isinstance(self.sampler, Iterator) or not callable(self.sampler):
+            raise TypeError(
+                f"sampler must be a sampler or its class, read anew in each pass, and is {self.sampler!r:.100}"
+            )
+        args, kwargs = self._arguments(self.sampler)
+        signature = inspect.signature(self.sampler)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"{name}{signature} cannot be made with the arguments given: {error}. Sampler gives it the source only "
+                "if its first parameter is called data_source or dataset, and a generator if one is called generator. "
+                f"Give the others by keyword, as in Sampler(source, {name}, name=value), or give an instance"
+            ) from None
+
+
+def _with_generator(sampler: Any, seed: int) -> Any:
+    """Return a copy of a sampler whose generator, or that of the sampler in it, is new if it is None."""
+    inner = getattr(sampler, "sampler", None)
+    draws = hasattr(sampler, "generator") and sampler.generator is None
+    sampler = copy.copy(sampler)
+    if draws:
+        sampler.generator = torch.Generator().manual_seed(seed)
+    if isinstance(inner, Iterable):
+        sampler.sampler = _with_generator(inner, seed)
+    return sampler

@@ -173,5 +173,5 @@ class RandomSplitter(IterDataPipe[T]):
 
 
 def _draws_an_order(pipe: object) -> bool:
-    in_order = isinstance(pipe, Sampler) and pipe.sampler is SequentialSampler
+    in_order = isinstance(pipe, Sampler) and SequentialSampler in (pipe.sampler, type(pipe.sampler))
     return hasattr(type(pipe), "set_seed") and not in_order

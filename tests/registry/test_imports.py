@@ -33,7 +33,7 @@ def test_a_program_imports_the_operators_that_it_uses() -> None:
     assert "group" in families(asked)
 
 
-def test_the_index_has_every_operator_of_ours() -> None:
+def test_the_index_has_each_operator_of_ours() -> None:
     ours = {key: entry for key, entry in operators.items() if entry.cls.__module__.startswith("penstock.")}
     assert {key: f"{entry.cls.__module__}:{entry.cls.__qualname__}" for key, entry in ours.items()} == OPERATORS
 

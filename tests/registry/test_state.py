@@ -16,6 +16,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 import penstock as ps
 from penstock.registry import Pace, Seeded, Tally, reading, seed_graph, state, walk
 from penstock.registry.reading import Trail
+from penstock.registry.same_order import check_value
 from penstock.registry.state import flatten, node_in
 
 
@@ -203,7 +204,7 @@ def test_a_chain_without_memory_writes_no_state_of_its_own() -> None:
         "state": {
             "epoch": 0,
             "random": [],
-            "steps": [{"own": {"position": 2}}, {"sources": [0]}, {"sources": [1]}],
+            "steps": [{"own": {"position": 2}, "last_given": check_value(1)}, {"sources": [0]}, {"sources": [1]}],
             "counts": [],
         },
     }

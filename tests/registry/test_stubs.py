@@ -14,7 +14,7 @@ OWN = Path(__file__).parents[1] / "typing"
 
 
 @pytest.mark.parametrize("name", ["methods.pyi", "index.py", "iter/__init__.pyi", "map/__init__.pyi"])
-def test_the_stubs_are_those_of_the_operators(name: str) -> None:
+def test_the_stubs_have_each_operator_of_ours(name: str) -> None:
     ((file, text),) = [(file, text) for file, text in penstock_stubs().items() if file.as_posix().endswith(name)]
     assert file.read_text(encoding="utf-8") == text, "run `penstock stubs penstock`"
 

@@ -1,0 +1,51 @@
+"""The page about the architecture speaks of the code that is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROWS = re.findall(
+    r"^\|[^|]*\| `([^`|]*)` \| `([^`|]*)` \|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE
+)
+
+
+@cache
+def names_in(file: str) -> set[str]:
+    """The functions and methods that a file defines."""
+
+    def names(body: list[Any], prefix: str = "") -> set[str]:
+        found: set[str] = set()
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                found.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                found |= names(node.body, f"{prefix}{node.name}.")
+        return found
+
+    return names(ast.parse((ROOT / file).read_text()).body)
+
+
+@pytest.mark.parametrize(("file", "function"), ROWS)
+def test_a_function_of_the_page_is_in_its_file(file: str, function: str) -> None:
+    assert function in names_in(file)
+
+
+def test_each_row_of_the_page_names_a_function() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert len(ROWS) == len(re.findall(r"^\| (?!step|---)", page, re.MULTILINE)) > 40
+
+
+def test_the_picture_is_that_of_the_code() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "make_architecture.py"))
+    assert script["PICTURE"].read_text() == script["svg"](), "run docs/make_architecture.py"
+    layers = {room: number for number, row in enumerate(script["layers"]()) for room in row}
+    assert script["imports"]().keys() == layers.keys()
+    assert all(layers[room] < layers[other] for room, others in script["imports"]().items() for other in others)

@@ -1,0 +1,115 @@
+"""A resumed pass notices a source that gives its items in another order than when the state was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from resuming import passed_on
+
+ANOTHER_ORDER = "the state was taken after another item than"
+
+Make = Callable[[Any], Any]
+
+
+class Iterated:
+    """Can be read again and again, and only by `iter`."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+
+class Reader(ps.IterDataPipe[Any]):
+    """An operator that says nothing of resuming."""
+
+    def __init__(self, items: Any) -> None:
+        self.items = [items]
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.items[0]
+
+
+MAKERS: dict[str, Make] = {
+    "list": lambda items: ps.iter.IterableWrapper([*items]),
+    "dict": lambda items: ps.iter.IterableWrapper(dict.fromkeys(items)),
+    "an object with __iter__": lambda items: ps.iter.IterableWrapper(Iterated(items), deepcopy=False),
+    "generator": lambda items: ps.iter.IterableWrapper(item for item in items),
+    "an operator of one's own": Reader,
+    "behind others": lambda items: ps.iter.IterableWrapper([*items]).map(str.upper).batch(1),
+    "tuples": lambda items: ps.iter.IterableWrapper([(item, {}) for item in items]),
+    "sampler": lambda items: ps.iter.Sampler("abcdef", Iterated(["abcdef".index(item) for item in items])),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_another_order_is_an_error_when_a_pass_goes_on(make: Make) -> None:
+    expected = list(make("abcdef"))[3:]
+    running = iter(dp := make("abcdef"))
+    head = [*islice(running, 3)]
+    states = [passed_on(dp)]
+    del running
+    states.append(passed_on(dp))  # after the pass was given up
+    for state in states:
+        resumed = make("abcdef")
+        resumed.load_state_dict(state)
+        assert list(resumed) == expected
+        other = make("fabcde")
+        other.load_state_dict(state)
+        with pytest.raises(RuntimeError, match=ANOTHER_ORDER):
+            next(iter(other))
+        other = make("fabcde")
+        other.load_state_dict(state, strict=False)
+        assert len(list(other)) == len(expected) == len(head)
+
+
+def test_a_folder_with_a_new_file_is_noticed(tmp_path: Path) -> None:
+    for name in "bcd":
+        (tmp_path / name).touch()
+    dp = ps.iter.FileLister(tmp_path)
+    running = iter(dp)
+    assert next(running).endswith("b")
+    state = dp.state_dict()
+    resumed = ps.iter.FileLister(tmp_path)
+    (tmp_path / "e").touch()  # after the place of the state: no item comes twice or never
+    resumed.load_state_dict(state)
+    assert [path[-1] for path in resumed] == ["c", "d", "e"]
+    (tmp_path / "a").touch()
+    resumed.load_state_dict(state)
+    with pytest.raises(RuntimeError, match=ANOTHER_ORDER):
+        next(iter(resumed))
+
+
+def test_every_shard_of_a_loader_notices() -> None:
+    def loader(items: str) -> Any:
+        return ps.DataLoader2(ps.iter.IterableWrapper([*items]).sharding_filter())
+
+    one = loader("abcdefgh")
+    running = iter(one)
+    next(running)
+    state = one.state_dict()
+    other = loader("habcdefg")
+    other.load_state_dict(state)
+    with pytest.raises(RuntimeError, match=ANOTHER_ORDER):
+        list(other)
+    other.load_state_dict(state, strict=False)
+    assert list(other) == [*"abcdefg"]
+
+
+def test_items_that_the_program_changes_are_not_compared() -> None:
+    def chain() -> Any:
+        return ps.iter.IterableWrapper([[n] for n in range(4)], deepcopy=False)
+
+    dp = chain()
+    running = iter(dp)
+    next(running).append("changed")
+    resumed = chain()
+    resumed.load_state_dict(dp.state_dict())
+    assert list(resumed) == [[1], [2], [3]]
