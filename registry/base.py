@@ -256,6 +256,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
         def __iter__(self) -> Iterator[T_co]: ...
 
+        def __len__(self) -> int: ...
+
     @property
     def tuned(self) -> str | None:
         """What was found for arguments given as "auto", written as arguments; None if there are none."""
@@ -273,8 +275,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Called by another thread when the pass is given up: a step that waits should end soon."""
         self.guard.give_up()
 
-    def __getattr__(self, name: str) -> Any:
-        return find_method(self, name)
+    if not TYPE_CHECKING:  # type checkers would take any name: they know the methods from the stubs
+
+        def __getattr__(self, name):
+            return find_method(self, name)
 
     def __dir__(self) -> list[str]:
         """Return the names for users of the pipe, without private names and those for authors of operators."""

@@ -18,7 +18,16 @@ from typing import Any, Literal, TypeVar
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
-__all__ = ["Operator", "Operators", "did_you_mean", "find_method", "functional_datapipe", "later", "operators"]
+__all__ = [
+    "Operator",
+    "Operators",
+    "did_you_mean",
+    "find_method",
+    "functional_datapipe",
+    "functions_of_all_pipes",
+    "later",
+    "operators",
+]
 
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
@@ -304,6 +313,13 @@ class _Later:
 def later(module: str, name: str) -> Any:
     """Return a function of a module as a method; the module is imported on first access."""
     return _Later(lambda: getattr(import_module(module), name))
+
+
+def functions_of_all_pipes() -> dict[str, Callable[..., Any]]:
+    """Return the methods of all pipes that `later` made, by name: functions that give no pipe."""
+    base = bases["iter"]
+    held = [name for name, value in vars(base).items() if isinstance(value, _Later)]
+    return {name: getattr(base, name) for name in held if not operators.has_method("iter", name)}
 
 
 def _method_of(key: str) -> _Later:

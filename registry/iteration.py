@@ -130,7 +130,7 @@ class Pass:
 
     # Beginning
 
-    def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
+    def begins_unseen(self, pipe: Any, chain: DataPipe) -> None:
         """Seed a chain outside the graph that the operator begins to read: a rerun pass must read the same items."""
         number = pipe._number_of_unseen()
         if number is None:
@@ -146,9 +146,7 @@ class Pass:
         self._unseen += 1
         return self._unseen - 1
 
-    def start(
-        self, pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
-    ) -> tuple[Iterable[T] | None, Iterable[T]]:
+    def start(self, pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> tuple[Iterable[T] | None, Iterable[T]]:
         """Begin, afresh or from the loaded node. Return the operator's own iterator, and the same counted.
 
         The own iterator is None where the pass resumes at its end.
@@ -229,6 +227,7 @@ class Pass:
                 self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
             give(source, link, nodes[place])
             if link.begun and nodes[place] is None:  # reading it from here on is another pass
+                part: Any
                 for part in walk(source, stop=is_one_of_several):
                     if is_ours(part):
                         part._is_to_go_on_from({"at": "end"})
@@ -268,7 +267,7 @@ class Pass:
                 self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
         self._pace.taken(started)
 
-    def node(self, pipe: TorchIterDataPipe[Any], waiting: Waiting) -> Node:
+    def node(self, pipe: Any, waiting: Waiting) -> Node:
         """Return where the pass stands."""
         if self.error is not None:
             raise RuntimeError(
@@ -386,6 +385,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
         _tell_maps(source)
         return
     seeds = iter((node or {}).get("seeds", ()))
+    part: Any
     for part in walk(source, stop=is_ours):
         if is_ours(part):
             part._begin_part(Link(link.reader, link.path, link.depth, link.begun, link.goes_on), None)
@@ -398,6 +398,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
 
 def _tell_maps(source: Any) -> None:
     """Notify map-style pipes of ours that a pass begins. All seeds must be set before."""
+    part: Any
     for part in walk(source, stop=is_ours):
         if hasattr(type(part), "_pass_begins"):
             part._pass_begins()
@@ -473,9 +474,7 @@ def _close_all() -> None:
                 traceback.print_exception(error)
 
 
-def _deliver(
-    pipe: TorchIterDataPipe[Any], current: Pass, iterate: Callable[[Any], Iterable[T]]
-) -> Generator[Any, None, None]:
+def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) -> Generator[Any, None, None]:
     own: Any = None
     counted: Any = None
     try:
@@ -542,10 +541,10 @@ def _told_step_that_runs(chain: Any) -> Pass | None:
     return None
 
 
-def _own_iterator(pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
+def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
     own = iterate(pipe)
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
-    return iter(pipe.__next__, object()) if own is pipe else own
+    return iter(pipe.__next__, object()) if own is pipe else own  # type: ignore[attr-defined]
 
 
 def _measured(pipe: Any, own: Iterable[T]) -> Iterable[T]:
