@@ -61,7 +61,7 @@ def types(session: nox.Session) -> None:
     install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm", "ipython")
     with away_from_the_tree(session) as users:
         shutil.copytree(ROOT / "tests" / "typing", users, dirs_exist_ok=True)
-        session.run("mypy", "--strict", "-p", "penstock")
+        session.run("mypy", "--strict", "-p", "penstock", "-p", "penstock_pytest")
         session.run("penstock", "new", "my_operators", "--into", ".made")  # checkers look into no hidden folder
         pip = ("python", "-m", "pip", "install", "-q", "--no-deps")
         session.run_install(*pip, "--target", ".", ".made/my_operators")  # and not into CI's environment

@@ -497,7 +497,8 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(
             f"this iterator of {step(pipe)} was replaced by a newer one{by}: a pipe has one live iterator; "
-            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice"
+            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
+            "itertools.tee in an operator"
         ) from None
     except Exception as error:
         current.error = describe_item(error)
@@ -543,8 +544,13 @@ def _told_step_that_runs(chain: Any) -> Pass | None:
 
 def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
     own = iterate(pipe)
+    if not hasattr(own, "__next__"):
+        raise TypeError(
+            f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
+            f"{own!r:.50}: write `yield item` for each item"
+        )
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
-    return iter(pipe.__next__, object()) if own is pipe else own  # type: ignore[attr-defined]
+    return iter(pipe.__next__, object()) if own is pipe else own
 
 
 def _measured(pipe: Any, own: Iterable[T]) -> Iterable[T]:

@@ -29,7 +29,7 @@ def penstock_stubs() -> dict[Path, str]:
     for package in packages:  # import all: a new operator is not in the index yet
         for family in pkgutil.iter_modules(package.__path__):
             import_module(f"{package.__name__}.{family.name}")
-    ours = [entry for entry in operators.values() if _is_of(entry, [_OURS])]
+    ours = [entry for entry in operators.values() if entry.is_of(_OURS)]
     stubs = {
         _folder(registry) / "methods.pyi": header + methods_stub(ours, [PLUGGED_IN], functions_of_all_pipes()),
         _folder(pipes) / "index.py": header + _index(ours),
@@ -49,13 +49,14 @@ def plugged_in_stubs(packages: list[str]) -> dict[Path, str]:
     Raises ImportError for a package that cannot be imported. Raises ValueError for one that registers no operator, and
     if there are neither packages nor plug-ins.
     """
-    _import_all(packages)
+    for package in packages:
+        operators.of_package(package)
     plug_ins = sorted({found.module.partition(".")[0] for found in entry_points(group=PLUG_INS)})
-    theirs = [entry for entry in operators.of_others() if _is_of(entry, [*plug_ins, *packages])]
+    theirs = [entry for entry in operators.of_others() if any(map(entry.is_of, [*plug_ins, *packages]))]
     if not theirs:
         raise ValueError("no plug-in is installed: name the packages whose operators to write")
     carrying = [package for package in plug_ins if package not in packages and _carries_a_stub(package)]
-    others = [entry for entry in theirs if not _is_of(entry, carrying)]
+    others = [entry for entry in theirs if not any(map(entry.is_of, carrying))]
     header = _HEADER.format(command=" ".join(["penstock stubs", *packages]))
     stubs = {"__init__": methods_stub(others, [f"{package}.{_CARRIED}" for package in carrying])}
     for kind in ("iter", "map"):
@@ -69,29 +70,17 @@ def carried_stub(package: str) -> tuple[Path, str]:
     Raises ImportError for a package that cannot be imported, and ValueError for a module without a folder and for a
     package that registers no operator.
     """
-    _import_all([package])
+    theirs = operators.of_package(package)
     if not hasattr(module := import_module(package), "__path__"):
         raise ValueError(f"{package!r} is a module: only a package, which is a folder, can carry a stub")
-    theirs = [entry for entry in operators.of_others() if _is_of(entry, [package])]
     header = _HEADER.format(command=f"penstock stubs {package} --inside")
     return _folder(module) / f"{_CARRIED}.pyi", header + methods_stub(theirs)
-
-
-def _import_all(packages: list[str]) -> None:
-    for package in packages:
-        import_module(package)
-        if not any(_is_of(entry, [package]) for entry in operators.values()):
-            raise ValueError(f"{package!r} registers no operator on import: name the module that does")
 
 
 def _carries_a_stub(package: str) -> bool:
     found = find_spec(package)
     folders = (found and found.submodule_search_locations) or ()
     return any(Path(folder, f"{_CARRIED}.pyi").is_file() for folder in folders)
-
-
-def _is_of(entry: Operator, packages: list[str]) -> bool:
-    return any(f"{entry.cls.__module__}.".startswith(f"{package}.") for package in packages)
 
 
 def _folder(package: ModuleType) -> Path:
