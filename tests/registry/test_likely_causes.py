@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -172,3 +174,10 @@ def test_the_first_item_that_differs_is_shown_however_long_the_pass_is() -> None
 
     with pytest.raises(AssertionError, match="the second pass over one pipe: item 30 should be 30, and is -30"):
         ps.check_operator(lambda: WrongLater(ps.iter.IterableWrapper(range(50))))
+
+
+def test_the_page_shows_what_a_failure_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "publish_operators.md").read_text(encoding="utf-8")
+    ((block, shown),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    exec(block, {"__name__": "page"})
+    assert capsys.readouterr().out == shown
