@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import penstock as ps
+from penstock.runner.pool import _pickled_chain
 
 
 class Passing(ps.IterDataPipe):
@@ -126,3 +128,17 @@ def test_a_method_whose_class_keeps_no_source_is_an_error() -> None:
     ps.functional_datapipe("keeps_none")(KeepsNoSource)
     with pytest.raises(TypeError, match=r"KeepsNoSource keeps no source: write `self.source = source` in its __init__"):
         numbers().keeps_none()
+
+
+def test_an_attribute_that_cannot_be_pickled_is_named_with_its_mend() -> None:
+    class HoldsALock(Passing):
+        def __init__(self, source: Any) -> None:
+            super().__init__(source)
+            self.lock = threading.Lock()
+
+    with pytest.raises(TypeError, match="cannot pickle") as caught:
+        _pickled_chain(HoldsALock(numbers()))
+    assert caught.value.__notes__ == [
+        "penstock: the lock of HoldsALock() cannot be pickled, so it cannot be sent to worker processes: "
+        "make it in __iter__"
+    ]
