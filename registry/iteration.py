@@ -547,7 +547,7 @@ def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[
     if not hasattr(own, "__next__"):
         raise TypeError(
             f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
-            f"{own!r:.50}: write `yield item` for each item"
+            f"{type(own).__name__}: write `yield item` for each item"
         )
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own

@@ -82,14 +82,14 @@ def numbers() -> Any:
         (
             lambda: list(YieldsNothing(numbers())),
             TypeError,
-            "__iter__ of YieldsNothing must yield items, or return an iterator, and returned None: write `yield item`",
+            "__iter__ of YieldsNothing must yield items, or return an iterator, and returned NoneType: write `yield item`",
         ),
         (
             lambda: list(ReturnsAList(numbers())),
             TypeError,
-            "and returned [0, 1, 2, 3]: write `yield item` for each item",
+            "and returned list: write `yield item` for each item",
         ),
-        (lambda: list(ReturnsInALoop(numbers())), TypeError, "and returned 0: write `yield item` for each item"),
+        (lambda: list(ReturnsInALoop(numbers())), TypeError, "and returned int: write `yield item` for each item"),
         (
             lambda: CallsTheBase(numbers()),
             TypeError,
