@@ -82,7 +82,7 @@ def numbers() -> Any:
         (
             lambda: list(YieldsNothing(numbers())),
             TypeError,
-            "__iter__ of YieldsNothing must yield items, or return an iterator, and returned NoneType: write `yield item`",
+            "__iter__ of YieldsNothing must yield items, or return an iterator, and returned NoneType",
         ),
         (
             lambda: list(ReturnsAList(numbers())),
