@@ -58,14 +58,21 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of the installed wheel with mypy, strictly, and what mypy and pyright know of chains."""
+    """Check the types of the wheel, and what checkers know of chains, of two plug-ins, and of a package just made."""
     install(session, ".[demo]", "mypy", "pyright[nodejs]", "types-tqdm", "ipython")
     with away_from_the_tree(session) as users:
         shutil.copytree(ROOT / "tests" / "typing", users, dirs_exist_ok=True)
-        session.run("mypy", "--strict", "-p", "penstock")
-        session.run("penstock", "stubs", "own_operators")
+        session.run("mypy", "--strict", "-p", "penstock", "-p", "penstock_pytest")
+        session.run("penstock", "new", "my_operators", "--into", ".made")  # checkers look into no hidden folder
+        pip = ("python", "-m", "pip", "install", "-q", "--no-deps")
+        session.run_install(*pip, "--target", ".", ".made/my_operators")  # and not into CI's environment
+        session.run("penstock", "stubs")
         session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
         session.run("pyright", ".")
+        with session.chdir(".made/my_operators"):
+            session.run("penstock", "stubs", "my_operators")
+            session.run("mypy", ".")
+            session.run("pyright")
 
 
 @nox.session

@@ -63,10 +63,14 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> in
 
 def _run_command(chosen: argparse.Namespace) -> int:
     """Run a command; only what it needs is imported."""
+    if chosen.command == "new":
+        from .new import write_package
+
+        return write_package(chosen.name, chosen.into)
     if chosen.command == "stubs":
         from .stubs import write_stubs
 
-        return write_stubs(chosen.packages, chosen.output)
+        return write_stubs(chosen.packages, chosen.output, chosen.installed, chosen.inside)
     if chosen.command == "ops":
         from .ops import show_operators
 
@@ -142,12 +146,25 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--workers", type=int, default=2, help="processes that read (default: 2)")
     demo.add_argument("--epochs", type=int, default=10, help="passes over the training shards (default: 10)")
     demo.add_argument("--device", help="where to train (default: the accelerator, or the CPU without one)")
+    new = commands.add_parser(
+        "new",
+        help="write a package of your own operators, ready to be published",
+        description="Write a package with one operator, its tests, types and stub, to a new folder of its name.",
+    )
+    new.add_argument("name", metavar="NAME", help="such as my_operators")
+    new.add_argument("--into", metavar="FOLDER", type=Path, default=Path(), help="where the folder is made")
     stubs = commands.add_parser(
         "stubs",
-        help="write typed stubs of your own operators, for type checkers and editors",
-        description="Write a stub that has the operators of packages as methods of all pipes. pyright and Pylance look "
-        "into the folder 'typings' by themselves; mypy does with the option mypy_path = \"typings\".",
+        help="write typed stubs of plug-ins and of your own operators, for type checkers and editors",
+        description="Write stubs that have the operators of all installed plug-ins, and of packages, as methods of all "
+        "pipes. pyright and Pylance look into the folder 'typings' by themselves; mypy does with the option "
+        'mypy_path = "typings".',
     )
-    stubs.add_argument("packages", metavar="PACKAGE", nargs="+", help="what to import for the operators")
-    stubs.add_argument("--output", metavar="FOLDER", type=Path, default=Path("typings"), help="(default: typings)")
+    stubs.add_argument("packages", metavar="PACKAGE", nargs="*", help="what to import for operators of your own")
+    where = stubs.add_mutually_exclusive_group()
+    where.add_argument("--output", metavar="FOLDER", type=Path, default=Path("typings"), help="(default: typings)")
+    where.add_argument(
+        "--installed", action="store_true", help="write beside the installed Penstock: no option is needed"
+    )
+    where.add_argument("--inside", action="store_true", help="write into each package the stub that its wheel carries")
     return parser

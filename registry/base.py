@@ -67,6 +67,7 @@ else:
         """The methods of operators, for type checkers."""
 
 
+_PIPES = (TorchIterDataPipe, TorchMapDataPipe)
 _OF_THE_BASE = ("_pass", "_handed_down", "_link")
 """Attributes of the base that belong to a pass."""
 
@@ -115,18 +116,23 @@ class Construction(type):
             kwargs = by_new_names(cls.functional_name or cls.__name__, cls, cls._old_names, kwargs)  # type: ignore[attr-defined]
         try:
             made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
-        except TypeError:
+        except TypeError as error:
             _expect_arguments(cls, args, kwargs)
+            if mend := _mend_of_constructor(cls, error):
+                raise TypeError(f"{error}: {mend}").with_traceback(error.__traceback__) from None
             raise
         if not issubclass(type(made), cls):
             return made  # type: ignore[no-any-return]  # a custom __new__ returned another object
         given = args[0] if args else kwargs.get("source")
         takes_pipes = made.functional_name is not None and vars(made).get("source", made) is given
-        if takes_pipes and not isinstance(given, (TorchIterDataPipe, TorchMapDataPipe)):
+        if takes_pipes and not isinstance(given, _PIPES):
             raise TypeError(
                 f"{cls.__name__} reads from a pipe, and its source is of type {type(given).__name__}: "
                 "wrap it, as in IterableWrapper(items)"
             )
+        is_kept = any(value is given for value in vars(made).values()) or sources_of(made)
+        if made.functional_name is not None and isinstance(given, _PIPES) and not is_kept:
+            raise TypeError(f"{cls.__name__} keeps no source: write `self.source = source` in its __init__")
         keep_arguments(made, cls, args, kwargs)
         return made.outcome()  # type: ignore[no-any-return]
 
@@ -135,6 +141,15 @@ class Construction(type):
         """The signature of the constructor; help() and editors would otherwise show that of `__call__`."""
         signature = inspect.signature(cls.__init__)  # type: ignore[misc]
         return signature.replace(parameters=[*signature.parameters.values()][1:])
+
+
+def _mend_of_constructor(cls: type, error: TypeError) -> str | None:
+    """Return how to write a constructor that is missing, or that calls the one of the base class with arguments."""
+    if cls.__init__ is object.__init__:  # type: ignore[misc]
+        return f"{cls.__name__} needs `def __init__(self, source)`, with `self.source = source`"
+    if str(error).startswith("object.__init__()"):
+        return f"write `self.source = source` in the __init__ of {cls.__name__}, without super().__init__(source)"
+    return None
 
 
 def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -147,6 +162,8 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         unknown = next((name for name in kwargs if name not in signature.parameters), None)
         what = f"got an unexpected keyword argument {unknown!r}" if unknown else str(error)
         message = f"{what}: {cls.functional_name or cls.__name__} takes {inspect.Signature(taken[1:])}"
+        if not taken:
+            message += f"; to read from a pipe, {cls.__name__} needs `def __init__(self, source)`"
         if unknown == "seed" and hasattr(cls, "set_seed"):
             message += f", and its seed by .set_seed({kwargs['seed']!r})"
         elif unknown:
@@ -257,6 +274,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
         def __iter__(self) -> Iterator[T_co]: ...
 
+        def __len__(self) -> int: ...
+
     @property
     def tuned(self) -> str | None:
         """What was found for arguments given as "auto", written as arguments; None if there are none."""
@@ -274,8 +293,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         """Called by another thread when the pass is given up: a step that waits should end soon."""
         self.guard.give_up()
 
-    def __getattr__(self, name: str) -> Any:
-        return find_method(self, name)
+    if not TYPE_CHECKING:  # type checkers would take any name: they know the methods from the stubs
+
+        def __getattr__(self, name):
+            return find_method(self, name)
 
     def __dir__(self) -> list[str]:
         """Return the names for users of the pipe, without private names and those for authors of operators."""

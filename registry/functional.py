@@ -18,7 +18,16 @@ from typing import Any, Literal, TypeVar
 
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
-__all__ = ["Operator", "Operators", "did_you_mean", "find_method", "functional_datapipe", "later", "operators"]
+__all__ = [
+    "Operator",
+    "Operators",
+    "did_you_mean",
+    "find_method",
+    "functional_datapipe",
+    "functions_of_all_pipes",
+    "later",
+    "operators",
+]
 
 C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
@@ -55,6 +64,10 @@ class Operator:
     def summary(self) -> str:
         """The first line of the class's docstring."""
         return inspect.cleandoc(self.cls.__doc__ or "").partition("\n")[0]
+
+    def is_of(self, package: str) -> bool:
+        """Say whether the class is defined in a package."""
+        return f"{self.cls.__module__}.".startswith(f"{package}.")
 
     @property
     def place(self) -> str:
@@ -136,6 +149,16 @@ class Operators(Mapping[str, Operator]):
         if key in self._entries:
             return self._entries[key].method
         return not self._announced.get(key, f":{name}").endswith(f":{name}")
+
+    def of_package(self, package: str) -> list[Operator]:
+        """Import a package, and return the operators that it registers.
+
+        Raises ImportError if there is no such package, and ValueError if it registers none.
+        """
+        import_module(package)
+        if found := [entry for entry in self.values() if entry.is_of(package)]:
+            return found
+        raise ValueError(f"{package!r} registers no operator on import: name the module that does")
 
     def of_others(self) -> list[Operator]:
         """Return the operators of plug-ins and of the program, without importing announced ones."""
@@ -264,6 +287,8 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
     message = f"{type(pipe).__name__!r} object has no attribute {name!r}"
     if name in ("datapipe", "datapipes", "source_datapipe", "source_dp"):
         return f"{message}: what a pipe reads from is its `source`, or its `sources`"
+    if name == "source":
+        return f"{message}: keep it in the __init__ of {type(pipe).__name__}, as in `self.source = source`"
     other: Kind = "map" if _kind_of(base) == "iter" else "iter"
     if operators.has_method(other, name):
         return f"{message}, which {_KINDS[other]} pipes have: convert it, as in .to_{other}_datapipe().{name}(…)"
@@ -304,6 +329,13 @@ class _Later:
 def later(module: str, name: str) -> Any:
     """Return a function of a module as a method; the module is imported on first access."""
     return _Later(lambda: getattr(import_module(module), name))
+
+
+def functions_of_all_pipes() -> dict[str, Callable[..., Any]]:
+    """Return the methods of all pipes that `later` made, by name: functions that give no pipe."""
+    base = bases["iter"]
+    held = [name for name, value in vars(base).items() if isinstance(value, _Later)]
+    return {name: getattr(base, name) for name in held if not operators.has_method("iter", name)}
 
 
 def _method_of(key: str) -> _Later:

@@ -135,7 +135,7 @@ class Pass:
 
     # Beginning
 
-    def begins_unseen(self, pipe: DataPipe, chain: DataPipe) -> None:
+    def begins_unseen(self, pipe: Any, chain: DataPipe) -> None:
         """Seed a chain outside the graph that the operator begins to read: a rerun pass must read the same items."""
         number = pipe._number_of_unseen()
         if number is None:
@@ -151,9 +151,7 @@ class Pass:
         self._unseen += 1
         return self._unseen - 1
 
-    def start(
-        self, pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]
-    ) -> tuple[Iterable[T] | None, Iterable[T]]:
+    def start(self, pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> tuple[Iterable[T] | None, Iterable[T]]:
         """Begin, afresh or from the loaded node. Return the operator's own iterator, and the same counted.
 
         The own iterator is None where the pass resumes at its end.
@@ -237,6 +235,7 @@ class Pass:
                 self._to_read[key] = nodes[place], reads[place] or [0, 0, 0]
             give(source, link, nodes[place])
             if link.begun and nodes[place] is None:  # reading it from here on is another pass
+                part: Any
                 for part in walk(source, stop=is_one_of_several):
                     if is_ours(part):
                         part._is_to_go_on_from({"at": "end"})
@@ -276,7 +275,7 @@ class Pass:
                 self._mark, self._emitted_at_mark = self._whole(pipe), self._tally.items
         self._pace.taken(started)
 
-    def node(self, pipe: TorchIterDataPipe[Any], waiting: Waiting) -> Node:
+    def node(self, pipe: Any, waiting: Waiting) -> Node:
         """Return where the pass stands."""
         if self.error is not None:
             raise RuntimeError(
@@ -404,6 +403,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
         _tell_maps(source)
         return
     seeds = iter((node or {}).get("seeds", ()))
+    part: Any
     for part in walk(source, stop=is_ours):
         if is_ours(part):
             part._begin_part(Link(link.reader, link.path, link.depth, link.begun, link.goes_on), None)
@@ -416,6 +416,7 @@ def give(source: Any, link: Link, node: Node | None) -> None:
 
 def _tell_maps(source: Any) -> None:
     """Notify map-style pipes of ours that a pass begins. All seeds must be set before."""
+    part: Any
     for part in walk(source, stop=is_ours):
         if hasattr(type(part), "_pass_begins"):
             part._pass_begins()
@@ -491,9 +492,7 @@ def _close_all() -> None:
                 traceback.print_exception(error)
 
 
-def _deliver(
-    pipe: TorchIterDataPipe[Any], current: Pass, iterate: Callable[[Any], Iterable[T]]
-) -> Generator[Any, None, None]:
+def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) -> Generator[Any, None, None]:
     own: Any = None
     counted: Any = None
     try:
@@ -516,7 +515,8 @@ def _deliver(
         yield  # the result of throw(); the next step of this iterator raises
         raise RuntimeError(
             f"this iterator of {step(pipe)} was replaced by a newer one{by}: a pipe has one live iterator; "
-            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice"
+            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
+            "itertools.tee in an operator"
         ) from None
     except Exception as error:
         current.error = describe_item(error)
@@ -560,8 +560,13 @@ def _told_step_that_runs(chain: Any) -> Pass | None:
     return None
 
 
-def _own_iterator(pipe: TorchIterDataPipe[Any], iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
+def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[T]:
     own = iterate(pipe)
+    if not hasattr(own, "__next__"):
+        raise TypeError(
+            f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
+            f"{type(own).__name__}: write `yield item` for each item"
+        )
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own
 

@@ -40,13 +40,16 @@ from .laws_of_state import (
     same_seed_same_order,
     union_over_shards_is_the_whole,
 )
+from .likely_causes import Failure, likely_cause, shared_by_pipes
 from .probes import Maker
 
-__all__ = ["LAWS", "broken_laws_of", "check_operator"]
+__all__ = ["LAWS", "broken_laws_of", "check_operator", "expect_law"]
 
 
 def check_operator(make_pipe: Callable[[], DataPipe] | type, laws: Iterable[str] | None = None) -> None:
     """Check that an operator keeps the laws; the first broken law raises an AssertionError that shows how.
+
+    It names the law, what was tried, the first item that differs, and the likely cause if a known mistake is found.
 
     `make_pipe` returns a short chain that ends in the operator: a fresh one each time, and always equal. It may also be
     the operator's class: the chain is then the `dp` of the example in its docstring. `laws` are the names of the laws
@@ -82,22 +85,31 @@ def broken_laws_of(pipe: DataPipe) -> dict[str, str]:
     for operator in {type(part) for part in walk(pipe)}:
         for name, reason in getattr(operator, "broken_laws", {}).items():
             where = f"broken_laws of {operator.__qualname__}"
-            if not any(name in laws for laws in LAWS.values()):
-                raise ValueError(f"{where}: no law {name!r}{did_you_mean(name, [*LAWS['iter'], *LAWS['map']])}")
+            expect_law(name, f"{where}: ")
             if not isinstance(reason, str) or not reason.strip():
                 raise ValueError(f"{where}: give the reason why {name!r} cannot be kept")
             broken[name] = reason
     return broken
 
 
+def expect_law(name: str, where: str = "") -> None:
+    """Raise ValueError if there is no law of a name, for either kind of pipe."""
+    known = [law for laws in LAWS.values() for law in laws]
+    if name not in known:
+        raise ValueError(f"{where}no law {name!r}{did_you_mean(name, known)}")
+
+
 def _check_law(name: str, law: Callable[[Maker], None], make: Maker, pipe: DataPipe) -> None:
+    shared = shared_by_pipes(pipe)
     try:
         law(make)
     except Exception as error:
         seen = error if isinstance(error, AssertionError) else f"it raised {error!r}"
         meaning = (law.__doc__ or "").partition("\n")[0]
         heading = f"{type(pipe).__name__} breaks the law {name!r}: {meaning}"
-        raise AssertionError(f"{heading}\nchain: {pipe!r}\n{seen}") from error
+        cause = likely_cause(Failure(name, pipe, make, law, shared))
+        ending = f"\nlikely cause: {cause}" if cause else ""
+        raise AssertionError(f"{heading}\nchain: {pipe!r}\n{seen}{ending}") from error
 
 
 _ON_BOTH = (

@@ -63,6 +63,7 @@ def _length_of(pipe: Any, length: Callable[[Any], int]) -> int:
 def _ask_sources_of(pipe: Any) -> None:
     depth, _asked.depth = _asked.depth, 1
     try:
+        part: Any
         for part in sources_first(pipe)[:-1]:
             if id(part) not in _asked.known and hasattr(type(part), "__len__"):
                 try:

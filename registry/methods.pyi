@@ -2,6 +2,7 @@
 
 import collections.abc
 import os
+import typing
 import penstock.pipes.bases.input_columns
 import penstock.pipes.columns.tensors
 import penstock.pipes.files.images
@@ -63,12 +64,13 @@ import penstock.pipes.map.convert
 import penstock.pipes.map.group
 import penstock.pipes.map.order
 import penstock.pipes.map.transform
+import penstock.pipes.vocabulary
 import penstock.registry
 import penstock_plugins
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
+import ray.data  # type: ignore[import-untyped, unused-ignore]
 import torch  # type: ignore[import-untyped, unused-ignore]
-import typing
 from typing import Any, Generic, ParamSpec, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
@@ -3281,6 +3283,75 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def build_vocab(
+        self: collections.abc.Iterable[collections.abc.Iterable[str]],
+        *,
+        min_freq: int = 1,
+        specials: collections.abc.Sequence[str] = ...,
+        special_first: bool = True,
+        max_tokens: int | None = None,
+        default: str | None = None,
+    ) -> penstock.pipes.vocabulary.Vocab:
+        """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
+
+        It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
+        they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
+        `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
+        special token that stands for unknown ones.
+
+        Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
+        room for other tokens.
+
+        >>> import penstock as ps
+        >>> reviews = ps.iter.IterableWrapper(["a good film", "a bad film", "a film"]).map(str.split)
+        >>> vocab = reviews.build_vocab(min_freq=2, specials=("<pad>", "<unk>"), default="<unk>")
+        >>> vocab.get_itos()
+        ['<pad>', '<unk>', 'a', 'film']
+        >>> list(reviews.map(vocab))
+        [[2, 1, 3], [2, 1, 3], [2, 3]]
+        """
+        ...
+
+    def to_ray_dataset(
+        self,
+        num_shards: int | None = None,
+        *,
+        seed: int | None = None,
+        epoch: int | None = None,
+        batched: bool | None = None,
+        require_sharding: bool = True,
+        **read_options: typing.Any,
+    ) -> ray.data.Dataset:
+        """Return a dataset of Ray Data with the rows of the chain; one Ray task reads each shard.
+
+        Each of the `num_shards` shards has the same items in the same order as in a `DataLoader2` with that many shards.
+        The default is one shard per CPU of the cluster, or a single one for a chain without a sharding point. Ray gives
+        blocks in the order of arrival. With `execution_options.preserve_order` of its `DataContext`, it gives one shard
+        after the other. Nothing is read before Ray executes the dataset. To find out the schema, Ray reads the first block.
+
+        A dict or named tuple is a row, with a column for each key or field. A batch (Arrow, pandas, or a dict of tensors,
+        arrays and lists) becomes as many rows as it has. Any other item becomes the column `"item"`. `batched`, or else the
+        chain, tells whether a dict is a row or a batch, as for `iter_torch_batches`. Tensors and arrays become Ray's tensor
+        columns, even if their shapes differ; every row must then have a tensor. In other columns, missing values are null,
+        and Ray pickles values without an Arrow type. A task collects up to 256 rows, about 8 MiB, or one batch of the
+        chain, before Ray adds them to a block of `target_max_block_size`.
+
+        `seed` is a loader's seed; without one, torch's generator draws it. Each execution by Ray is a new epoch, with its
+        own order and random numbers, even if Ray only counts rows or looks for the schema. With `epoch`, each execution is
+        that epoch, counted from 0, as a loader with this seed reads it. As in a loader's workers, the global generators of
+        torch, NumPy and random are seeded before each item.
+
+        cloudpickle sends the chain to the tasks once; the modules of its functions must be installed there. `read_options`
+        are those of `ray.data.read_datasource`, such as `num_cpus`, `num_gpus`, `memory` and `concurrency`.
+
+        Raises RuntimeError for several shards without a sharding point, unless `require_sharding=False` lets each shard
+        read the whole chain; RuntimeError for steps that belong in the main process; ImportError if Ray is missing. While
+        the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also `RayTaskError`s:
+        ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
+        for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
+        """
+        ...
+
 class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     def __iter__(self) -> collections.abc.Iterator[T_co]: ...
 
@@ -3449,5 +3520,74 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         >>> dp = SequenceWrapper("abc").zip(SequenceWrapper(range(10, 20)))
         >>> dp[0], dp[-1], len(dp)
         (('a', 10), ('c', 12), 3)
+        """
+        ...
+
+    def build_vocab(
+        self: collections.abc.Iterable[collections.abc.Iterable[str]],
+        *,
+        min_freq: int = 1,
+        specials: collections.abc.Sequence[str] = ...,
+        special_first: bool = True,
+        max_tokens: int | None = None,
+        default: str | None = None,
+    ) -> penstock.pipes.vocabulary.Vocab:
+        """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
+
+        It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
+        they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
+        `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
+        special token that stands for unknown ones.
+
+        Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
+        room for other tokens.
+
+        >>> import penstock as ps
+        >>> reviews = ps.iter.IterableWrapper(["a good film", "a bad film", "a film"]).map(str.split)
+        >>> vocab = reviews.build_vocab(min_freq=2, specials=("<pad>", "<unk>"), default="<unk>")
+        >>> vocab.get_itos()
+        ['<pad>', '<unk>', 'a', 'film']
+        >>> list(reviews.map(vocab))
+        [[2, 1, 3], [2, 1, 3], [2, 3]]
+        """
+        ...
+
+    def to_ray_dataset(
+        self,
+        num_shards: int | None = None,
+        *,
+        seed: int | None = None,
+        epoch: int | None = None,
+        batched: bool | None = None,
+        require_sharding: bool = True,
+        **read_options: typing.Any,
+    ) -> ray.data.Dataset:
+        """Return a dataset of Ray Data with the rows of the chain; one Ray task reads each shard.
+
+        Each of the `num_shards` shards has the same items in the same order as in a `DataLoader2` with that many shards.
+        The default is one shard per CPU of the cluster, or a single one for a chain without a sharding point. Ray gives
+        blocks in the order of arrival. With `execution_options.preserve_order` of its `DataContext`, it gives one shard
+        after the other. Nothing is read before Ray executes the dataset. To find out the schema, Ray reads the first block.
+
+        A dict or named tuple is a row, with a column for each key or field. A batch (Arrow, pandas, or a dict of tensors,
+        arrays and lists) becomes as many rows as it has. Any other item becomes the column `"item"`. `batched`, or else the
+        chain, tells whether a dict is a row or a batch, as for `iter_torch_batches`. Tensors and arrays become Ray's tensor
+        columns, even if their shapes differ; every row must then have a tensor. In other columns, missing values are null,
+        and Ray pickles values without an Arrow type. A task collects up to 256 rows, about 8 MiB, or one batch of the
+        chain, before Ray adds them to a block of `target_max_block_size`.
+
+        `seed` is a loader's seed; without one, torch's generator draws it. Each execution by Ray is a new epoch, with its
+        own order and random numbers, even if Ray only counts rows or looks for the schema. With `epoch`, each execution is
+        that epoch, counted from 0, as a loader with this seed reads it. As in a loader's workers, the global generators of
+        torch, NumPy and random are seeded before each item.
+
+        cloudpickle sends the chain to the tasks once; the modules of its functions must be installed there. `read_options`
+        are those of `ray.data.read_datasource`, such as `num_cpus`, `num_gpus`, `memory` and `concurrency`.
+
+        Raises RuntimeError for several shards without a sharding point, unless `require_sharding=False` lets each shard
+        read the whole chain; RuntimeError for steps that belong in the main process; ImportError if Ray is missing. While
+        the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also `RayTaskError`s:
+        ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
+        for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
         """
         ...

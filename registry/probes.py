@@ -79,8 +79,9 @@ def agree(seen: list[Any], expected: list[Any], what: str) -> None:
         (number for number, pair in enumerate(zip(seen, expected, strict=False)) if pair[0] != pair[1]),
         min(len(seen), len(expected)),
     )
+    pair = [_short_list.repr(items[number]) if number < len(items) else "no item" for items in (expected, seen)]
     raise AssertionError(
-        f"{what}: not the same from item {number} on\n"
+        f"{what}: item {number} should be {pair[0]}, and is {pair[1]}\n"
         f"expected {len(expected)}: {_short_list.repr(expected)}\n"
         f"    seen {len(seen)}: {_short_list.repr(seen)}"
     )

@@ -152,7 +152,7 @@ def seed_graph(pipe: DataPipe, seed: int, shard: int = 0, first_epoch: int | Non
     must agree on the stream they divide. After it each shard gets its own seeds. `first_epoch` is the first epoch
     under these seeds, by default the next one.
     """
-    pipes = list(walk(pipe))
+    pipes: list[Any] = [*walk(pipe)]
     shared = {id(above) for point in pipes if hasattr(type(point), "apply_sharding") for above in walk(point)}
     for place, step in enumerate(pipes):
         if hasattr(type(step), "set_seed"):

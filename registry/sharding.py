@@ -55,6 +55,7 @@ def apply_sharding(
 def part_read(chain: DataPipe) -> tuple[int, int]:
     """Return the total number of parts of a chain by its sharding filters, and the index of the part read."""
     shares: dict[int, tuple[int, int]] = {}
+    pipe: Any
     for pipe in walk(chain):
         if getattr(type(pipe), "is_sharding_filter", False):
             shares |= pipe.shares()

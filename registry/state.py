@@ -213,6 +213,7 @@ def hand_down(pipe: Any, steps: Any, path: Path | None = None) -> None:
     """
     node = node_in(pipe, steps)
     replace_live_iterator(pipe)
+    part: Any
     for part in walk(pipe):
         if is_ours(part):
             part._forget_passes()

@@ -63,16 +63,8 @@ if TYPE_CHECKING or _LoaderWrapper is None:
     class TorchIterDataPipe(IterableDataset[T_co]):
         """Replaces torch's IterDataPipe as a base."""
 
-        if TYPE_CHECKING:
-
-            def __getattr__(self, name: str) -> Any: ...
-
     class TorchMapDataPipe(Dataset[T_co]):
         """Replaces torch's MapDataPipe as a base."""
-
-        if TYPE_CHECKING:
-
-            def __getattr__(self, name: str) -> Any: ...
 
 
 if TYPE_CHECKING:

@@ -94,6 +94,7 @@ class LocalShards:
 
     def interrupt(self) -> None:
         """Interrupt steps that wait for something outside."""
+        pipe: Any
         for reading in [*self._passes.values()]:
             for pipe in walk(reading.chain):
                 if hasattr(type(pipe), "interrupt"):

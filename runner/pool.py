@@ -442,17 +442,19 @@ def _pickled_chain(chain: IterDataPipe[Any] | list[Any]) -> bytes:
     try:
         return bytes(cloudpickle.dumps(chain))
     except Exception as error:
-        for culprit in (each for part in pipes_in(chain) for each in _not_picklable(part)):
-            add_note(error, f"penstock: {culprit} cannot be pickled, so it cannot be sent to worker processes")
+        for culprit, mend in (each for part in pipes_in(chain) for each in _not_picklable(part)):
+            add_note(error, f"penstock: {culprit} cannot be pickled, so it cannot be sent to worker processes{mend}")
             break
         raise
 
 
-def _not_picklable(chain: Any) -> Iterator[str]:
+def _not_picklable(chain: Any) -> Iterator[tuple[str, str]]:
+    """Yield the attributes that cannot be pickled, each with its mend in a class of the user."""
     for pipe in walk(chain):
         for name, value in vars(pipe).items():
             if name not in getattr(pipe, "transient", ()) and not [*pipes_in(value)]:
                 try:
                     cloudpickle.dumps(value)
                 except Exception:
-                    yield f"the {name} of {step(pipe)}"
+                    ours = type(pipe).__module__.startswith("penstock.")
+                    yield f"the {name} of {step(pipe)}", "" if ours else ": make it in __iter__"

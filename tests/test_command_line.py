@@ -111,7 +111,7 @@ def test_alone_it_says_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> Non
     assert "penstock ops tar archives" in told
 
 
-@pytest.mark.parametrize("arguments", [["grph"], ["stubs"], ["profile", "train:chain", "-n", "many"]])
+@pytest.mark.parametrize("arguments", [["grph"], ["new"], ["profile", "train:chain", "-n", "many"]])
 def test_a_wrong_use_of_the_parser_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

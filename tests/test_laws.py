@@ -416,7 +416,7 @@ def test_a_failure_shows_the_law_the_chain_and_both_sides() -> None:
     assert str(caught.value).splitlines() == [
         "EmptyAfterAWholePass breaks the law 'two_passes_agree': With the seed fixed, every pass gives the same items.",
         "chain: EmptyAfterAWholePass(IterableWrapper(range(0, 5)))",
-        "the second pass over one pipe: not the same from item 0 on",
+        "the second pass over one pipe: item 0 should be 0, and is no item",
         "expected 5: [0, 1, 2, 3, 4]",
         "    seen 0: []",
     ]

@@ -365,6 +365,7 @@ def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool)
     elif not any(hasattr(type(step), "set_shuffle") for point in points for step in walk(point)):
         for point in points:
             point.source = point.source.shuffle()  # type: ignore[union-attr]
+    step: Any
     for step in walk(chain):
         if hasattr(type(step), "set_shuffle"):
             step.set_shuffle(shuffle)

@@ -237,6 +237,7 @@ def _all_items(source: IterDataPipe[Any]) -> Iterator[Any]:
     import cloudpickle  # type: ignore[import-untyped]
 
     copy = cloudpickle.loads(cloudpickle.dumps(source))
+    pipe: Any
     for pipe in walk(copy):
         if getattr(type(pipe), "is_sharding_filter", False):
             for group in pipe.shares():

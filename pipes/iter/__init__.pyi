@@ -1,5 +1,6 @@
 # Generated from the operators by `penstock stubs penstock`. Changes here are lost.
 
+from penstock_plugins.iter import *
 from penstock.pipes.iter.ahead import Prefetcher as Prefetcher
 from penstock.pipes.iter.ais import AISFileLister as AISFileLister
 from penstock.pipes.iter.ais import AISFileLoader as AISFileLoader

@@ -1,5 +1,6 @@
 # Generated from the operators by `penstock stubs penstock`. Changes here are lost.
 
+from penstock_plugins.map import *
 from penstock.pipes.map.cache import InMemoryCacheHolder as InMemoryCacheHolder
 from penstock.pipes.map.combine import Concater as Concater
 from penstock.pipes.map.combine import Zipper as Zipper

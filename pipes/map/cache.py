@@ -61,9 +61,9 @@ class InMemoryCacheHolder(Fetching[T]):
             self._kept = {}
         kept, keys = self._kept, [*map(_as_key, indices)]
         if not all(map(_can_be_kept, keys)):
-            return self.source.__getitems__(keys)  # type: ignore[no-any-return]
+            return self.source.__getitems__(keys)  # type: ignore[attr-defined, no-any-return]
         if missing := [key for key in dict.fromkeys(keys) if key not in kept]:
-            kept.update(zip(missing, self.source.__getitems__(missing), strict=True))
+            kept.update(zip(missing, self.source.__getitems__(missing), strict=True))  # type: ignore[attr-defined]
         return [kept[key] for key in keys]
 
     def __len__(self) -> int:

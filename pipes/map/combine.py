@@ -58,7 +58,7 @@ class Zipper(Fetching[R]):
     def _fetch(self, indices: list[Any]) -> list[R]:
         length = len(self)
         indices = [from_start(index, length) if type(index) is int else index for index in indices]
-        columns = [source.__getitems__(indices) for source in self.sources]
+        columns = [source.__getitems__(indices) for source in self.sources]  # type: ignore[attr-defined]
         return [*zip(*columns, strict=True)]  # type: ignore[list-item]
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Concater(Fetching[T]):
         for source in self.sources:
             end = start + len(source)
             if mine := [number for number in numbers if start <= number < end]:
-                items = source.__getitems__([number - start for number in mine])
+                items = source.__getitems__([number - start for number in mine])  # type: ignore[attr-defined]
                 found.update(zip(mine, items, strict=True))
             start = end
         return [found[number] for number in numbers]

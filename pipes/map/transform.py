@@ -54,7 +54,7 @@ class Mapper(Fetching[R]):
 
     def _fetch(self, indices: list[Any]) -> list[R]:
         results: list[R] = []
-        items = self.source.__getitems__(indices)
+        items = self.source.__getitems__(indices)  # type: ignore[attr-defined]
         try:
             for item in items:
                 results.append(self._call(item))

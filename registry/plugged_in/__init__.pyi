@@ -1,7 +1,7 @@
 # The methods that other packages' operators add to all pipes: none that are known of here.
 #
-# `penstock stubs PACKAGE` writes a module of this name that has those of PACKAGE, for type checkers and editors, which
-# look into the folder that it is written to before they look here.
+# `penstock stubs` writes modules of these names that have those of all installed plug-ins, for type checkers and
+# editors. It replaces these here, or writes to a folder that they look into before they look here.
 
 from typing import Generic, TypeVar
 

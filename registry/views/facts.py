@@ -53,7 +53,7 @@ class Facts:
     """Whether its items are those of its sources, unchanged."""
 
 
-def facts_of(pipe: DataPipe) -> Facts:
+def facts_of(pipe: Any) -> Facts:
     """Return what is known of a step."""
     kind, buffers = type(pipe), buffers_of(pipe)
     gives = getattr(pipe, "gives", None)

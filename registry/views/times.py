@@ -179,11 +179,12 @@ def _times_of(pipe: Any, places: dict[int, int]) -> StepTimes:
     arguments = f"({', '.join(arguments_of(pipe))})"
     shown_as = getattr(kind, "in_a_chain", None)
     place = places[id(meter)]
+    sources: list[Any] = [source for source in sources_of(pipe) if _is_measured(source)]
     return StepTimes(
         name=name,
         label=shown_as(pipe) if shown_as else name + arguments * (len(arguments) <= _LONGEST_ARGUMENTS),
         text=shown_as(pipe) if shown_as else show_step(pipe),
-        sources=sorted({places[id(source.meter)] for source in sources_of(pipe) if _is_measured(source)} - {place}),
+        sources=sorted({places[id(source.meter)] for source in sources} - {place}),
         thread_of=None if meter.thread_of is None else places.get(id(meter.thread_of)),
         works_in=facts.works_in,
         is_cache="caches" in getattr(type(pipe), "does", ()),

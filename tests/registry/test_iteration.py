@@ -54,13 +54,12 @@ class Watched:
     [
         generator,
         iter,
-        list,
         lambda source: map(int, source),
         lambda source: itertools.islice(source, None),
         lambda source: itertools.chain.from_iterable([item] for item in source),
     ],
 )
-def test_iter_may_return_any_iterable(iterate: Any) -> None:
+def test_iter_may_return_any_iterator(iterate: Any) -> None:
     assert list(Pipe(numbers(), iterate)) == [0, 1, 2, 3, 4]
 
 

@@ -1,5 +1,7 @@
 """What type checkers must know of chains; they read this file, nothing runs it."""
 
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
 from __future__ import annotations
 
 from typing import Any, assert_type
@@ -32,6 +34,17 @@ assert_type(next(iter(numbers.batch(2).flatmap())), int)
 assert_type(next(iter(numbers.map(str).zip(numbers))), tuple[str, int])
 assert_type(next(iter(numbers.map(str).concat(numbers))), str | int)
 assert_type(next(iter(numbers.map(str, input_col=0))), Any)
+
+# A name that nobody registered is an error. Both checkers say so where a comment ignores none.
+numbers.shufle()  # type: ignore[attr-defined]
+numbers.map(str).nobodys()  # type: ignore[attr-defined]
+_ = ps.iter.Nobodys  # type: ignore[attr-defined]
+ps.map.SequenceWrapper([1]).shufle()  # type: ignore[attr-defined]
+
+# Methods that give no pipe.
+assert_type(numbers.map(str).batch(2).build_vocab(), ps.Vocab)
+numbers.build_vocab()  # type: ignore[misc]
+len(numbers)
 
 squares = ps.map.SequenceWrapper([1, 2, 3]).map(lambda number: number * number)
 assert_type(squares[0], int)

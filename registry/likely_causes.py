@@ -1,0 +1,216 @@
+"""Why an operator breaks a law: likely causes, one function for each.
+
+A cause is a function of what failed. It looks for one mistake, and returns a sentence with the mend; or None, where it
+does not find the mistake itself: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from .display import kept_arguments
+from .graph import walk
+from .probes import Maker, tap
+
+__all__ = ["Failure", "likely_cause", "shared_by_pipes"]
+
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
+_MUTABLE = (list, dict, set, bytearray)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is known of a broken law."""
+
+    law: str
+    pipe: Any
+    """A pipe that was made for the law."""
+    make: Maker
+    check: Callable[[Maker], None]
+    """The function of the law."""
+    shared_before: Mapping[str, str]
+    """What pipes of the class share, before the law was checked."""
+
+    @property
+    def name(self) -> str:
+        """The class of the operator."""
+        return type(self.pipe).__name__
+
+    def held(self) -> Iterator[tuple[str, Any]]:
+        """Yield the attributes that a fresh pipe has from its constructor, with their names."""
+        pipe = self.make()
+        for name, value in vars(pipe).items():
+            if name not in getattr(pipe, "payload", ()) and not name.startswith("__"):
+                yield name, value
+
+    def is_mended(self) -> bool:
+        """Say whether the law is kept now, after a change that a cause has made."""
+        try:
+            self.check(self.make)
+        except Exception:
+            return False
+        return True
+
+
+def likely_cause(failure: Failure) -> str | None:
+    """Return the likely cause of a failure with its mend, or None if no known mistake is found."""
+    for cause, laws in CAUSES.items():
+        if failure.law not in laws:
+            continue
+        with contextlib.suppress(Exception):  # the operator is broken: looking at it may raise anything
+            if found := cause(failure):
+                return found
+    return None
+
+
+def generator_of_the_constructor(failure: Failure) -> str | None:
+    """Find a random generator that is made once: each pass goes on where the last one stopped."""
+    for name, value in failure.held():
+        if isinstance(value, _GENERATORS):
+            return (
+                f"the random generator `{name}` is made in __init__, and every pass goes on with it: derive from "
+                "Seeded, and make it in __iter__ with self.pass_seed"
+            )
+    return None
+
+
+def iterator_of_the_constructor(failure: Failure) -> str | None:
+    """Find an iterator that is made once: the first pass uses it up."""
+    for name, value in failure.held():
+        if isinstance(value, Iterator):
+            return (
+                f"the iterator `{name}` is made in __init__, and can be read once only: keep what it iterates over, "
+                "and call iter() in __iter__"
+            )
+    return None
+
+
+def source_read_by_the_constructor(failure: Failure) -> str | None:
+    """Find a constructor that reads its source."""
+    pipe = failure.make()
+    probes = tap(pipe)
+    arguments = {parameter.name: value for parameter, value in kept_arguments(pipe)}
+    with contextlib.suppress(Exception):  # what it does with the probes does not matter
+        type(pipe)(**arguments)
+    if any(probe.pulled for probe in probes):
+        return f"`source` was read in the __init__ of {failure.name}: keep it as self.source, and read it in __iter__"
+    return None
+
+
+def default_that_is_shared(failure: Failure) -> str | None:
+    """Find a default of a parameter, or an attribute of the class, that passes change for all pipes."""
+    for what, value in _shared_by_pipes(type(failure.pipe)):
+        if repr(value) != failure.shared_before[what]:
+            return (
+                f"{what} is one {type(value).__name__} for all pipes and passes, and {failure.name} changes it: "
+                "make a new one in __iter__"
+            )
+    return None
+
+
+def shared_by_pipes(pipe: Any) -> dict[str, str]:
+    """Return, as text, what the pipes of a class share and might change: to be asked for before a law is checked."""
+    return {what: repr(value) for what, value in _shared_by_pipes(type(pipe))}
+
+
+def _shared_by_pipes(cls: Any) -> Iterator[tuple[str, Any]]:
+    for name, parameter in inspect.signature(cls.__init__).parameters.items():
+        if isinstance(parameter.default, _MUTABLE):
+            yield f"the default of `{name}`", parameter.default
+    for base in cls.__mro__:
+        for name, value in vars(base).items() if not base.__module__.startswith("penstock.") else ():
+            if isinstance(value, _MUTABLE) and not name.startswith("_"):
+                yield f"`{name}` of the class", value
+
+
+def member_that_cannot_be_pickled(failure: Failure) -> str | None:
+    """Find an attribute that cannot be copied to a worker."""
+    import cloudpickle  # type: ignore[import-untyped]  # slow to import, and only needed here
+
+    for name, value in failure.held():
+        try:
+            cloudpickle.dumps(value)
+        except Exception as error:
+            return (
+                f"the attribute `{name}` cannot be pickled ({error}): make it in __iter__, or name it in "
+                "`transient` of the class if copies can do without it"
+            )
+    return None
+
+
+def memory_files_are_shared(failure: Failure) -> str | None:
+    """Find files of fsspec's memory file system: without the one object for all readers, the law is kept."""
+    module = sys.modules.get("fsspec.implementations.memory")
+    if module is None:
+        return None
+    system: Any = module.MemoryFileSystem
+    as_it_is = system._open
+
+    def open_apart(self: Any, path: str, mode: str = "rb", **options: Any) -> Any:
+        return io.BytesIO(self.store[path].getvalue()) if mode == "rb" else as_it_is(self, path, mode, **options)
+
+    system._open = open_apart
+    try:
+        is_kept = failure.is_mended()
+    finally:
+        system._open = as_it_is
+    if not is_kept:
+        return None
+    return (
+        "fsspec's memory files are shared: each open() of one returns the same object, with one position for all "
+        "readers; use files on disk in the example"
+    )
+
+
+def item_held_back(failure: Failure) -> str | None:
+    """Find an operator that says that it holds no items, and loses some when it is resumed."""
+    for pipe in walk(failure.pipe):
+        cls: Any = type(pipe)
+        declares = "holds_items" in vars(cls) and not cls.holds_items
+        if declares and not cls.__module__.startswith("penstock.") and _keeps_law_without_it(failure, cls):
+            return (
+                f"{cls.__name__} declares `holds_items = False`, and does not resume right with it: declare what a "
+                "pass remembers with own(), and the items it holds with read() and keep_from(), or leave the line out"
+            )
+    return None
+
+
+def _keeps_law_without_it(failure: Failure, cls: Any) -> bool:
+    cls.holds_items = True
+    try:
+        return failure.is_mended()
+    finally:
+        cls.holds_items = False
+
+
+_OF_RESUMING = {"resumed_after_every_item", "resumed_at_either_end", "resumed_again_and_again"}
+_OF_PASSES = _OF_RESUMING | {
+    "two_passes_agree",
+    "restart_begins_again",
+    "newer_iterator_invalidates_the_older",
+    "copies_agree",
+    "method_and_constructor_agree",
+    "same_seed_same_order",
+    "union_over_shards_is_the_whole",
+    "every_order_of_reading_agrees",
+}
+CAUSES: dict[Callable[[Failure], str | None], set[str]] = {
+    source_read_by_the_constructor: {"construction_pulls_nothing", *_OF_PASSES},
+    generator_of_the_constructor: _OF_PASSES,
+    iterator_of_the_constructor: {"construction_pulls_nothing", "empty_source_ends", *_OF_PASSES},
+    member_that_cannot_be_pickled: {"copies_agree"},
+    default_that_is_shared: {"items_are_left_alone", "empty_source_ends", "len_is_exact", *_OF_PASSES},
+    item_held_back: _OF_RESUMING,
+    memory_files_are_shared: _OF_PASSES,
+}
+"""The known causes, the surest first, each with the laws that it may break."""

@@ -1,0 +1,183 @@
+"""check_operator says the likely cause of a broken law: for each cause, an operator with the mistake."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import penstock as ps
+from penstock.registry.likely_causes import CAUSES
+
+
+class Passing(ps.IterDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class ReadsInInit(Passing):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.items = list(source)
+
+
+class DrawsFromOneGenerator(Passing):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.generator = random.Random(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (item for item in self.source if self.generator.random() < 0.5)
+
+
+class HasOneIterator(ps.IterDataPipe):
+    payload = ("numbers",)
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers = numbers
+        self.rest = iter(numbers)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.rest
+
+
+class HoldsALock(Passing):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.lock = threading.Lock()
+
+
+class SeesAllInOneSet(Passing):
+    def __init__(self, source: Any, seen: set[Any] = set()) -> None:  # noqa: B006
+        super().__init__(source)
+        self.seen = seen
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            if item not in self.seen:
+                self.seen.add(item)
+                yield item
+
+
+class BuffersInTheClass(Passing):
+    buffer: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            self.buffer.append(item)
+            yield len(self.buffer)
+
+
+class CountsUndeclared(Passing):
+    holds_items = False
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from enumerate(self.source)
+
+
+class ReadsLines(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        for path in self.source:
+            with fsspec.open(path, "rb") as file:
+                yield from file
+
+
+def numbers() -> Any:
+    return ps.iter.IterableWrapper(range(7))
+
+
+def in_memory() -> Any:
+    fsspec.filesystem("memory").pipe("/causes/a", b"one\ntwo\nthree\n")
+    return ps.iter.IterableWrapper(["memory://causes/a"])
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "source_read_by_the_constructor": (
+        lambda: ReadsInInit(numbers()),
+        "`source` was read in the __init__ of ReadsInInit: keep it as self.source, and read it in __iter__",
+    ),
+    "generator_of_the_constructor": (
+        lambda: DrawsFromOneGenerator(numbers()),
+        "the random generator `generator` is made in __init__",
+    ),
+    "iterator_of_the_constructor": (lambda: HasOneIterator(range(7)), "the iterator `rest` is made in __init__"),
+    "member_that_cannot_be_pickled": (
+        lambda: HoldsALock(numbers()),
+        "the attribute `lock` cannot be pickled (cannot pickle '_thread.lock' object): make it in __iter__",
+    ),
+    "default_that_is_shared": (
+        lambda: SeesAllInOneSet(numbers()),
+        "the default of `seen` is one set for all pipes and passes, and SeesAllInOneSet changes it: make a new one",
+    ),
+    "item_held_back": (
+        lambda: CountsUndeclared(numbers()),
+        "CountsUndeclared declares `holds_items = False`, and does not resume right with it: declare what",
+    ),
+    "memory_files_are_shared": (lambda: ReadsLines(in_memory()), "fsspec's memory files are shared"),
+}
+
+
+def test_there_is_a_mistake_for_every_cause() -> None:
+    assert [*MISTAKES] == [cause.__name__ for cause in CAUSES]
+
+
+@pytest.mark.parametrize(("make", "cause"), [*MISTAKES.values()], ids=[*MISTAKES])
+def test_the_likely_cause_is_said(make: Callable[[], Any], cause: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        ps.check_operator(make)
+    assert str(caught.value).splitlines()[-1].startswith(f"likely cause: {cause}")
+
+
+def test_a_buffer_of_the_class_is_a_likely_cause() -> None:
+    with pytest.raises(AssertionError, match="likely cause: `buffer` of the class is one list for all pipes"):
+        ps.check_operator(lambda: BuffersInTheClass(numbers()))
+
+
+class Unpredictable(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        yield from (item + random.random() for item in self.source)
+
+
+def test_where_no_known_mistake_is_found_nothing_is_guessed() -> None:
+    with pytest.raises(AssertionError, match="breaks the law 'two_passes_agree'") as caught:
+        ps.check_operator(lambda: Unpredictable(numbers()))
+    assert "likely cause" not in str(caught.value)
+
+
+def test_a_mistake_that_cannot_break_the_law_is_not_said() -> None:
+    class LocksAndMiscounts(HoldsALock):
+        def __len__(self) -> int:
+            return 3
+
+    with pytest.raises(AssertionError, match="breaks the law 'len_is_exact'") as caught:
+        ps.check_operator(lambda: LocksAndMiscounts(numbers()), ["len_is_exact"])
+    assert "likely cause" not in str(caught.value)
+
+
+def test_the_first_item_that_differs_is_shown_however_long_the_pass_is() -> None:
+    class WrongLater(Passing):
+        transient = ("passes",)
+        passes = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.passes += 1
+            return (-item if item == 30 and self.passes > 1 else item for item in self.source)
+
+    with pytest.raises(AssertionError, match="the second pass over one pipe: item 30 should be 30, and is -30"):
+        ps.check_operator(lambda: WrongLater(ps.iter.IterableWrapper(range(50))))
+
+
+def test_the_page_shows_what_a_failure_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "publish_operators.md").read_text(encoding="utf-8")
+    ((block, shown),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    exec(block, {"__name__": "page"})
+    assert capsys.readouterr().out == shown

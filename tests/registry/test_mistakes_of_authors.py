@@ -1,0 +1,144 @@
+"""Mistakes that authors of operators make, and the mend in each error."""
+
+# ruff: noqa: RET503  # one of the mistakes
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.runner.pool import _pickled_chain
+
+
+class Passing(ps.IterDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class YieldsNothing(Passing):
+    def __iter__(self) -> Any:
+        for _ in self.source:
+            pass
+
+
+class ReturnsAList(Passing):
+    def __iter__(self) -> Any:
+        return [item for item in self.source]  # noqa: C416
+
+
+class ReturnsInALoop(Passing):
+    def __iter__(self) -> Any:
+        for item in self.source:
+            return item
+
+
+class CallsTheBase(ps.IterDataPipe):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)  # type: ignore[call-arg]
+
+
+class CallsTheBaseByIndex(ps.MapDataPipe):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)  # type: ignore[call-arg]
+
+
+class KeepsNoSource(ps.IterDataPipe):
+    def __init__(self, source: Any) -> None:
+        pass
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.source
+
+
+class TakesNoSource(ps.IterDataPipe):
+    def __init__(self) -> None:
+        pass
+
+
+class HasNoConstructor(ps.IterDataPipe):
+    pass
+
+
+class PairsWithItself(Passing):
+    def __iter__(self) -> Iterator[Any]:
+        yield from zip(self.source, self.source, strict=True)
+
+
+def numbers() -> Any:
+    return ps.iter.IterableWrapper(range(4))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "mend"),
+    [
+        (
+            lambda: list(YieldsNothing(numbers())),
+            TypeError,
+            "__iter__ of YieldsNothing must yield items, or return an iterator, and returned NoneType",
+        ),
+        (
+            lambda: list(ReturnsAList(numbers())),
+            TypeError,
+            "and returned list: write `yield item` for each item",
+        ),
+        (lambda: list(ReturnsInALoop(numbers())), TypeError, "and returned int: write `yield item` for each item"),
+        (
+            lambda: CallsTheBase(numbers()),
+            TypeError,
+            "write `self.source = source` in the __init__ of CallsTheBase, without super().__init__(source)",
+        ),
+        (
+            lambda: CallsTheBaseByIndex(ps.map.SequenceWrapper("ab")),
+            TypeError,
+            "write `self.source = source` in the __init__ of CallsTheBaseByIndex, without super().__init__(source)",
+        ),
+        (
+            lambda: list(KeepsNoSource(numbers())),
+            AttributeError,
+            "'KeepsNoSource' object has no attribute 'source': keep it in the __init__ of KeepsNoSource, as in "
+            "`self.source = source`",
+        ),
+        (lambda: TakesNoSource(numbers()), TypeError, "TakesNoSource needs `def __init__(self, source)`"),  # type: ignore[call-arg]
+        (
+            lambda: HasNoConstructor(numbers()),  # type: ignore[call-arg]
+            TypeError,
+            "HasNoConstructor needs `def __init__(self, source)`, with `self.source = source`",
+        ),
+        (
+            lambda: list(PairsWithItself(numbers())),
+            RuntimeError,
+            "to read a pipe twice at once, fork it or build the chain twice, or use itertools.tee in an operator",
+        ),
+    ],
+)
+def test_the_error_says_the_mend(mistake: Callable[[], Any], error: type[Exception], mend: str) -> None:
+    with pytest.raises(error, match=re.escape(mend)):
+        mistake()
+
+
+def test_a_method_whose_class_keeps_no_source_is_an_error() -> None:
+    ps.functional_datapipe("keeps_none")(KeepsNoSource)
+    with pytest.raises(TypeError, match=r"KeepsNoSource keeps no source: write `self.source = source` in its __init__"):
+        numbers().keeps_none()
+
+
+def test_an_attribute_that_cannot_be_pickled_is_named_with_its_mend() -> None:
+    class HoldsALock(Passing):
+        def __init__(self, source: Any) -> None:
+            super().__init__(source)
+            self.lock = threading.Lock()
+
+    with pytest.raises(TypeError, match="cannot pickle") as caught:
+        _pickled_chain(HoldsALock(numbers()))
+    assert caught.value.__notes__ == [
+        "penstock: the lock of HoldsALock() cannot be pickled, so it cannot be sent to worker processes: "
+        "make it in __iter__"
+    ]
