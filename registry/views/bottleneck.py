@@ -29,6 +29,8 @@ _IN_TURN = 0.15
 _ONE = {"threads": "thread", "processes": "process", "actors": "actor"}
 _LONG_FOR_GIL = 0.002
 """Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
+_LARGE = 0.001
+"""Items are large if sending one takes more seconds."""
 _SLOWER, _SLOWER_BY = 1.7, 0.1
 """A worker is slower than the others if it needs so many times the time for an item, and so many seconds more."""
 
@@ -66,13 +68,14 @@ def _waits_for_workers(profile: Profile) -> bool:
 
 
 def _in_workers(profile: Profile) -> str:
-    workers = profile.workers
+    workers, consumer = profile.workers, profile.consumer
     totals = [worker.busy + worker.sending + worker.idle or 1.0 for worker in workers]
     slowest = max(workers, key=_time_of_item)
     others = [worker for worker in workers if worker is not slowest]
     usual = median(map(_time_of_item, others)) if others else math.inf
     more = (_time_of_item(slowest) - usual) * slowest.items
-    if _time_of_item(slowest) > _SLOWER * usual and more > _SLOWER_BY and any(map(_is_idle, others)):
+    is_slower = _time_of_item(slowest) > _SLOWER * usual and more > _SLOWER_BY and not _is_idle(slowest)
+    if is_slower and any(map(_is_idle, others)):
         times = _time_of_item(slowest) / (usual or 1e-9)
         return (
             f"one worker is slow: {slowest.name} needs {times:.1f} times as long for an item as the others, which wait "
@@ -80,6 +83,13 @@ def _in_workers(profile: Profile) -> str:
             f"more shards, as num_shards={4 * len(workers)}, and shuffle before sharding_filter."
         )
     busy, sending = sum(worker.busy for worker in workers), sum(worker.sending for worker in workers)
+    idle, items = sum(worker.idle for worker in workers), sum(worker.items for worker in workers)
+    if idle > 0.5 * sum(totals) and sending < _LARGE * items:
+        return (
+            f"handing items over takes the time. The workers are idle {idle / sum(totals):.0%} of it, and yet "
+            f"the program waits: each item costs some {consumer.waited / consumer.items * 1e6:.0f} µs, however small. "
+            "Give fewer, larger items, with a larger batch in the workers, or read without workers."
+        )
     if sending > busy:
         return (
             f"sending takes {sending / (busy + sending):.0%} of the workers' time: the items are large. Send less: "

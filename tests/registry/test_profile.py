@@ -11,7 +11,7 @@ import torch
 
 import penstock as ps
 from penstock.registry.metering import Meter
-from penstock.registry.views.profile import Consumer, Profile
+from penstock.registry.views.profile import Consumer, Profile, WorkerTimes
 from penstock.registry.views.times import StepTimes
 
 
@@ -285,6 +285,16 @@ def test_workers_that_have_not_reported():
     workers = StepTimes("workers", "2 workers", "2 workers", [], None, "workers", False, None, None, items=3)
     profile = Profile(1.0, Consumer(items=3, waited=1.0), [workers], is_loader=True)
     assert profile.verdict.endswith("in which step is unknown, since no worker has reported yet.")
+
+
+def test_many_small_items():
+    reading = StepTimes("workers", "2 workers", "2 workers", [], None, "workers", False, None, None, waiting=1.0)
+    workers = [
+        WorkerTimes(name, items=500, busy=0.05, sending=sent, idle=0.6) for name, sent in (("a", 0.1), ("b", 0.3))
+    ]
+    profile = Profile(1.0, Consumer(items=1000, waited=1.0), [reading], [], workers, is_loader=True)
+    assert "each item costs some 1000 µs, however small" in profile.verdict
+    assert "large:" not in profile.verdict
 
 
 def test_retries():
