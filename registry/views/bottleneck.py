@@ -27,7 +27,7 @@ _FULL = 0.7
 _IN_TURN = 0.15
 """A reader and a thread wait for each other in turn if both wait for more than this share of the time."""
 _ONE = {"threads": "thread", "processes": "process", "actors": "actor"}
-_LONG_FOR_GIL = 0.002
+_LONG_FOR_GIL = 0.0012
 """Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
 _LARGE = 0.001
 """Items are large if sending one takes more seconds."""
