@@ -1,4 +1,4 @@
-"""Write the pictures in docs/pictures: `python docs/make_pictures.py`.
+"""Write the pictures in docs/pictures and docs/concepts: `python docs/make_pictures.py`.
 
 Each chain becomes an SVG and a PNG. Where Chromium is installed, a screenshot shows items as a notebook does.
 """
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 import penstock as ps
+from concept_pictures import concepts
 from penstock.registry.views.picture import Picture
 from penstock.registry.views.shown import Shown
 
@@ -111,6 +112,8 @@ def _write_png(name: str, content: bytes) -> None:
 
 
 if __name__ == "__main__":
+    for name, drawn in concepts().items():
+        FOLDER.with_name("concepts").joinpath(f"{name}.svg").write_text(drawn, encoding="utf-8")
     for name, picture in pictures().items():
         picture.save(FOLDER / f"{name}.svg")
         _write_png(name, picture.png)
