@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from concept_pictures import concepts
 
 import penstock as ps
-from concept_pictures import concepts
 from penstock.registry.views.picture import Picture
 from penstock.registry.views.shown import Shown
 

@@ -53,7 +53,8 @@ def _paragraphs(cls: type) -> list[str]:
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(cls.__doc__ or ""))
     described: list[str] = []
     for is_code, group in groupby(paragraphs, lambda paragraph: paragraph.startswith(">>> ")):
-        described += ["\n".join(["```pycon", *group, "```"])] if is_code else group
+        texts = list(group)
+        described += ["\n".join(["```pycon", *texts, "```"])] if is_code else texts
     return described
 
 
