@@ -11,7 +11,7 @@ import nox
 
 nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "virtualenv"
-nox.options.sessions = ["tests", "lint", "types", "tutorials"]
+nox.options.sessions = ["tests", "lint", "types", "docs", "tutorials"]
 
 ROOT = Path(__file__).parent
 
@@ -76,6 +76,13 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Build the site in build/site; a warning, such as a broken link, fails the session."""
+    install(session, ".[docs,test]")  # the examples of operators are run
+    session.run("sphinx-build", "-W", "-q", "--keep-going", "-b", "html", "-c", "docs", ".", "build/site")
+
+
+@nox.session
 def tutorials(session: nox.Session) -> None:
     """Execute every notebook in tutorials/; a cell that raises fails the session."""
     install(
@@ -87,8 +94,8 @@ def tutorials(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def checks(session: nox.Session) -> None:
-    """Run lint, types and tutorials in one environment, as CI does: to install it takes longer than to check."""
-    for check in (lint, types, tutorials):
+    """Run lint, types, docs and tutorials in one environment, as CI does: to install it takes longer than to check."""
+    for check in (lint, types, docs, tutorials):
         check(session)
 
 

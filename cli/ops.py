@@ -15,7 +15,7 @@ from ..pipes.groups import GROUPS, entries_of
 from ..registry import Operator, operators
 from ..registry.functional import did_you_mean
 
-__all__ = ["show_operators"]
+__all__ = ["show_operators", "signature_of"]
 
 _WIDEST = 100
 _EXAMPLE = "\n>>> "
@@ -93,7 +93,7 @@ def _list(console: Console, entries: list[Operator]) -> None:
 def _explain(console: Console, entry: Operator) -> None:
     described, example, code = (inspect.cleandoc(entry.cls.__doc__ or "") + "\n").partition(_EXAMPLE)
     begins = "." if entry.method else f"ps.{entry.kind}."
-    call = Text.assemble(begins, (entry.name, "bold cyan"), str(_signature(entry.cls)))
+    call = Text.assemble(begins, (entry.name, "bold cyan"), str(signature_of(entry.cls)))
     of_maps = " of map-style pipes" if entry.on == "map" else ""
     console.print(call, Text(f"{entry.cls.__module__}.{entry.cls.__name__}{of_maps}", "dim"), sep="\n", soft_wrap=True)
     console.print()
@@ -106,19 +106,23 @@ def _explain(console: Console, entry: Operator) -> None:
         console.print(described.rstrip(), "", code, "", sep="\n", soft_wrap=True)
 
 
-def _signature(cls: type) -> inspect.Signature:
+def signature_of(cls: type) -> inspect.Signature:
     """Return the signature of an operator without its source, as it is written."""
     signature = inspect.signature(cls)
-    parameters = [
-        each.replace(annotation=_AsWritten(each.annotation)) if isinstance(each.annotation, str) else each
-        for name, each in signature.parameters.items()
-        if name != "source"
-    ]
+    parameters = [_as_written(each) for name, each in signature.parameters.items() if name != "source"]
     return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 
+def _as_written(parameter: inspect.Parameter) -> inspect.Parameter:
+    if isinstance(parameter.annotation, str):
+        parameter = parameter.replace(annotation=_AsWritten(parameter.annotation))
+    if isinstance(parameter.default, type) and parameter.default is not inspect.Parameter.empty:
+        parameter = parameter.replace(default=_AsWritten(parameter.default.__name__))
+    return parameter
+
+
 class _AsWritten(str):
-    """An annotation that is shown without quotes."""
+    """An annotation or a default that is shown as the text it is."""
 
     __repr__ = str.__str__
 

@@ -1,4 +1,4 @@
-"""Write the pictures in docs/pictures: `python docs/make_pictures.py`.
+"""Write the pictures in docs/pictures and docs/concepts: `python docs/make_pictures.py`.
 
 Each chain becomes an SVG and a PNG. Where Chromium is installed, a screenshot shows items as a notebook does.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from concept_pictures import concepts
 
 import penstock as ps
 from penstock.registry.views.picture import Picture
@@ -111,6 +112,8 @@ def _write_png(name: str, content: bytes) -> None:
 
 
 if __name__ == "__main__":
+    for name, drawn in concepts().items():
+        FOLDER.with_name("concepts").joinpath(f"{name}.svg").write_text(drawn, encoding="utf-8")
     for name, picture in pictures().items():
         picture.save(FOLDER / f"{name}.svg")
         _write_png(name, picture.png)

@@ -16,7 +16,7 @@ from ranks import run_programs
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCKS = [
     pytest.param(block, id=f"{page.stem} {number}")
-    for page in sorted(DOCS.glob("*.md"))
+    for page in [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("concepts/*.md"))]
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
 
