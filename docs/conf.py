@@ -17,6 +17,7 @@ exclude_patterns = [".*", "build", "dist", "**/.ipynb_checkpoints"]
 
 nb_execution_mode = "off"  # `nox -s tutorials` runs the notebooks; the pages show what is stored in them
 myst_heading_anchors = 4
+smartquotes = False  # quotes are code here
 default_role = "code"  # docstrings write `name` for code
 autodoc_typehints = "none"  # the signature is short without them, and the text says what is taken
 autodoc_member_order = "bysource"
@@ -27,7 +28,7 @@ html_static_path = ["assets"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 5,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
