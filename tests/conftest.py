@@ -24,6 +24,9 @@ from terminal import Terminal
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and all that they start with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Ray's workers give way to all other processes: beside other tests they would hardly run.
+os.environ["RAY_worker_niceness"] = "0"
+
 # Other libraries import torchvision where it is installed, so that all processes must be able to.
 IN_EACH_PROCESS = str(Path(__file__).with_name("in_each_process"))
 sys.path.append(IN_EACH_PROCESS)
