@@ -25,7 +25,7 @@ from terminal import Terminal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Ray's workers give way to all other processes: beside other tests they would hardly run.
-os.environ["RAY_worker_niceness"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it so)
 
 # Other libraries import torchvision where it is installed, so that all processes must be able to.
 IN_EACH_PROCESS = str(Path(__file__).with_name("in_each_process"))
