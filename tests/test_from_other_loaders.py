@@ -1,0 +1,98 @@
+"""Each cell on the right of the tables about other libraries is run."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+
+PAGE = (Path(__file__).parents[1] / "docs" / "from_other_loaders.md").read_text()
+CELLS = sorted({*re.findall(r"^\| `[^|]*` \| `([^|]*)` \|$", PAGE, re.MULTILINE)})
+TABLE = {"x": [0, 1, 2, 3, 4, 5], "y": [0] * 6}
+EXAMPLE = bytes.fromhex("0f000000000000006d532b090a0d0a0b0a016e12061a040a020307499e3a8f")
+ANY_ORDER = ("shuffle", "mix")
+
+GIVES: dict[str, list[Any]] = {
+    "dp": [0, 1, 2, 3, 4, 5],
+    "dp.map(fn)": [1, 2, 3, 4, 5, 6],
+    "dp.threadpool_map(fn, max_workers=2)": [1, 2, 3, 4, 5, 6],
+    "dp.filter(is_even)": [0, 2, 4],
+    "dp.flatmap(pair)": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5],
+    "dp.shuffled_flatmap(pair, buffer_size=2)": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5],
+    "dp.map_batches(reverse, batch_size=2)": [1, 0, 3, 2, 5, 4],
+    "dp.header(3)": [0, 1, 2],
+    "dp.concat(other)": [0, 1, 2, 3, 4, 5, 6, 7],
+    "dp.zip(other)": [(0, 6), (1, 7)],
+    "dp.batch(4)": [[0, 1, 2, 3], [4, 5]],
+    "dp.batch(4, drop_last=True)": [[0, 1, 2, 3]],
+    "dp.cycle(2)": [0, 1, 2, 3, 4, 5] * 2,
+    "dp.cycle().header(8)": [0, 1, 2, 3, 4, 5, 0, 1],
+    "dp.enumerate()": [*enumerate(range(6))],
+    'dp.map(fails_on_0, on_error="skip")': [1, 2, 3, 4, 5],
+    "dp.mix(other, weights=[1, 1])": [0, 1, 2, 3, 4, 5, 6, 7],
+    "dp.mix(other, weights=[0.5, 0.5])": [0, 1, 2, 3, 4, 5, 6, 7],
+    "ps.iter.IterableWrapper([1, 2])": [1, 2],
+    "ps.read_parquet(path)": [pa.record_batch(TABLE)],
+    "ps.read_parquet(path).rows()": [{"x": x, "y": 0} for x in range(6)],
+    'ps.read_parquet(path).rows().drop("y")': [{"x": x} for x in range(6)],
+    'ps.read_parquet(path, columns=["x"]).rows()': [{"x": x} for x in range(6)],
+    'samples.routed_decode().map(lambda sample: (sample[".txt"], sample[".cls"]))': [("0", 0), ("1", 1)],
+}
+THE_SAME = r"dp\.(shuffle|batch\(4\)\.unbatch|in_memory_cache|prefetch|sharding_filter)\(.*\)"
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the cells may name."""
+    folder = tmp_path_factory.mktemp("loaders")
+    pq.write_table(pa.table(TABLE), folder / "table.parquet")
+    (folder / "a.tfrecord").write_bytes(EXAMPLE)
+    for number in range(2):
+        with tarfile.open(folder / f"shard-{number}.tar", "w") as tar:
+            for ending in ("txt", "cls"):
+                member = tarfile.TarInfo(f"{number}.{ending}")
+                member.size = 1
+                tar.addfile(member, io.BytesIO(b"%d" % number))
+    names: dict[str, Any] = {
+        "ps": ps,
+        "fn": lambda x: x + 1,
+        "is_even": lambda x: x % 2 == 0,
+        "pair": lambda x: [x, x],
+        "reverse": lambda batch: batch[::-1],
+        "fails_on_0": lambda x: x * x // x,
+        "path": str(folder / "table.parquet"),
+        "urls": str(folder / "shard-{0..1}.tar"),
+        "files": ps.iter.IterableWrapper([str(folder / "a.tfrecord")]),
+    }
+    [reading] = [cell for cell in CELLS if cell.endswith(".webdataset()")]
+    return {**names, "samples": eval(reading, names)}
+
+
+def test_every_row_is_found() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(re.findall(r"^\| `[^|]*` \| `[^|]*` \|$", PAGE, re.MULTILINE)) >= 50
+
+
+@pytest.mark.filterwarnings("ignore:.*skip")
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, Any]) -> None:
+    dp, other = ps.iter.IterableWrapper(range(6)), ps.iter.IterableWrapper([6, 7])
+    got = [*eval(cell, {**names, "dp": dp, "other": other})]
+    if any(word in cell for word in ANY_ORDER):
+        got.sort()
+    if cell in GIVES or re.fullmatch(THE_SAME, cell):
+        assert got == GIVES.get(cell, GIVES["dp"])
+    elif "tfrecord" in cell:
+        assert [row["n"].tolist() for row in got] == [[3, 7]]
+    elif "torch" in cell:
+        assert [x for batch in got for x in batch["x"].tolist()] == TABLE["x"]
+    else:
+        assert [str(sample["__key__"])[-1] for sample in got] == ["0", "1"]

@@ -1,0 +1,72 @@
+"""The program and the rows of the page about training from S3 run against a server."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from ranks import run_programs
+from s3 import S3Server
+from test_pages import AFTER, BEFORE
+
+pytestmark = pytest.mark.timeout(60)
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "train_from_s3.md").read_text()
+READER = next(
+    block
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / "own_operators.md").read_text(), re.DOTALL)
+    if "class RecordReader" in block
+)
+
+
+@pytest.fixture
+def images(s3_server: S3Server) -> str:
+    """Images of two labels in a bucket; return their prefix."""
+    for number in range(18):
+        content = io.BytesIO()
+        np.save(content, np.full((8, 8), number * 14, dtype=np.uint8))
+        path = s3_server.root / "lake" / "images" / "train" / str(number % 2) / f"{number:02}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.getvalue())
+    return "s3://lake/images"
+
+
+def test_the_program_goes_on_exactly_from_its_checkpoint_in_the_bucket(images: str, tmp_path: Path) -> None:
+    [program] = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "train.py").write_text(BEFORE + program + AFTER)
+    run_programs(tmp_path / "train.py", {tmp_path / "train": {**os.environ, "S3_PREFIX": images}}, seconds=50)
+
+
+def test_the_rows_about_the_connectors_data_sets_read_all_objects(images: str) -> None:
+    right = dict(re.findall(r"^\| `([\w.]+)[(=][^|]* \| (.*) \|$", PAGE, re.MULTILINE))
+    names: dict[str, Any] = {"IterableWrapper": IterableWrapper, "ps": ps}
+
+    def made(row: str, **more: str) -> Any:
+        code = right[row].split("`")[1]
+        for old, new in {"s3://bucket/images": f"{images}/train", "eu-west-1": "us-east-1", **more}.items():
+            code = code.replace(old, new)
+        return eval(code, {**names, "urls": urls})
+
+    urls: list[str] = []
+    listed = made("S3IterableDataset.from_prefix")
+    read = [(url, stream.read()) for url, stream in listed]
+    assert len(read) == 18
+    urls += [url for url, _ in read]
+    opened = made("S3IterableDataset.from_objects", **{"region=…": "region='us-east-1'"})
+    assert [(url, stream.read()) for url, stream in opened] == read
+    assert [*made("S3MapDataset.from_objects")] == [content for _, content in read]
+
+
+def test_the_reader_of_an_own_format_reads_s3(s3_server: S3Server, tmp_path: Path) -> None:
+    (s3_server.root / "records").mkdir(exist_ok=True)
+    (tmp_path / "reader.py").write_text(READER.replace("memory://records", "s3://records"))
+    run_programs(tmp_path / "reader.py", {tmp_path / "reader": {**os.environ}}, seconds=50)
