@@ -375,8 +375,10 @@ def test_without_resvg_the_error_says_what_to_install(tmp_path: Path, monkeypatc
     assert not (tmp_path / "chain.png").exists()
 
 
-def test_the_pictures_in_the_docs_are_those_that_the_command_makes() -> None:
-    made = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "make_pictures.py"))
+def test_the_pictures_in_the_docs_are_those_that_the_command_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    monkeypatch.syspath_prepend(docs)  # as when the command is run
+    made = runpy.run_path(str(docs / "make_pictures.py"))
     for name, picture in made["pictures"]().items():
         written = (made["FOLDER"] / f"{name}.svg").read_text(encoding="utf-8")
         assert written == picture.svg, "run `python docs/make_pictures.py`"
