@@ -3346,7 +3346,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Raises RuntimeError for several shards without a sharding point, unless `require_sharding=False` lets each shard
         read the whole chain; RuntimeError for steps that belong in the main process; ImportError if Ray is missing. While
-        the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also `RayTaskError`s:
+        the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also a `RayTaskError`:
         ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
         for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
         """
@@ -3586,7 +3586,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
 
         Raises RuntimeError for several shards without a sharding point, unless `require_sharding=False` lets each shard
         read the whole chain; RuntimeError for steps that belong in the main process; ImportError if Ray is missing. While
-        the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also `RayTaskError`s:
+        the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also a `RayTaskError`:
         ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
         for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
         """
