@@ -24,7 +24,6 @@ from .probes import Maker, tap
 
 __all__ = ["Failure", "likely_cause", "shared_by_pipes"]
 
-_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _MUTABLE = (list, dict, set, bytearray)
 
 
@@ -75,8 +74,9 @@ def likely_cause(failure: Failure) -> str | None:
 
 def generator_of_the_constructor(failure: Failure) -> str | None:
     """Find a random generator that is made once: each pass goes on where the last one stopped."""
+    of_numpy = (np.random.Generator, np.random.RandomState)  # NumPy imports them when they are named, which is slow
     for name, value in failure.held():
-        if isinstance(value, _GENERATORS):
+        if isinstance(value, (random.Random, torch.Generator, *of_numpy)):
             return (
                 f"the random generator `{name}` is made in __init__, and every pass goes on with it: derive from "
                 "Seeded, and make it in __iter__ with self.pass_seed"
