@@ -382,4 +382,7 @@ def test_the_pictures_in_the_docs_are_those_that_the_command_makes(monkeypatch: 
     for name, picture in made["pictures"]().items():
         written = (made["FOLDER"] / f"{name}.svg").read_text(encoding="utf-8")
         assert written == picture.svg, "run `python docs/make_pictures.py`"
+    for name, drawn in made["concepts"]().items():
+        written = (docs / "concepts" / f"{name}.svg").read_text(encoding="utf-8")
+        assert written == drawn, "run `python docs/make_pictures.py`"
     assert sum(file.stat().st_size for file in made["FOLDER"].iterdir()) < 200_000
