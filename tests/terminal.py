@@ -52,8 +52,9 @@ class Terminal(io.StringIO):
 
     @property
     def last_line(self) -> str:
-        """The last line that is not empty, as the carriage returns leave it."""
-        return next(line for line in reversed(self.getvalue().replace("\r", "\n").splitlines()) if line.strip())
+        """The last line that is not empty, as the carriage returns leave it; tqdm writes spaces over a longer one."""
+        lines = (line.rstrip() for line in self.getvalue().replace("\r", "\n").splitlines()[::-1])
+        return next(line for line in lines if line)
 
 
 def on_terminal(
