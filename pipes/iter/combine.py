@@ -181,7 +181,5 @@ class Concater(IterDataPipe[T]):
 
     def _from_current_on(self) -> Iterator[IterDataPipe[T]]:
         while self.number < len(self.sources):
-            source = self.sources[self.number]
-            yield source
-            self._is_done_with(source)
+            yield self.sources[self.number]
             self.number += 1
