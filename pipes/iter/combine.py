@@ -181,5 +181,7 @@ class Concater(IterDataPipe[T]):
 
     def _from_current_on(self) -> Iterator[IterDataPipe[T]]:
         while self.number < len(self.sources):
-            yield self.sources[self.number]
+            source = self.sources[self.number]
+            yield source
+            self._is_done_with(source)
             self.number += 1
