@@ -81,7 +81,7 @@ def test_two_machines_that_stop_go_on_as_one(tmp_path: Path) -> None:
 def test_a_trainer_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(tmp_path: Path, trainer: str) -> None:
     program, checkpoints = program_of(trainer, tmp_path), str(tmp_path / "checkpoints")
     seen: list[int] = []
-    for ranks, steps in ((2, 3), (3, -1)):
+    for ranks, steps in ((2, 3), (1, -1)):
         said = "\n".join(torchrun(ranks, program, checkpoints, str(steps)))  # a progress bar may stand before it
         lines = [json.loads(found) for found in re.findall(r"seen (\[[\d, ]*\])", said)]
         assert len(lines) == ranks
@@ -98,7 +98,7 @@ from train import fit
 ray.init(num_cpus=4, include_dashboard=False, object_store_memory=2**27, logging_level="ERROR")
 fit(sys.argv[1], 2, 3)
 print("then", flush=True)
-fit(sys.argv[1], 3)
+fit(sys.argv[1], 1)
 """
 
 
@@ -113,7 +113,7 @@ def test_ray_train_goes_on_in_the_middle_of_an_epoch_on_another_number_of_ranks(
     assert done.returncode == 0, done.stderr
     # What ranks print may come twice.
     seen = [json.loads(found) for found in {*re.findall(r"seen (\[[\d, ]*\])", done.stdout)}]
-    assert len(seen) == 2 + 3
+    assert len(seen) == 2 + 1
     assert sorted(number for each in seen for number in each) == list(range(64))
 
 
