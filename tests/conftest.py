@@ -163,6 +163,7 @@ def local_ray() -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
-    ray.init(num_cpus=4, include_dashboard=False, object_store_memory=256 * 2**20, logging_level="ERROR")
+    options: dict[str, Any] = {"include_dashboard": False, "logging_level": "ERROR"}
+    ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
     yield
     ray.shutdown()

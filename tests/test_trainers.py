@@ -95,7 +95,7 @@ RAY_TRAIN = """
 import sys
 import ray
 from train import fit
-ray.init(num_cpus=4, include_dashboard=False, object_store_memory=2**27, logging_level="ERROR")
+ray.init("local", num_cpus=4, include_dashboard=False, object_store_memory=2**27, logging_level="ERROR")
 fit(sys.argv[1], 2, 3)
 print("then", flush=True)
 fit(sys.argv[1], 1)
