@@ -237,10 +237,7 @@ class Splitter(IterDataPipe[Any]):
 
     def length(self, number: int) -> int:
         """Return the length of a branch, or raise TypeError."""
-        raise TypeError(
-            f"the length of a branch of {self.functional_name or type(self).__name__} is unknown before its items are "
-            "read"
-        )
+        raise TypeError(f"the length of a branch of {self._name} is unknown before its items are read")
 
     def branches(self, number: int) -> list[IterDataPipe[Any]]:
         """Return that many new branches."""
@@ -265,6 +262,10 @@ class Splitter(IterDataPipe[Any]):
     def conversion(self, number: int) -> Callable[[Any], Any] | None:
         """Return the function that a branch applies to its items, or None."""
         return None
+
+    @property
+    def _name(self) -> str:
+        return self.functional_name or type(self).__name__
 
     # The pass over the source
 
@@ -450,13 +451,13 @@ class Splitter(IterDataPipe[Any]):
 
     def _replaced(self, branch: Branch[Any]) -> RuntimeError:
         return RuntimeError(
-            f"this iterator of branch {branch.number} of {self.functional_name} was replaced: a pass over another "
+            f"this iterator of branch {branch.number} of {self._name} was replaced: a pass over another "
             "branch began anew, and all branches with it, since they read one stream"
         )
 
     def _full(self, branch: Branch[Any], slow: int, number_waiting: int) -> BufferError:
         error = BufferError(
-            f"branch {slow} of {self.functional_name} has not read {number_waiting} items that wait for it, "
+            f"branch {slow} of {self._name} has not read {number_waiting} items that wait for it, "
             f"while branch {branch.number} reads on, and buffer_size is {self.buffer_size}: read the branches in step, "
             "drop one that is not to be read, or let more wait (-1 is no limit). A branch that is read ahead, as by "
             "prefetch or shuffle, needs room for what is read ahead"

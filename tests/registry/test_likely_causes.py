@@ -11,17 +11,10 @@ from typing import Any
 
 import fsspec
 import pytest
+from passing import Passing
 
 import penstock as ps
 from penstock.registry.likely_causes import CAUSES
-
-
-class Passing(ps.IterDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.source
 
 
 class ReadsInInit(Passing):

@@ -10,17 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from passing import Passing
 
 import penstock as ps
 from penstock.runner.pool import _pickled_chain
-
-
-class Passing(ps.IterDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.source
 
 
 class YieldsNothing(Passing):
