@@ -271,15 +271,17 @@ class Splitter(IterDataPipe[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """Yield pairs of a branch's number and an entry that it gets."""
-        branch_of, count = self.branch_of, self.number_of_branches
-        known = {None, *range(count)}
+        branch_of, numbers = self.branch_of, range(self.number_of_branches)
         for entry in self.numbered():
             number, item = entry
-            branch = branch_of(number, item)
-            if branch not in known:
+            if (said := branch_of(number, item)) is None:
+                continue
+            try:
+                branch = numbers.index(said)  # a plain integer, even for a tensor
+            except ValueError:
                 raise ValueError(
-                    f"branch_of returned {branch!r:.100}, and there are pipes 0 … {count - 1}; None leaves an item out"
-                )
+                    f"branch_of returned {said!r:.100}, and there are pipes 0 … {numbers[-1]}; None leaves an item out"
+                ) from None
             yield branch, entry
 
     def numbered(self) -> Iterator[Entry]:

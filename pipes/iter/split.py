@@ -171,12 +171,13 @@ class Demultiplexer(Splitter):
         number = self.classifier_fn(item)
         if number is None and self.drop_none:
             return None
-        if number in range(self.num_instances):
-            return number
-        raise ValueError(
-            f"classifier_fn returned {number!r:.100}, and there are pipes 0 … {self.num_instances - 1}"
-            + ("; with drop_none=True, items classified as None are left out" if number is None else "")
-        )
+        try:
+            return range(self.num_instances).index(number)  # type: ignore[arg-type]  # a plain integer, even for a tensor
+        except ValueError:
+            raise ValueError(
+                f"classifier_fn returned {number!r:.100}, and there are pipes 0 … {self.num_instances - 1}"
+                + ("; with drop_none=True, items classified as None are left out" if number is None else "")
+            ) from None
 
 
 @functional_datapipe("round_robin_demux")

@@ -80,7 +80,7 @@ def numbers() -> Any:
         (
             lambda: list(ReturnsAList(numbers())),
             TypeError,
-            "and returned list: write `yield item` for each item",
+            "and returned list: write `yield item` for each item, or `yield from` in place of `return`",
         ),
         (lambda: list(ReturnsInALoop(numbers())), TypeError, "and returned int: write `yield item` for each item"),
         (

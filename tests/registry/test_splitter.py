@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import penstock as ps
 from resuming import assert_resumes_everywhere
@@ -39,6 +42,16 @@ def test_each_item_goes_to_the_branch_that_was_said_or_to_none() -> None:
     assert [list(branch) for branch in Sorter(numbers(9), 3)] == [[0, 3, 6], [1, 4, 7]]
 
 
+@pytest.mark.parametrize("whole", [torch.tensor, np.array, np.int64, float, bool])
+def test_what_equals_a_number_is_one_even_a_tensor(whole: Callable[[int], Any]) -> None:
+    class BySize(Sorter):
+        def branch_of(self, number: int, item: int) -> Any:
+            return whole(item % 2)
+
+    for first, second in (BySize(numbers(4), 3), numbers(4).demux(2, lambda x: whole(x % 2))):
+        assert [list(first), list(second)] == [[0, 2], [1, 3]]
+
+
 def test_items_are_numbered_from_0_in_each_pass() -> None:
     class Alternating(Sorter):
         def branch_of(self, number: int, item: Any) -> int:
@@ -70,7 +83,7 @@ def test_explain_says_how_many_items_wait_where_the_class_says_it() -> None:
     assert Sorter(numbers(9), 3)[0].source.most_held() == 5
 
 
-@pytest.mark.parametrize("number", [2, -1, "a", 0.5])
+@pytest.mark.parametrize("number", [2, -1, "a", 0.5, [0]])
 def test_a_number_that_no_branch_has_is_an_error_that_shows_it_and_the_item(number: Any) -> None:
     class Wrong(Sorter):
         def branch_of(self, number_of_item: int, item: int) -> Any:
