@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from .base import IterDataPipe
 from .graph import walk
@@ -206,7 +206,7 @@ class Splitter(IterDataPipe[Any]):
 
     buffer_size: int = 1000
     buffers = ("buffer_size",)
-    gives = "same"
+    gives: ClassVar[Literal["rows", "batches", "same"] | None] = "same"
     holds_items = False
     _not_compared = ("buffer_size",)  # the error for a full buffer advises a larger one
     transient = ("_known", "_generation", "_lock", "_places")

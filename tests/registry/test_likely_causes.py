@@ -73,25 +73,25 @@ class BuffersInTheClass(Passing):
 class GoesOnCounting(Passing):
     def __init__(self, source: Any) -> None:
         super().__init__(source)
-        self.count = 0
+        self.seen = 0
 
     def __iter__(self) -> Iterator[Any]:
         for item in self.source:
-            self.count += 1
-            yield self.count, item
+            self.seen += 1
+            yield self.seen, item
 
 
 class DealsByCount(ps.Splitter):
     def __init__(self, source: Any) -> None:
         self.source = source
-        self.count = 0
+        self.seen = 0
 
     def outcome(self) -> list[ps.IterDataPipe[Any]]:
         return self.branches(2)
 
     def branch_of(self, number: int, item: Any) -> int:
-        self.count += 1
-        return self.count // 2 % 2
+        self.seen += 1
+        return self.seen // 2 % 2
 
 
 class DrawsByIndex(ps.MapDataPipe):
@@ -149,8 +149,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "attribute_that_passes_change": (
         lambda: GoesOnCounting(numbers()),
-        "`count` of GoesOnCounting is changed by a pass, and the next goes on with it: make it in __iter__, or declare "
-        "it in the class by count = own(…)",
+        "`seen` of GoesOnCounting is changed by a pass, and the next goes on with it: make it in __iter__, or declare it "
+        "in the class by seen = own(…)",
     ),
     "item_held_back": (
         lambda: CountsUndeclared(numbers()),
