@@ -149,8 +149,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "attribute_that_passes_change": (
         lambda: GoesOnCounting(numbers()),
-        "`seen` of GoesOnCounting is changed by a pass, and the next goes on with it: make it in __iter__, or declare it "
-        "in the class by seen = own(…)",
+        "`seen` of GoesOnCounting is changed by a pass, and the next goes on with it: make it in __iter__, or declare "
+        "it in the class by seen = own(…)",
     ),
     "item_held_back": (
         lambda: CountsUndeclared(numbers()),
