@@ -58,7 +58,7 @@ MUTATIONS = [
     ),
     Mutation(
         "of a demux, the fullest branch counts, not all",
-        "pipes/iter/split.py",
+        "registry/splitter.py",
         "return sum(numbers)",
         "return max(numbers, default=0)",
         "test_split.py",

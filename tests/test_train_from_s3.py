@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "train_from_s3.md").read_text()
 READER = next(
     block
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / "own_operators.md").read_text(), re.DOTALL)
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / "own_readers_and_splitters.md").read_text(), re.DOTALL)
     if "class RecordReader" in block
 )
 
