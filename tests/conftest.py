@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from fault_proxy import FaultProxy, passing_on
+from http_server import serving_http
 from s3 import S3Server, serving_s3
 from slow import FILE as SLOW
 from terminal import Terminal
@@ -114,6 +115,20 @@ def no_process_group_outlives_a_test() -> Iterator[None]:
     yield
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="session")
+def web_process() -> Iterator[str]:
+    """The web server of this run of the tests; a test that is to reach it asks for `web`."""
+    with serving_http() as url:
+        yield url
+
+
+@pytest.fixture
+def web(web_process: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a web server, which is reached without a proxy."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return web_process
 
 
 @pytest.fixture(scope="session")

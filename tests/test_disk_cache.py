@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
 import textwrap
 import threading
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from archives import tar_of
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
 from penstock.storage import writing
 from penstock.storage.locks import FileLock
@@ -194,16 +194,6 @@ def test_contents_are_streams_bytes_text_or_pieces_of_these(tmp_path, mode, cont
 
 
 # Chains that data sets are made of
-
-
-def tar_of(files):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in files.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            tar.addfile(header, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 class TwoBlocks:

@@ -18,7 +18,6 @@ import random
 import re
 import sys
 import tarfile
-import zipfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -39,8 +38,9 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 from torch.utils.data.graph_settings import apply_sharding as torchs_apply_sharding
 
 import penstock as ps
+from archives import tar_of, zip_of
 from forwards import Forwards
-from http_server import CONTENT, LARGE, serving_http
+from http_server import CONTENT, LARGE
 from penstock.registry import apply_sharding, operators
 from penstock.storage.parts import lock_beside
 from ranks import run_programs
@@ -102,17 +102,6 @@ def under_install(tmp_path: Path) -> Callable[[str], list[Any]]:
         return [json.loads(line) for line in (tmp_path / "program.out").read_text().splitlines()]
 
     return run
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with serving_http() as url:
-        yield url
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 def test_each_row_has_a_test_and_each_test_a_row() -> None:
@@ -260,9 +249,9 @@ def test_a_mix_is_a_sample_multiplexer() -> None:
 @row('on_error="skip"', "skip_on_error=True of read_from_http, read_from_gdrive, read_from_remote")
 @pytest.mark.filterwarnings("ignore:.*skip")
 @pytest.mark.parametrize("name", ["read_from_http", "read_from_gdrive", "read_from_remote"])
-def test_a_page_that_is_missing_is_skipped(name: str, server: str) -> None:
+def test_a_page_that_is_missing_is_skipped(name: str, web: str) -> None:
     for told in ({"on_error": "skip"}, {"skip_on_error": True}):
-        dp = getattr(pipe(f"{server}/missing"), name)(**told)
+        dp = getattr(pipe(f"{web}/missing"), name)(**told)
         assert list(dp) == []
         assert [counts["skipped"] for counts in dp.stats().values()] == [1]
 
@@ -395,24 +384,6 @@ def test_decompress_finds_the_type_by_content() -> None:
     assert contents(stream_of("a.bz2", gzip.compress(b"one")).decompress()) == [("a.bz2", b"one")]
 
 
-def tar_of(files: dict[str, bytes], headers: dict[str, str] | None = None) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", pax_headers=headers) as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
-
-
-def zip_of(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
 @row(
     "decompress",
     "gives the decompressed stream of a .tar.gz, and leaves tar and zip as they are, so that "
@@ -420,7 +391,7 @@ def zip_of(files: dict[str, bytes]) -> bytes:
 )
 def test_decompress_leaves_archives_to_their_loaders() -> None:
     files = {"a": b"one", "b": b"two"}
-    tar, packed, zipped = tar_of(files), gzip.compress(tar_of(files)), zip_of(files)
+    tar, packed, zipped = tar_of(files, ""), gzip.compress(tar_of(files, "")), zip_of(files)
     for path, content, expected in (("t.tar.gz", packed, tar), ("t.tar", tar, tar), ("t.zip", zipped, zipped)):
         assert contents(stream_of(path, content).decompress()) == [(path, expected)]
     for path, content in (("t.tar.gz", packed), ("t.tar", tar)):
@@ -565,7 +536,7 @@ def test_a_name_that_leads_out_of_a_rar_is_refused() -> None:
 
 
 ARCHIVES = [
-    pytest.param("load_from_tar", tar_of({"a": b"one", "b": b"two"}), id="tar"),
+    pytest.param("load_from_tar", tar_of({"a": b"one", "b": b"two"}, ""), id="tar"),
     pytest.param("load_from_zip", zip_of({"a": b"one", "b": b"two"}), id="zip"),
 ]
 
@@ -595,7 +566,7 @@ def test_an_archive_that_was_read_is_closed(load: str, content: bytes) -> None:
 @pytest.mark.parametrize("way", [io.BytesIO, Forwards])
 def test_the_checksum_after_a_tar_is_verified(way: Any) -> None:
     rest = random.Random(0).randbytes(2**20)  # after the tar's end mark
-    content = bytearray(gzip.compress(tar_of({"a": b"one"}) + rest, 1))
+    content = bytearray(gzip.compress(tar_of({"a": b"one"}, "") + rest, 1))
     content[-8] ^= 1
     with pytest.raises(tarfile.ReadError):
         list(stream_of("pack", bytes(content), way).load_from_tar())
@@ -603,7 +574,7 @@ def test_the_checksum_after_a_tar_is_verified(way: Any) -> None:
 
 @row("load_from_tar, load_from_zip", "names and headers of a tar, and what a zip grows to, are bounded by max_bytes")
 def test_archives_cannot_grow_without_bounds() -> None:
-    for tar in (tar_of({"a" * 5000: b""}), tar_of({"a": b""}, headers={"comment": "x" * 5000})):
+    for tar in (tar_of({"a" * 5000: b""}, ""), tar_of({"a": b""}, "", pax_headers={"comment": "x" * 5000})):
         assert len(list(stream_of("pack", tar).load_from_tar())) == 1
         with pytest.raises(ValueError, match="max_bytes"):
             list(stream_of("pack", tar).load_from_tar(max_bytes=3000))
@@ -795,21 +766,21 @@ def test_a_silent_server_is_waited_for_a_minute(monkeypatch: pytest.MonkeyPatch)
 
 
 @row("read_from_http", "content-encodings are decoded")
-def test_what_is_encoded_for_the_way_is_decoded(server: str) -> None:
-    assert contents(pipe(f"{server}/gzip").read_from_http()) == [(f"{server}/gzip", CONTENT)]
+def test_what_is_encoded_for_the_way_is_decoded(web: str) -> None:
+    assert contents(pipe(f"{web}/gzip").read_from_http()) == [(f"{web}/gzip", CONTENT)]
 
 
 @row("read_from_http", "a body that breaks off is an error")
-def test_a_body_that_breaks_off_is_an_error(server: str) -> None:
-    ((_, stream),) = pipe(f"{server}/truncated").read_from_http()
+def test_a_body_that_breaks_off_is_an_error(web: str) -> None:
+    ((_, stream),) = pipe(f"{web}/truncated").read_from_http()
     with pytest.raises(urllib3.exceptions.ProtocolError):
         stream.read()
 
 
 @row("read_from_gdrive", "sharing links and today's confirmation page work")
-def test_a_shared_file_that_needs_a_confirmation_is_read(server: str) -> None:
+def test_a_shared_file_that_needs_a_confirmation_is_read(web: str) -> None:
     # The server stands in for Google's: as a proxy, it is asked for their URLs.
-    dp = pipe("http://drive.google.com/file/d/large/view").read_from_gdrive(proxies={"http": server})
+    dp = pipe("http://drive.google.com/file/d/large/view").read_from_gdrive(proxies={"http": web})
     assert contents(dp) == [("large.txt", LARGE)]
 
 

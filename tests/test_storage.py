@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import gc
-import io
 import pickle
 import re
 import subprocess
 import sys
-import tarfile
 import threading
 import warnings
 import zipfile
@@ -20,6 +18,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import penstock as ps
+from archives import tar_of
 from penstock.pipes.iter import FSSpecFileLister, FSSpecFileOpener, IterableWrapper
 from resuming import assert_resumes_everywhere
 from s3 import S3Server
@@ -50,16 +49,6 @@ def packed(archive: Path) -> Path:
         for name in ("a.txt", "b.txt", "sub/d.txt"):
             pack.writestr(name, FILES[name])
     return archive
-
-
-def tar_of_files() -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as pack:
-        for name, content in FILES.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            pack.addfile(header, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def read(*urls: str, mode: str = "b", **arguments: Any) -> list[tuple[str, Any]]:
@@ -204,7 +193,7 @@ def test_streams_that_somebody_holds_stay_readable_whatever_else_is_opened(memor
 
 def test_an_opened_file_can_be_read_from_anywhere_as_a_tar(memory: str) -> None:
     url = f"{memory}/all.tar"
-    fsspec.filesystem("memory").pipe(url, tar_of_files())
+    fsspec.filesystem("memory").pipe(url, tar_of(FILES, ""))
     dp = FSSpecFileLister(memory, "*.tar").open_files_by_fsspec("b").load_from_tar().read_from_stream()
     assert list(dp) == [(f"{url}/{name}", content) for name, content in FILES.items()]
 
@@ -299,7 +288,7 @@ class OfUnknownSize(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.do_HEAD()
-        self.wfile.write(tar_of_files())
+        self.wfile.write(tar_of(FILES, ""))
 
     def log_message(self, *arguments: Any) -> None:
         pass

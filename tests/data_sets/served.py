@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import io
-import tarfile
 import threading
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,7 +14,7 @@ from typing import Any
 
 from penstock.datasets import Dataset
 
-__all__ = ["FileServer", "served", "serving", "tar_of", "zip_of"]
+__all__ = ["FileServer", "served", "serving"]
 
 
 class FileServer:
@@ -110,23 +107,3 @@ def served(data: Dataset[Any], files: Mapping[str, bytes], server: FileServer, *
     small.count = None
     small.splits = {split: splits.get(split) for split in data.splits}
     return small
-
-
-def zip_of(files: Mapping[str, bytes]) -> bytes:
-    """Return a zip of files by their paths."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, content in files.items():
-            archive.writestr(path, content)
-    return buffer.getvalue()
-
-
-def tar_of(files: Mapping[str, bytes], compression: str = "gz") -> bytes:
-    """Return a tar of files by their paths, compressed by gz, bz2 or xz, or, where that is empty, not."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=f"w:{compression}") as archive:
-        for path, content in files.items():
-            header = tarfile.TarInfo(path)
-            header.size = len(content)
-            archive.addfile(header, io.BytesIO(content))
-    return buffer.getvalue()

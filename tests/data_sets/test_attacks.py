@@ -21,9 +21,10 @@ from typing import Any
 
 import pytest
 import torch
-from served import FileServer, tar_of, zip_of
+from served import FileServer
 
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.datasets import Dataset, Files, Resource
 from penstock.datasets.fetching import fetch
 from penstock.registry.seeds import seed_graph

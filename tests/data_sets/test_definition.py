@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer, served, zip_of
+from served import FileServer, served
 from torch.utils.data import DataLoader
 
 import penstock as ps
+from archives import zip_of
 from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, roll
 from penstock.registry.seeds import seed_graph
 from ranks import run_ranks

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer, tar_of, zip_of
+from served import FileServer
 
+from archives import tar_of, zip_of
 from fault_proxy import FaultProxy
 from penstock.datasets import Files, Resource
 from penstock.datasets.fetching import _giving_signs, fetch, unpacked

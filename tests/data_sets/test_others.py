@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from served import FileServer, served, tar_of, zip_of
+from served import FileServer, served
 
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.datasets import Resource
 
 D = ps.datasets

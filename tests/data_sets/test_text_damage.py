@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import FileServer, served, tar_of, zip_of
+from served import FileServer, served
 from text_streams import STREAMS
 from text_tables import TABLES, Case
 
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.datasets import Dataset
 from penstock.datasets.fetching import archive_kind
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from served import FileServer, served, tar_of, zip_of
+from served import FileServer, served
 from vision_items import as_items, equal, image_file, jpeg, same, theirs, tv_tensors, v2, write
 
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.datasets.laws import LAWS
 
 pytestmark = pytest.mark.timeout(50)

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from served import FileServer, served, tar_of, zip_of
+from served import FileServer, served
 from vision_items import image_file, jpeg, tv_tensors, v2
 
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.datasets.vision import images
 from penstock.datasets.vision.images import as_boxes, as_image, as_mask, decoded, decoded_mask
 from penstock.datasets.vision.names import Names

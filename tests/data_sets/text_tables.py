@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from served import tar_of, zip_of
-
 import penstock as ps
+from archives import tar_of, zip_of
 from penstock.datasets import Dataset
 
 __all__ = ["TABLES", "Case"]

@@ -23,6 +23,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import penstock as ps
+from archives import tar_of
 from forwards import Forwards
 from penstock import checkpoint
 from penstock.pipes.files import members
@@ -84,16 +85,6 @@ def check(
 ways = pytest.mark.parametrize("way", [io.BytesIO, Forwards], ids=["seekable", "forwards"])
 
 
-def tar(files: dict[str, bytes] = FILES, layout: int = tarfile.PAX_FORMAT) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=layout) as pack:
-        for name, content in files.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            pack.addfile(header, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 def packed(kind: str, plain: bytes) -> bytes:
     if kind == "zstd":
         zstd = pytest.importorskip("backports.zstd")
@@ -124,7 +115,7 @@ PATHS = [("at/pack/" + name, content) for name, content in FILES.items()]
 @pytest.mark.parametrize("parts", [packed, halves])
 @ways
 def test_a_compressed_tar(kind: str, parts: Any, way: Any) -> None:
-    content = parts(kind, tar())
+    content = parts(kind, tar_of(FILES, ""))
     assert list(contents("load_from_tar", way, content)) == PATHS
     raised = check(content, partial(contents, "load_from_tar", way), PATHS, (tarfile.ReadError,), "at/pack")
     assert raised > 0.9 * FLIPS
@@ -133,7 +124,7 @@ def test_a_compressed_tar(kind: str, parts: Any, way: Any) -> None:
 @compressions
 @ways
 def test_a_compressed_tar_that_is_cut_anywhere(kind: str, way: Any) -> None:
-    content = packed(kind, tar())
+    content = packed(kind, tar_of(FILES, ""))
     for cut in [*range(0, len(content) - 20, 13), *range(len(content) - 20, len(content))]:
         with pytest.raises(tarfile.ReadError):
             list(contents("load_from_tar", way, content[:cut]))
@@ -144,7 +135,7 @@ def test_a_compressed_tar_that_is_cut_anywhere(kind: str, way: Any) -> None:
 def test_a_plain_tar_has_checksums_of_its_headers_alone(layout: int, way: Any) -> None:
     errors = (tarfile.ReadError, ValueError)
     read = partial(contents, "load_from_tar", way)
-    check(tar(layout=layout), read, PATHS, errors, "at/pack", unverified=lambda at: True)
+    check(tar_of(FILES, "", format=layout), read, PATHS, errors, "at/pack", unverified=lambda at: True)
 
 
 # Parquet
