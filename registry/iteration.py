@@ -172,14 +172,14 @@ class Pass:
             self._tell_sources(node)
         if not pipe.holds_items and all(map(can_capture, self._sources)):
             own = _own_iterator(pipe, iterate)
-            return own, _counted(pipe, own)
+            return own, own
         self._pace, self._tally = Pace(), Tally()
         skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
         self._mark = {**self._at_start(pipe), **kept}
         own = _own_iterator(pipe, iterate)
         # What was emitted since the mark is made again and discarded.
-        return own, after(self._tally.follow(_counted(pipe, own)), skip, last=self.last_before)
+        return own, after(self._tally.follow(own), skip, last=self.last_before)
 
     def _know_place(self, pipe: Any) -> None:
         link: Link | None = vars(pipe).get("_link")
@@ -509,7 +509,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         else:  # measured here, since another generator would take its part of the stack
             clock, timed = meter.begin()
             own, counted = current.start(pipe, iterate)
-            for item in counted:
+            for item in meter.count(counted):
                 if timed is not None:
                     timed = meter.leave(clock, timed)
                 yield item
@@ -588,10 +588,6 @@ def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[
         )
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own
-
-
-def _counted(pipe: Any, own: Iterable[T]) -> Iterable[T]:
-    return own if pipe.meter is None else pipe.meter.count(own)
 
 
 def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:
