@@ -67,9 +67,9 @@ def let_steps_nest() -> None:
 class Replaced(BaseException):
     """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
 
-    def __init__(self, by: str) -> None:
-        self.by = by
-        """The caller that made the newer one, as the end of a message."""
+    def __init__(self, message: str) -> None:
+        self.message = message
+        """What the next step of the iterator says."""
 
 
 class Link:
@@ -521,17 +521,13 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         if not pipe._is_asked_after_its_end:
             current.freeze()
     except Replaced as replaced:
-        by = replaced.by
+        message = replaced.message
         if hasattr(own, "close"):  # inline: saves a frame for each of thousands of steps
             own.close()
         current.let_go()
         own = counted = item = None
         yield  # the result of throw(); the next step of this iterator raises
-        raise RuntimeError(
-            f"this iterator of {step(pipe)} was replaced by a newer one{by}: a pipe has one live iterator; "
-            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
-            "itertools.tee in an operator"
-        ) from None
+        raise RuntimeError(message) from None
     except Exception as error:
         current.error = describe_item(error)
         say_where(error, pipe)
@@ -590,8 +586,8 @@ def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[
     return iter(pipe.__next__, object()) if own is pipe else own
 
 
-def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:
-    """Close the live iterator of a pipe, if any; its next step raises RuntimeError."""
+def replace_live_iterator(pipe: TorchIterDataPipe[Any], message: str | None = None) -> None:
+    """Close the live iterator of a pipe, if any; its next step raises RuntimeError, with a message if one is given."""
     current: Pass | None = vars(pipe).get("_pass")  # other libraries' pipes have none
     earlier = current.iterator() if current is not None and current.iterator is not None else None
     if current is None or earlier is None or earlier.gi_frame is None:
@@ -601,7 +597,13 @@ def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:
             f"{step(pipe)} is already being read, by another thread or by itself: a pipe has one live iterator"
         )
     current.iterator = None  # replaced only once
-    earlier.throw(Replaced(asked_by()))
+    if message is None:
+        message = (
+            f"this iterator of {step(pipe)} was replaced by a newer one{asked_by()}: a pipe has one live iterator; "
+            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
+            "itertools.tee in an operator"
+        )
+    earlier.throw(Replaced(message))
 
 
 def require_end(pipe: Iterable[Any]) -> None:
