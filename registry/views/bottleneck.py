@@ -130,7 +130,9 @@ def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, sec
     if not here:
         return "no step of it was measured."
     for step in here:
-        if step.works_in != "workers" and not step.threads and min(step.waiting, step.blocked) > _IN_TURN * seconds:
+        # While its reader waits, the thread has room: it is longer blocked only where it waits for the GIL.
+        blocked = min(step.blocked, seconds - step.waiting)
+        if step.works_in != "workers" and not step.threads and min(step.waiting, blocked) > _IN_TURN * seconds:
             return _of_small_buffer(step, seconds)
     waited = max(here, key=_waits)
     slowest = max(here, key=_takes)

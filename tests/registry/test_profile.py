@@ -308,6 +308,18 @@ def test_a_small_prefetch():
     assert "prefetch(16)" in profile.verdict
 
 
+def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the_gil():
+    def step(name, sources, **times):
+        return StepTimes(name, name, name, sources, None, None, False, None, None, items=9, **times)
+
+    slow, prefetch = step("map", [], own=0.7), step("prefetch", [0], waiting=0.9, blocked=0.3, room=4)
+    slow.thread_of, prefetch.works_in = 1, "a thread"
+    consumer = Consumer(items=9, waited=1.0)
+    assert Profile(1.0, consumer, [slow, prefetch]).verdict.startswith("100% of the time is in `map`")
+    prefetch.waiting = 0.6
+    assert Profile(1.0, consumer, [slow, prefetch]).verdict.startswith("the buffer of `prefetch` is small")
+
+
 def test_a_lock_on_the_gil():
     profile = ps.iter.IterableWrapper(range(120)).threadpool_map(compute, max_workers=4).profile()
     assert "in `threadpool_map(compute, max_workers=4)`, whose 4 threads wait for one another" in profile.verdict
