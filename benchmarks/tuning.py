@@ -133,7 +133,7 @@ def run(planted: Planted, setting: tuple[Any, ...], seconds: float) -> Run:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--seconds", type=float, default=16.0, help="the search takes a few of them")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="")
     options = parser.parse_args()

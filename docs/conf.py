@@ -19,6 +19,7 @@ nb_execution_mode = "off"  # `nox -s tutorials` runs the notebooks; the pages sh
 myst_heading_anchors = 4
 smartquotes = False  # quotes are code here
 default_role = "code"  # docstrings write `name` for code
+nitpicky = True
 autodoc_typehints = "none"  # the signature is short without them, and the text says what is taken
 autodoc_member_order = "bysource"
 
@@ -27,6 +28,7 @@ html_title = "Penstock"
 html_static_path = ["assets"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_sidebars = {"docs/start": [], "docs/api": []}  # they have no pages below them
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "show_toc_level": 2,

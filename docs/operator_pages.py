@@ -18,17 +18,13 @@ from penstock.registry.views.picture import Picture
 FOLDER = Path(__file__).with_name("operators")
 
 
-def names() -> list[str]:
-    """Return the names of all operators, by what people want to do."""
-    return [name for _, in_group in GROUPS.values() for name in in_group.split()]
-
-
 def write() -> None:
     """Write the pages of all operators."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    for name in names():
-        (FOLDER / f"{name}.md").write_text(page_of(name), encoding="utf-8")
+    for _, names in GROUPS.values():
+        for name in names.split():
+            (FOLDER / f"{name}.md").write_text(page_of(name), encoding="utf-8")
 
 
 def page_of(name: str) -> str:
@@ -41,7 +37,7 @@ def page_of(name: str) -> str:
 def _parts(entry: Operator, *, alone: bool) -> list[str]:
     begins = "." if entry.method else f"ps.{entry.kind}."
     heading = [] if alone else ["## Map-style pipes" if entry.on == "map" else "## Iterable pipes"]
-    call = f"```py\n{begins}{entry.name}{signature_of(entry.cls)}\n```"
+    call = f"```{{code-block}} py\n:class: signature\n\n{begins}{entry.name}{signature_of(entry.cls)}\n```"
     where = f"The class is `ps.{entry.kind}.{entry.cls.__name__}`."
     picture = Picture(maker_of_example(entry.cls)()).svg.replace("\n", " ")  # an empty line would end the HTML
     drawn = f'<div class="chain">{picture}</div>'
@@ -59,8 +55,12 @@ def _paragraphs(cls: type) -> list[str]:
 
 
 def link(app: Any, page: str, source: list[str]) -> None:
-    """Link the names in docs/operators.md to their pages, which exist on the site only."""
+    """Link the names in docs/operators.md to their pages, which exist on the site only, and list them by group."""
     if page == "docs/operators":
         linked = re.sub(r"^\| `(\w+)`", r"| [`\1`](operators/\1.md)", source[0], flags=re.MULTILINE)
-        entries = "\n".join(f"operators/{name}" for name in names())
-        source[0] = f"{linked}\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+        source[0] = "\n".join([linked, *(_toctree(group, names.split()) for group, (_, names) in GROUPS.items())])
+
+
+def _toctree(group: str, names: list[str]) -> str:
+    entries = "\n".join(f"operators/{name}" for name in names)
+    return f"```{{toctree}}\n:hidden:\n:caption: {group}\n\n{entries}\n```\n"

@@ -24,10 +24,12 @@ from .registry import MapDataPipe as MapDataPipe
 from .registry import Retry as Retry
 from .registry import Seeded as Seeded
 from .registry import Skip as Skip
+from .registry import Splitter as Splitter
 from .registry import Tally as Tally
 from .registry import check_operator as check_operator
 from .registry import functional_datapipe as functional_datapipe
 from .registry import own as own
+from .registry import uniform_draws as uniform_draws
 from .runner import DataLoader2 as DataLoader2
 from .runner import DistributedReadingService as DistributedReadingService
 from .runner import InProcessReadingService as InProcessReadingService
@@ -39,3 +41,4 @@ from .runner import SequentialReadingService as SequentialReadingService
 from .runner import iter_torch_batches as iter_torch_batches
 from .runner import merge_state_dicts as merge_state_dicts
 from .runner.ray_data import to_ray_dataset as to_ray_dataset
+from .storage.reading import open_to_seek as open_to_seek

@@ -14,6 +14,7 @@ from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
 from .reading import Node, Pace, Reading, can_capture, capture, close
 from .seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
 from .sharding import apply_sharding, sharding_points
+from .splitter import Splitter
 from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
 from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
@@ -35,6 +36,7 @@ __all__ = [
     "Retry",
     "Seeded",
     "Skip",
+    "Splitter",
     "Tally",
     "apply_sharding",
     "can_capture",

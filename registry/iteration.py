@@ -581,6 +581,7 @@ def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[
         raise TypeError(
             f"__iter__ of {type(pipe).__name__} must yield items, or return an iterator, and returned "
             f"{type(own).__name__}: write `yield item` for each item"
+            + (", or `yield from` in place of `return`" if isinstance(own, Iterable) else "")
         )
     # A pipe that is its own iterator is read by its __next__: iter() would begin another pass.
     return iter(pipe.__next__, object()) if own is pipe else own

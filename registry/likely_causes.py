@@ -20,7 +20,9 @@ import torch
 
 from .display import kept_arguments
 from .graph import walk
-from .probes import Maker, tap
+from .probes import Maker, items_of, tap
+from .splitter import Splitter
+from .torch_pipes import TorchMapDataPipe
 
 __all__ = ["Failure", "likely_cause", "shared_by_pipes"]
 
@@ -77,10 +79,12 @@ def generator_of_the_constructor(failure: Failure) -> str | None:
     of_numpy = (np.random.Generator, np.random.RandomState)  # NumPy imports them when they are named, which is slow
     for name, value in failure.held():
         if isinstance(value, (random.Random, torch.Generator, *of_numpy)):
-            return (
-                f"the random generator `{name}` is made in __init__, and every pass goes on with it: derive from "
-                "Seeded, and make it in __iter__ with self.pass_seed"
+            mend = (
+                "make one in __getitem__, seeded by the index"
+                if isinstance(failure.pipe, TorchMapDataPipe)
+                else "derive from Seeded, and make it in __iter__ with self.pass_seed"
             )
+            return f"the random generator `{name}` is made in __init__, and every pass goes on with it: {mend}"
     return None
 
 
@@ -115,6 +119,24 @@ def default_that_is_shared(failure: Failure) -> str | None:
                 f"{what} is one {type(value).__name__} for all pipes and passes, and {failure.name} changes it: "
                 "make a new one in __iter__"
             )
+    return None
+
+
+def attribute_that_passes_change(failure: Failure) -> str | None:
+    """Find an attribute that goes on from one pass to the next, since it was set in the constructor."""
+    pipe = failure.make()
+    steps = [step for step in walk(pipe) if not type(step).__module__.startswith("penstock.")]
+    before = [{name: repr(value) for name, value in vars(step).items()} for step in steps]
+    items_of(pipe)
+    for step, held in zip(steps, before, strict=True):
+        for name, value in held.items():
+            if repr(vars(step)[name]) != value:
+                mend = (
+                    "let branch_of decide by the number and the item"
+                    if isinstance(step, Splitter)
+                    else f"make it in __iter__, or declare it in the class by {name} = own(…)"
+                )
+                return f"`{name}` of {type(step).__name__} is changed by a pass, and the next goes on with it: {mend}"
     return None
 
 
@@ -180,7 +202,8 @@ def item_held_back(failure: Failure) -> str | None:
         if declares and not cls.__module__.startswith("penstock.") and _keeps_law_without_it(failure, cls):
             return (
                 f"{cls.__name__} declares `holds_items = False`, and does not resume right with it: declare what a "
-                "pass remembers with own(), and the items it holds with read() and keep_from(), or leave the line out"
+                "pass remembers with own(), and set it before the yield; declare the items it holds with read() and "
+                "keep_from(); or leave the line out"
             )
     return None
 
@@ -210,6 +233,7 @@ CAUSES: dict[Callable[[Failure], str | None], set[str]] = {
     iterator_of_the_constructor: {"construction_pulls_nothing", "empty_source_ends", *_OF_PASSES},
     member_that_cannot_be_pickled: {"copies_agree"},
     default_that_is_shared: {"items_are_left_alone", "empty_source_ends", "len_is_exact", *_OF_PASSES},
+    attribute_that_passes_change: {"len_is_exact", *_OF_PASSES},
     item_held_back: _OF_RESUMING,
     memory_files_are_shared: _OF_PASSES,
 }

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from .base import IterDataPipe
 from .graph import walk
@@ -32,7 +32,7 @@ from .own import NotPlain, own
 from .reading import Node, Waiting, capture
 from .seeds import Path
 
-__all__ = ["Branch", "Entry", "Queue", "Splitter"]
+__all__ = ["Branch", "Entry", "Forking", "Splitter"]
 
 T = TypeVar("T")
 
@@ -183,54 +183,106 @@ class _Generation:
 
 
 class Splitter(IterDataPipe[Any]):
-    """The base of operators that return several pipes, each with some or all of the source's items.
+    """The base of operators that give several pipes, the branches, and share out the items of the source among them.
 
-    Such an operator returns `branches(number)` from `outcome`. Its `deal` chooses the branches that get an item. Its
-    `__iter__` may transform the entries of `numbered()`, pairs of a number and an item, before `deal` gets them.
-    It keeps its argument `buffer_size`; -1 is no limit.
+    Such an operator defines `outcome`, which returns `self.branches(number)`, and `branch_of`, which says for each item
+    which branch yields it. Where the lengths of branches are known, it defines `length`.
+
+    The source is read once for all branches. Items wait until their branch is read, at most `buffer_size` in all; -1 is
+    no limit. `buffer_size` may be an argument, which the operator keeps, or an attribute of its class.
+
+    >>> import penstock as ps
+    >>> class HoldOut(ps.Splitter):
+    ...     def __init__(self, source, n):
+    ...         self.source, self.n = source, n
+    ...     def outcome(self):
+    ...         return self.branches(2)
+    ...     def branch_of(self, number, item):
+    ...         return 1 if number % self.n == self.n - 1 else 0
+    >>> train, test = HoldOut(ps.iter.IterableWrapper("abcdefg"), 3)
+    >>> list(train), list(test)
+    (['a', 'b', 'd', 'e', 'g'], ['c', 'f'])
     """
 
+    buffer_size: int = 1000
+    buffers = ("buffer_size",)
+    gives: ClassVar[Literal["rows", "batches", "same"] | None] = "same"
     holds_items = False
     _not_compared = ("buffer_size",)  # the error for a full buffer advises a larger one
     transient = ("_known", "_generation", "_lock", "_places")
     source: IterDataPipe[Any]
-    buffer_size: int
     gone: set[int] = own(set, save=sorted)
     """The branches whose passes ended or were given up. No items wait for them."""
     _is_asked_after_its_end = True
 
-    def branches(self, number: int) -> list[Branch[Any]]:
+    # What a subclass defines
+
+    def outcome(self) -> list[IterDataPipe[Any]]:
+        """Return the branches: the result of calling the class."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say how many pipes it gives: write `def outcome(self)`, with "
+            "`return self.branches(2)`"
+        )
+
+    def branch_of(self, number: int, item: Any) -> int | None:
+        """Return the number of the branch that yields an item, from 0 on, or None to leave the item out.
+
+        Items are numbered from 0 in each pass. The result must follow from the number, the item and the arguments: a
+        resumed pass asks again.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say which pipe gets an item: write `def branch_of(self, number, item)`, "
+            "which returns the number of the pipe"
+        )
+
+    def length(self, number: int) -> int:
+        """Return the length of a branch, or raise TypeError."""
+        raise TypeError(f"the length of a branch of {self._name} is unknown before its items are read")
+
+    def branches(self, number: int) -> list[IterDataPipe[Any]]:
         """Return that many new branches."""
         self.number_of_branches = number
         return [Branch(self, place) for place in range(number)]
 
-    # What a subclass defines
+    # What `Forking` defines in another way
 
     def deal(self, dealt: Any, queues: dict[int, weakref.ref[Queue]]) -> int:
-        """Add one item of `__iter__` to the queues of the branches that get it, and return the item's number."""
-        number: int = dealt[0]
-        for reference in queues.values():
-            queue = reference()
-            if queue is not None and number >= queue.takes_from:
-                queue.entries.append(dealt)
+        """Add what `__iter__` yielded to the queues of the branches that get it, and return the item's number."""
+        branch, entry = dealt
+        number: int = entry[0]
+        queue = queues[branch]() if branch in queues else None
+        if queue is not None and number >= queue.takes_from:
+            queue.entries.append(entry)
         return number
 
     def number_waiting(self, numbers: Iterable[int]) -> int:
         """Return how full the buffer is, from the queue length of each branch."""
-        return max(numbers, default=0)
+        return sum(numbers)
 
     def conversion(self, number: int) -> Callable[[Any], Any] | None:
         """Return the function that a branch applies to its items, or None."""
         return None
 
-    def length(self, number: int) -> int:
-        """Return the length of a branch, or raise TypeError."""
-        return len(self.source)
+    @property
+    def _name(self) -> str:
+        return self.functional_name or type(self).__name__
 
     # The pass over the source
 
     def __iter__(self) -> Iterator[Any]:
-        return self.numbered()
+        """Yield pairs of a branch's number and an entry that it gets."""
+        branch_of, numbers = self.branch_of, range(self.number_of_branches)
+        for entry in self.numbered():
+            number, item = entry
+            if (said := branch_of(number, item)) is None:
+                continue
+            try:
+                branch = numbers.index(said)  # a plain integer, even for a tensor
+            except ValueError:
+                raise ValueError(
+                    f"branch_of returned {said!r:.100}, and there are pipes 0 … {numbers[-1]}; None leaves an item out"
+                ) from None
+            yield branch, entry
 
     def numbered(self) -> Iterator[Entry]:
         """Return the source's items as pairs of a number and an item."""
@@ -401,19 +453,43 @@ class Splitter(IterDataPipe[Any]):
 
     def _replaced(self, branch: Branch[Any]) -> RuntimeError:
         return RuntimeError(
-            f"this iterator of branch {branch.number} of {self.functional_name} was replaced: a pass over another "
+            f"this iterator of branch {branch.number} of {self._name} was replaced: a pass over another "
             "branch began anew, and all branches with it, since they read one stream"
         )
 
     def _full(self, branch: Branch[Any], slow: int, number_waiting: int) -> BufferError:
         error = BufferError(
-            f"branch {slow} of {self.functional_name} has not read {number_waiting} items that wait for it, "
+            f"branch {slow} of {self._name} has not read {number_waiting} items that wait for it, "
             f"while branch {branch.number} reads on, and buffer_size is {self.buffer_size}: read the branches in step, "
             "drop one that is not to be read, or let more wait (-1 is no limit). A branch that is read ahead, as by "
             "prefetch or shuffle, needs room for what is read ahead"
         )
         say_where(error, self)
         return error
+
+
+class Forking(Splitter):
+    """The base of splitters that give each item to all branches."""
+
+    does = ("forks",)
+    holds_items = False
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self.numbered()
+
+    def deal(self, dealt: Entry, queues: dict[int, weakref.ref[Queue]]) -> int:
+        number = dealt[0]
+        for reference in queues.values():
+            queue = reference()
+            if queue is not None and number >= queue.takes_from:
+                queue.entries.append(dealt)
+        return number
+
+    def number_waiting(self, numbers: Iterable[int]) -> int:
+        return max(numbers, default=0)
+
+    def length(self, number: int) -> int:
+        return len(self.source)
 
 
 def _first_of(node: Node | None) -> int:

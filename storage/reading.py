@@ -36,9 +36,28 @@ def open_file(
 
 
 def open_to_seek(
-    url: str, options: Mapping[str, Any], *, retry: Retry | None = None, counted_by: Guard | None = None
+    url: str,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    retry: Retry | None = None,
+    counted_by: Guard | None = None,
 ) -> IO[bytes]:
-    """Return a stream of a file for random access; the rest is as for `open_file`."""
+    """Return a stream of the bytes of a file, given its path or any URL that fsspec reads, for random access.
+
+    Objects of stores and of the web are read by ranges. `storage_options` are named as in fsspec's file systems.
+    `retry` says how often, and after which errors, a read is retried: by default five times, after transient errors.
+    `counted_by`, the `guard` of an operator, counts the retries.
+
+    Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
+
+    >>> import fsspec
+    >>> import penstock as ps
+    >>> fsspec.filesystem("memory").pipe("/to_seek.bin", b"onetwo")
+    >>> with ps.open_to_seek("memory://to_seek.bin") as file:
+    ...     file.seek(3), file.read()
+    (3, b'two')
+    """
+    options = storage_options or {}
     if client_of(url, options) is Client.OBSTORE:
         return open_ranged(url, options, retry=retry, counted_by=counted_by)
     attempts = Guard(retry or trying_again("raise"), counted_by=counted_by)

@@ -10,7 +10,8 @@ import sys
 import zlib
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import hypothesis
 import pytest
@@ -38,7 +39,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([IN_EACH_PROCESS, *filter(None, [os.e
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-MANY_PROCESSES = ("cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py")
+MANY_PROCESSES = {"cluster", "test_trainers.py", "test_ranks.py", "test_ranks_anywhere.py", "test_services.py"}
 """Folders and files whose tests start several processes that import torch: two of them at a time starve each other."""
 
 
@@ -64,11 +65,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.part = "quick" if all_files else "all"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one worker of xdist run all tests of many processes, one after the other; it begins with them.
+
+    Marks for `--dist=loadgroup` would do the same, and have no effect in pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = PurePath(nodeid.partition("::")[0])
+            return nodeid if MANY_PROCESSES.isdisjoint((path.name, path.parent.name)) else "many processes"
+
+    return Scheduler(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let one worker of xdist run all tests of many processes, one after the other; leave out what is not wanted."""
-    for item in items:
-        if not {item.path.name, item.path.parent.name}.isdisjoint(MANY_PROCESSES):
-            item.add_marker(pytest.mark.xdist_group("many processes"))
+    """Leave out the tests of the other part."""
     if config.option.part == "all":
         return
     quick, wanted = _quick(items), config.option.part == "quick"
@@ -149,6 +163,7 @@ def local_ray() -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
 
-    ray.init(num_cpus=4, include_dashboard=False, object_store_memory=256 * 2**20, logging_level="ERROR")
+    options: dict[str, Any] = {"include_dashboard": False, "logging_level": "ERROR"}
+    ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
     yield
     ray.shutdown()

@@ -58,7 +58,7 @@ MUTATIONS = [
     ),
     Mutation(
         "of a demux, the fullest branch counts, not all",
-        "pipes/iter/split.py",
+        "registry/splitter.py",
         "return sum(numbers)",
         "return max(numbers, default=0)",
         "test_split.py",
@@ -177,7 +177,8 @@ def is_caught(mutation: Mutation, installed: Path) -> bool:
     whole = file.read_text()
     file.write_text(whole.replace(mutation.before, mutation.after))
     tests = [f"tests/{each}" for each in mutation.tests.split()]
-    command = ["pytest", "-q", "-x", "-n", "2", "--part", "quick", "-p", "no:cacheprovider", *tests]
+    pytest = Path(sys.executable).with_name("pytest")  # `python -m pytest` would test the tree
+    command = [str(pytest), "-q", "-x", "-n", "2", "--part", "quick", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(
             command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, timeout=600

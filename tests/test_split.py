@@ -126,7 +126,7 @@ def test_lengths() -> None:
     first, second = numbers(5).fork(2)
     assert (len(first), len(second)) == (5, 5)
     assert [len(column) for column in IterableWrapper([(1, 2)] * 4).unzip(2)] == [4, 4]
-    with pytest.raises(TypeError, match="unknown before its items are classified"):
+    with pytest.raises(TypeError, match="the length of a branch of demux is unknown before its items are read"):
         len(numbers(5).demux(2, odd)[0])
     with pytest.raises(TypeError):
         len(numbers(5).filter(bool).fork(2)[0])

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import torch.distributed.checkpoint as dcp
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
@@ -23,7 +25,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "train_from_s3.md").read_text()
 READER = next(
     block
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / "own_operators.md").read_text(), re.DOTALL)
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / "own_readers_and_splitters.md").read_text(), re.DOTALL)
     if "class RecordReader" in block
 )
 
@@ -46,24 +48,38 @@ def test_the_program_goes_on_exactly_from_its_checkpoint_in_the_bucket(images: s
     run_programs(tmp_path / "train.py", {tmp_path / "train": {**os.environ, "S3_PREFIX": images}}, seconds=50)
 
 
-def test_the_rows_about_the_connectors_data_sets_read_all_objects(images: str) -> None:
-    right = dict(re.findall(r"^\| `([\w.]+)[(=][^|]* \| (.*) \|$", PAGE, re.MULTILINE))
-    names: dict[str, Any] = {"IterableWrapper": IterableWrapper, "ps": ps}
+def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
+    rows = re.findall(r"^\| `([^`]*)` \| `(.*)` \|$", PAGE, re.MULTILINE)
+    right = {re.sub(r"\(.*?\)|=.*", "", there): here for there, here in rows}
+    model, checkpoint = torch.nn.Linear(2, 2), f"{images}/model"
 
-    def made(row: str, **more: str) -> Any:
-        code = right[row].split("`")[1]
-        for old, new in {"s3://bucket/images": f"{images}/train", "eu-west-1": "us-east-1", **more}.items():
-            code = code.replace(old, new)
-        return eval(code, {**names, "urls": urls})
+    def made(row: str, **names: Any) -> Any:
+        code = right.pop(row).replace("s3://bucket/images", f"{images}/train").replace("eu-west-1", "us-east-1")
+        return eval(code, {"IterableWrapper": IterableWrapper, "ps": ps, "model": model, **names})
 
-    urls: list[str] = []
-    listed = made("S3IterableDataset.from_prefix")
-    read = [(url, stream.read()) for url, stream in listed]
+    read = [(url, stream.read()) for url, stream in made("S3IterableDataset.from_prefix")]
     assert len(read) == 18
-    urls += [url for url, _ in read]
-    opened = made("S3IterableDataset.from_objects", **{"region=…": "region='us-east-1'"})
+    urls = [url for url, _ in read]
+    opened = made("S3IterableDataset.from_objects", urls=urls)
     assert [(url, stream.read()) for url, stream in opened] == read
-    assert [*made("S3MapDataset.from_objects")] == [content for _, content in read]
+    assert [*made("S3MapDataset.from_objects", urls=urls)] == [content for _, content in read]
+
+    dp = IterableWrapper(range(6))
+    assert [*made("transform", dp=dp, fn=lambda x: -x)] == [0, -1, -2, -3, -4, -5]
+    with made("DataLoader", dp=made("enable_sharding", dp=dp)) as loader:
+        assert [*loader] == [0, 1, 2, 3, 4, 5]
+
+    saved = {name: value.clone() for name, value in model.state_dict().items()}
+    made("S3Checkpoint.writer", url=checkpoint)
+    dcp.save(model.state_dict(), storage_writer=made("S3StorageWriter", url=f"{checkpoint}s"))
+    for load in (
+        lambda: made("S3Checkpoint.reader", url=checkpoint),
+        lambda: dcp.load(model.state_dict(), storage_reader=made("S3StorageReader", url=f"{checkpoint}s")),
+    ):
+        torch.nn.init.zeros_(model.weight)
+        load()
+        assert torch.equal(model.weight, saved["weight"])
+    assert not right
 
 
 def test_the_reader_of_an_own_format_reads_s3(s3_server: S3Server, tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy as copying
 import operator
 import warnings
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
+from ...registry import Guard, IterDataPipe, OnError, Splitter, expect_whole, functional_datapipe, own
 from ...registry.errors import Skipped
-from ...registry.splitter import Queue, Splitter
+from ...registry.splitter import Forking
 from ..bases.input_columns import check_function
 
 T = TypeVar("T")
@@ -24,7 +23,7 @@ _COPIES: dict[str | None, Callable[[Any], Any] | None] = {
 
 
 @functional_datapipe("fork")
-class Forker(Splitter):
+class Forker(Forking):
     """Give a list of `num_instances` pipes that each yield all items of the source, which is read once.
 
     Read the pipes in any order, together or one after the other. Items that one has read and another has not wait in a
@@ -48,10 +47,6 @@ class Forker(Splitter):
     [(0, 0), (1, 10), (2, 20)]
     """
 
-    does = ("forks",)
-    buffers = ("buffer_size",)
-    gives = "same"
-
     def __init__(
         self,
         source: IterDataPipe[T],
@@ -69,14 +64,14 @@ class Forker(Splitter):
 
     def outcome(self) -> list[IterDataPipe[T]]:
         """Return the pipes that yield the items."""
-        return [*self.branches(self.num_instances)]
+        return self.branches(self.num_instances)
 
     def conversion(self, number: int) -> Callable[[Any], Any] | None:
         return _COPIES[self.copy]
 
 
 @functional_datapipe("unzip")
-class UnZipper(Splitter):
+class UnZipper(Forking):
     """Give a list of pipes, one per column of the items, which are sequences of `sequence_length`.
 
     The indices in `columns_to_skip` get no pipe. For the buffer and for passes, see `fork`.
@@ -89,8 +84,7 @@ class UnZipper(Splitter):
     [(1, 'a'), (2, 'b')]
     """
 
-    does = ("forks",)
-    buffers = ("buffer_size",)
+    gives = None
 
     def __init__(
         self,
@@ -108,31 +102,14 @@ class UnZipper(Splitter):
 
     def outcome(self) -> list[IterDataPipe[Any]]:
         """Return the pipes, one for each column."""
-        return [*self.branches(len(self._columns))]
+        return self.branches(len(self._columns))
 
     def conversion(self, number: int) -> Callable[[Any], Any] | None:
         return operator.itemgetter(self._columns[number])
 
 
-class _Divider(Splitter):
-    """The base of operators that give each item to one pipe: `__iter__` yields pairs of its number and the entry."""
-
-    gives = "same"
-
-    def deal(self, dealt: Any, queues: dict[int, weakref.ref[Queue]]) -> int:
-        target, entry = dealt
-        number: int = entry[0]
-        its = queues[target]() if target in queues else None
-        if its is not None and number >= its.takes_from:
-            its.entries.append(entry)
-        return number
-
-    def number_waiting(self, numbers: Iterable[int]) -> int:
-        return sum(numbers)
-
-
 @functional_datapipe("demux")
-class Demultiplexer(_Divider):
+class Demultiplexer(Splitter):
     """Give a list of `num_instances` pipes; one of them yields each item of the source.
 
     `classifier_fn(item)` returns the number of that pipe. With `drop_none`, items with None are left out. `on_error`
@@ -150,7 +127,6 @@ class Demultiplexer(_Divider):
     [(0, 1), (2, 3), (4, None)]
     """
 
-    buffers = ("buffer_size",)
     holds_items = False
     counted_to: int = own(0)
     """The number after that of the last skipped item counted."""
@@ -177,7 +153,7 @@ class Demultiplexer(_Divider):
 
     def outcome(self) -> list[IterDataPipe[T]]:
         """Return the pipes that share the items."""
-        return [*self.branches(self.num_instances)]
+        return self.branches(self.num_instances)
 
     def __iter__(self) -> Iterator[Any]:
         number_of = self.guard.wrap(self._number_of)
@@ -195,19 +171,17 @@ class Demultiplexer(_Divider):
         number = self.classifier_fn(item)
         if number is None and self.drop_none:
             return None
-        if number in range(self.num_instances):
-            return number
-        raise ValueError(
-            f"classifier_fn returned {number!r:.100}, and there are pipes 0 … {self.num_instances - 1}"
-            + ("; with drop_none=True, items classified as None are left out" if number is None else "")
-        )
-
-    def length(self, number: int) -> int:
-        raise TypeError("the length of a branch of demux is unknown before its items are classified")
+        try:
+            return range(self.num_instances).index(number)  # type: ignore[arg-type]  # a plain integer, even for a tensor
+        except ValueError:
+            raise ValueError(
+                f"classifier_fn returned {number!r:.100}, and there are pipes 0 … {self.num_instances - 1}"
+                + ("; with drop_none=True, items classified as None are left out" if number is None else "")
+            ) from None
 
 
 @functional_datapipe("round_robin_demux")
-class RoundRobinDemultiplexer(_Divider):
+class RoundRobinDemultiplexer(Splitter):
     """Give a list of `num_instances` pipes that yield the items of the source in turn.
 
     For the buffer, passes and threads, see `demux` and `fork`.
@@ -220,9 +194,6 @@ class RoundRobinDemultiplexer(_Divider):
     (3, 2)
     """
 
-    buffers = ("buffer_size",)
-    holds_items = False
-
     def __init__(self, source: IterDataPipe[T], num_instances: int, buffer_size: int = 1000) -> None:
         _expect_branches(num_instances, buffer_size)
         self.source = source
@@ -231,10 +202,10 @@ class RoundRobinDemultiplexer(_Divider):
 
     def outcome(self) -> list[IterDataPipe[T]]:
         """Return the pipes that share the items."""
-        return [*self.branches(self.num_instances)]
+        return self.branches(self.num_instances)
 
-    def __iter__(self) -> Iterator[Any]:
-        return ((entry[0] % self.num_instances, entry) for entry in self.numbered())
+    def branch_of(self, number: int, item: Any) -> int:
+        return number % self.num_instances
 
     def length(self, number: int) -> int:
         return len(range(number, len(self.source), self.num_instances))

@@ -79,8 +79,9 @@ def facts_of(pipe: Any) -> Facts:
 
 def buffers_of(pipe: DataPipe) -> dict[str, Any]:
     """Return the parameters that bound how much a step holds, each with its argument; None is unbounded."""
-    held = vars(pipe)
-    given = {name: held.get(name, held.get(f"_{name}")) for name in getattr(type(pipe), "buffers", ())}
+    held, kind = vars(pipe), type(pipe)
+    names = getattr(kind, "buffers", ())
+    given = {name: held.get(name, held.get(f"_{name}", getattr(kind, name, None))) for name in names}
     return {name: None if type(bound) is int and bound < 0 else bound for name, bound in given.items()}
 
 

@@ -22,7 +22,7 @@ for module in (sys.modules[__name__], models):
 
 
 def start_ray() -> None:
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=128 * 2**20, logging_level="ERROR")
+    ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=128 * 2**20, logging_level="ERROR")
 
 
 @pytest.fixture(autouse=True)

@@ -11,17 +11,10 @@ from typing import Any
 
 import fsspec
 import pytest
+from passing import Passing
 
 import penstock as ps
 from penstock.registry.likely_causes import CAUSES
-
-
-class Passing(ps.IterDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.source
 
 
 class ReadsInInit(Passing):
@@ -77,6 +70,42 @@ class BuffersInTheClass(Passing):
             yield len(self.buffer)
 
 
+class GoesOnCounting(Passing):
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.seen = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.source:
+            self.seen += 1
+            yield self.seen, item
+
+
+class DealsByCount(ps.Splitter):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.seen = 0
+
+    def outcome(self) -> list[ps.IterDataPipe[Any]]:
+        return self.branches(2)
+
+    def branch_of(self, number: int, item: Any) -> int:
+        self.seen += 1
+        return self.seen // 2 % 2
+
+
+class DrawsByIndex(ps.MapDataPipe):
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.generator = random.Random(0)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.source[index] + self.generator.random()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
 class CountsUndeclared(Passing):
     holds_items = False
 
@@ -118,6 +147,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: SeesAllInOneSet(numbers()),
         "the default of `seen` is one set for all pipes and passes, and SeesAllInOneSet changes it: make a new one",
     ),
+    "attribute_that_passes_change": (
+        lambda: GoesOnCounting(numbers()),
+        "`seen` of GoesOnCounting is changed by a pass, and the next goes on with it: make it in __iter__, or declare "
+        "it in the class by seen = own(…)",
+    ),
     "item_held_back": (
         lambda: CountsUndeclared(numbers()),
         "CountsUndeclared declares `holds_items = False`, and does not resume right with it: declare what",
@@ -140,6 +174,18 @@ def test_the_likely_cause_is_said(make: Callable[[], Any], cause: str) -> None:
 def test_a_buffer_of_the_class_is_a_likely_cause() -> None:
     with pytest.raises(AssertionError, match="likely cause: `buffer` of the class is one list for all pipes"):
         ps.check_operator(lambda: BuffersInTheClass(numbers()))
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (lambda: ps.iter.ZipperLongest(*DealsByCount(numbers())), "let branch_of decide by the number and the item"),
+        (lambda: DrawsByIndex(ps.map.SequenceWrapper(range(4))), "make one in __getitem__, seeded by the index"),
+    ],
+)
+def test_the_mend_fits_the_kind_of_operator(make: Callable[[], Any], cause: str) -> None:
+    with pytest.raises(AssertionError, match=f"likely cause: .*{cause}$"):
+        ps.check_operator(make)
 
 
 class Unpredictable(Passing):

@@ -10,17 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from passing import Passing
 
 import penstock as ps
 from penstock.runner.pool import _pickled_chain
-
-
-class Passing(ps.IterDataPipe):
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.source
 
 
 class YieldsNothing(Passing):
@@ -87,7 +80,7 @@ def numbers() -> Any:
         (
             lambda: list(ReturnsAList(numbers())),
             TypeError,
-            "and returned list: write `yield item` for each item",
+            "and returned list: write `yield item` for each item, or `yield from` in place of `return`",
         ),
         (lambda: list(ReturnsInALoop(numbers())), TypeError, "and returned int: write `yield item` for each item"),
         (

@@ -1,5 +1,6 @@
 """DataLoader2 and its reading services: what comes out, in which order, epoch after epoch."""
 
+import gc
 import json
 import multiprocessing
 import os
@@ -329,6 +330,17 @@ def test_every_start_method(method):
     service = MultiProcessingReadingService(2, multiprocessing_context=method)
     with DataLoader2(numbers(6).sharding_filter().map(lambda x: -x), reading_service=service) as loader:
         assert list(loader) == [-x for x in range(6)]
+
+
+def test_the_collectors_of_workers_pass_over_what_their_server_imported():
+    def is_collected(_):
+        from penstock.runner import worker
+
+        return any(each is vars(worker) for each in gc.get_objects())
+
+    service = MultiProcessingReadingService(2)
+    with DataLoader2(numbers(6).sharding_filter().map(is_collected), reading_service=service) as loader:
+        assert not any(loader)
 
 
 def test_wrong_arguments_raise_at_construction():

@@ -1,0 +1,1153 @@
+"""Each row of the page about torchdata and torchtext is run, and each of its bullets has tests that show it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import bz2
+import csv
+import gzip
+import hashlib
+import inspect
+import io
+import json
+import lzma
+import multiprocessing
+import os
+import random
+import re
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import requests
+import torch
+import urllib3
+from torch.utils.data import RandomSampler, WeightedRandomSampler
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
+from torch.utils.data.graph_settings import apply_sharding as torchs_apply_sharding
+
+import penstock as ps
+from forwards import Forwards
+from http_server import CONTENT, LARGE, serving_http
+from penstock.registry import apply_sharding, operators
+from penstock.storage.parts import lock_beside
+from ranks import run_programs
+
+pytestmark = pytest.mark.timeout(50)
+
+TESTS = Path(__file__).parent
+PAGE = (TESTS.parent / "docs" / "migration.md").read_text()
+IMPORTS = re.findall(r"^\| `(from torchdata[^`]*)` \| `(from penstock[^`]*)`", PAGE, re.MULTILINE)
+
+Row = tuple[str, str]
+Test = TypeVar("Test", bound=Callable[..., None])
+
+SHOWN: list[Row] = []
+"""The rows that the tests of this file show."""
+
+
+def row(first: str, second: str) -> Callable[[Test], Test]:
+    """Say which row of the page a test shows, by its first two cells without backticks."""
+
+    def enter(test: Test) -> Test:
+        SHOWN.append((first, second))
+        return test
+
+    return enter
+
+
+def rows_of_page() -> Iterator[Row]:
+    """Yield the first two cells of each row; an empty first cell is that of the row above."""
+    for table in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
+        name = ""
+        for line in table.splitlines()[2:]:
+            first, second, *_ = (cell.strip() for cell in line[1:-1].replace("`", "").split("|"))
+            name = first or name
+            yield name, second
+
+
+def pipe(*items: Any) -> Any:
+    return ps.iter.IterableWrapper(items, deepcopy=False)
+
+
+def stream_of(path: str, content: bytes, way: Callable[[bytes], Any] = io.BytesIO) -> Any:
+    return pipe((path, way(content)))
+
+
+def contents(dp: Any) -> list[tuple[str, bytes]]:
+    return [(path, stream.read()) for path, stream in dp]
+
+
+@pytest.fixture
+def under_install(tmp_path: Path) -> Callable[[str], list[Any]]:
+    """A function that runs code after `install()` in a process of its own, and returns what the code says."""
+
+    def run(code: str) -> list[Any]:
+        start = "import json, penstock as ps, penstock.compat\npenstock.compat.install()\n"
+        program = tmp_path / "program.py"
+        program.write_text(start + "def say(what): print(json.dumps(what))\n" + code)
+        run_programs(program, {tmp_path / "program": {**os.environ}}, seconds=40)
+        return [json.loads(line) for line in (tmp_path / "program.out").read_text().splitlines()]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving_http() as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def test_each_row_has_a_test_and_each_test_a_row() -> None:
+    rows = [*rows_of_page()]
+    imports = [
+        cells for cells in rows if cells[0].startswith("from torchdata") and cells[1].startswith("from penstock")
+    ]
+    assert {*rows} ^ {*SHOWN, *imports} == set()
+    assert len(IMPORTS) == len(imports) >= 10
+    assert len(rows) == len({*rows}) == PAGE.count("\n| ") - 2 * PAGE.count("\n| ---")
+    assert len(SHOWN) == len({*SHOWN})
+
+
+# Line by line
+
+
+def test_both_columns_import_the_same_objects(under_install: Any) -> None:
+    said = under_install(
+        f"""
+for lines in {IMPORTS}:
+    theirs, ours = {{}}, {{}}
+    for line, names in zip(lines, (theirs, ours)):
+        exec(line, names)
+        del names["__builtins__"]
+    say([*lines, theirs.keys() == ours.keys(), [name for name in theirs if theirs[name] is not ours.get(name)]])
+"""
+    )
+    assert [lines[:2] for lines in said] == [[*lines] for lines in IMPORTS]
+    for line, _, same_names, others in said:
+        assert same_names, line
+        assert {*others} <= {"functional_datapipe"}, line  # the old one takes enable_df_api_tracing, too
+    assert ps.iter.Mapper is sys.modules["penstock.pipes.iter"].Mapper
+
+
+def test_a_class_is_registered_by_the_old_name_and_by_the_new(under_install: Any) -> None:
+    code = """
+import penstock, torchdata.datapipes
+for name, register in ("old", torchdata.datapipes.functional_datapipe), ("new", penstock.functional_datapipe):
+    @register(name)
+    class Same(penstock.IterDataPipe):
+        functional_name = name
+        def __init__(self, source): self.source = source
+        def __iter__(self): yield from self.source
+    Same.__name__ = Same.__qualname__ = name.title()
+    say(list(getattr(ps.iter.IterableWrapper([1]), name)()))
+"""
+    assert under_install(code) == [[1], [1]]
+
+
+@row("PrototypeMultiProcessingReadingService(…)", "MultiProcessingReadingService(…)")
+def test_the_prototype_is_the_service(under_install: Any) -> None:
+    code = """
+from torchdata.dataloader2 import PrototypeMultiProcessingReadingService
+say(PrototypeMultiProcessingReadingService is ps.MultiProcessingReadingService)
+"""
+    assert under_install(code) == [True]
+
+
+@row("from torchdata.datapipes.utils import StreamWrapper", "streams are Python's own: none is needed")
+def test_streams_are_pythons_own(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    ((_, stream),) = pipe(str(tmp_path / "a.txt")).open_files("rb")
+    assert isinstance(stream, io.BufferedReader)
+    assert not hasattr(stream, "file_obj")
+    file = stream.raw
+    del stream
+    assert file.closed
+
+
+@row("to_graph(dp)", "dp.visualize(), a [picture](pictures.md) without Graphviz; or print(dp)")
+def test_a_chain_is_drawn_without_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    dp = pipe(1, 2).batch(2)
+    dp.visualize(tmp_path / "chain.svg")
+    assert "batch" in (tmp_path / "chain.svg").read_text()
+    assert str(dp) == "IterableWrapper((1, 2), deepcopy=False).batch(2)"
+
+
+@row(
+    "Batcher(datapipe=dp, batch_size=2)",
+    "Batcher(dp, batch_size=2), or source=dp: the source is called source everywhere",
+)
+def test_the_source_is_called_source(under_install: Any) -> None:
+    code = """
+from torchdata.datapipes.iter import Batcher, IterableWrapper
+say(list(Batcher(datapipe=IterableWrapper([1, 2]), batch_size=2)))
+"""
+    dp, new = pipe(1, 2), ps.iter.Batcher
+    assert [under_install(code)[0], list(new(dp, batch_size=2)), list(new(source=dp, batch_size=2))] == [[[1, 2]]] * 3
+    with pytest.raises(TypeError):
+        new(datapipe=dp, batch_size=2)  # type: ignore[call-arg]
+
+
+@row(
+    "dp.source_datapipe, dp.datapipe, dp.datapipes",
+    "dp.source, dp.sources; under install() the old names do, too",
+)
+def test_the_old_names_of_the_source_do_under_install(under_install: Any) -> None:
+    code = """
+from torchdata.datapipes.iter import IterableWrapper
+a, b = IterableWrapper("a"), IterableWrapper("b")
+batches, pairs = a.batch(2), a.zip(b)
+say([batches.source is batches.datapipe is batches.source_datapipe is a, pairs.sources == pairs.datapipes == (a, b)])
+"""
+    assert under_install(code) == [[True, True]]
+
+
+@row(
+    "torch.utils.data.graph_settings.apply_sharding(dp, n, i)",
+    "the same, or penstock.registry.apply_sharding(dp, n, i)",
+)
+def test_a_chain_is_sharded_by_torchs_function_and_by_ours() -> None:
+    for shard in (torchs_apply_sharding, apply_sharding):
+        dp = pipe(*range(5)).sharding_filter()
+        shard(dp, 2, 1)
+        assert list(dp) == [1, 3]
+
+
+# Two names for one job
+
+
+@row(
+    "decompress()",
+    "extract(), load_from_bz2(), load_from_xz(): the same with a fixed type, or under an older name",
+)
+def test_one_operator_decompresses() -> None:
+    for path, packed, older in (
+        ("a.gz", gzip.compress(b"one"), "extract"),
+        ("a.bz2", bz2.compress(b"one"), "load_from_bz2"),
+        ("a.xz", lzma.compress(b"one"), "load_from_xz"),
+    ):
+        dp = getattr(stream_of(path, packed), older)()
+        assert isinstance(dp, ps.iter.Decompressor)
+        assert [content for _, content in contents(dp)] == [b"one"]
+        assert contents(stream_of(path, packed).decompress()) == [(path, b"one")]
+
+
+@row("mix(*others, weights=…)", "SampleMultiplexer({dp: weight, …})")
+def test_a_mix_is_a_sample_multiplexer() -> None:
+    ones, twos = pipe(*[1] * 20), pipe(*[2] * 20)
+    old = ps.iter.SampleMultiplexer({ones: 3, twos: 1}, seed=5)
+    assert list(ones.mix(twos, weights=[3, 1]).set_seed(5)) == list(old)
+
+
+@row('on_error="skip"', "skip_on_error=True of read_from_http, read_from_gdrive, read_from_remote")
+@pytest.mark.filterwarnings("ignore:.*skip")
+@pytest.mark.parametrize("name", ["read_from_http", "read_from_gdrive", "read_from_remote"])
+def test_a_page_that_is_missing_is_skipped(name: str, server: str) -> None:
+    for told in ({"on_error": "skip"}, {"skip_on_error": True}):
+        dp = getattr(pipe(f"{server}/missing"), name)(**told)
+        assert list(dp) == []
+        assert [counts["skipped"] for counts in dp.stats().values()] == [1]
+
+
+@row(
+    "bucket_by_length(…), which loses nothing and cuts by length alone",
+    "bucketbatch(…), which pools and shuffles too",
+)
+def test_of_two_ways_to_make_buckets_one_cuts_by_length_alone() -> None:
+    words = ["a", "bbb", "cc", "dddd"]
+    assert list(pipe(*words).bucket_by_length([3], 2)) == [["a", "cc"], ["bbb", "dddd"]]
+    batches = {str(list(pipe(*words).bucketbatch(2).set_seed(seed))) for seed in range(9)}
+    assert len(batches) > 1
+
+
+@row("open_files_by_fsspec()", "open_files_by_iopath(); open_files() for local files")
+def test_three_operators_open_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.txt")
+    Path(path).write_text("one")
+    for name in ("open_files_by_fsspec", "open_files_by_iopath", "open_files"):
+        assert contents(getattr(pipe(path), name)(mode="rb")) == [(path, b"one")]
+
+
+@row("map(fn)", "collate(fn), where fn is your own")
+def test_collate_with_a_function_is_map() -> None:
+    assert list(pipe([1, 2]).collate(sum)) == list(pipe([1, 2]).map(sum)) == [3]
+
+
+# What a pipeline might notice, by operator
+
+
+@row("add_index", "yields new dicts")
+def test_add_index_leaves_the_dicts_of_its_source_alone() -> None:
+    item = {"x": 1}
+    assert list(pipe(item).add_index()) == [{"x": 1, "index": 0}]
+    assert item == {"x": 1}
+
+
+@row("add_index", "an item that is no dict is a TypeError")
+def test_add_index_needs_dicts() -> None:
+    with pytest.raises(TypeError, match="a number is put into a dict"):
+        list(pipe(1).add_index())
+
+
+@row("async_map_batches", "runs inside a running event loop, too")
+def test_async_map_batches_runs_inside_an_event_loop() -> None:
+    async def doubled(x: int) -> int:
+        return 2 * x
+
+    async def main() -> list[int]:
+        return list(pipe(1, 2, 3).async_map_batches(doubled, 2))
+
+    assert asyncio.run(main()) == [2, 4, 6]
+
+
+@row("bucketbatch", "has a length")
+def test_bucketbatch_has_a_length() -> None:
+    dp = pipe(*range(7)).bucketbatch(3)
+    assert len(dp) == len(list(dp)) == 3
+
+
+@row("bucketbatch", "a sort_key must return a sorted list of all items")
+def test_bucketbatch_needs_all_items_from_its_sort_key() -> None:
+    with pytest.raises(ValueError, match="got a bucket of 7 items and returned 1"):
+        list(pipe(*range(7)).bucketbatch(3, sort_key=lambda bucket: bucket[:1]))
+    with pytest.raises(TypeError, match="returns it sorted"):
+        list(pipe(*range(7)).bucketbatch(3, sort_key=lambda bucket: bucket.sort()))
+
+
+@row("bucketbatch", "with several buckets all batches of a pool are shuffled")
+def test_bucketbatch_shuffles_the_batches_of_all_buckets_of_a_pool() -> None:
+    buckets: list[set[int]] = []
+
+    def noted(bucket: list[int]) -> list[int]:
+        buckets.append({*bucket})
+        return sorted(bucket)
+
+    batches = list(pipe(*range(40)).bucketbatch(2, batch_num=10, bucket_num=2, sort_key=noted).set_seed(1))
+    came_from = [batch[0] in buckets[0] for batch in batches]
+    assert len(buckets) == 2
+    assert came_from not in (sorted(came_from), sorted(came_from, reverse=True))
+
+
+@row("check_hash", "takes text, upper-case digests and all of hashlib's hashes of fixed length")
+def test_check_hash_takes_text_and_any_hash() -> None:
+    names = [name for name in hashlib.algorithms_guaranteed if hashlib.new(name).digest_size]
+    assert len(names) > 8
+    for name in names:
+        digest = hashlib.new(name, b"one").hexdigest().upper()
+        assert list(pipe(("a", "one")).check_hash({"a": digest}, name)) == [("a", "one")]
+
+
+@row("check_hash", "a stream goes back to where it stood")
+def test_check_hash_sets_a_stream_back() -> None:
+    stream = io.BytesIO(b"..one")
+    stream.seek(2)
+    dp = pipe(("a", stream)).check_hash({"a": hashlib.sha256(b"one").hexdigest()})
+    assert contents(dp) == [("a", b"one")]
+
+
+@pytest.fixture
+def numbers_parquet(tmp_path: Path) -> str:
+    """The path of a Parquet file with a column `n`."""
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "numbers.parquet")
+    return str(tmp_path / "numbers.parquet")
+
+
+@row("dataframe, load_parquet_as_df", "give pyarrow.Table")
+def test_tables_are_those_of_arrow(numbers_parquet: str) -> None:
+    made = [*pipe({"n": 1}, {"n": 2}).dataframe(), *pipe(numbers_parquet).load_parquet_as_df()]
+    assert made == [pa.table({"n": [1, 2]})] * 2
+
+
+@row("dataframe, load_parquet_as_df", "dtype is a pyarrow schema or type, device has no effect")
+@pytest.mark.parametrize("dtype", [pa.schema([("n", pa.int16())]), pa.struct([("n", pa.int16())]), pa.int16()])
+def test_the_dtype_of_a_table_is_arrows(dtype: Any, numbers_parquet: str) -> None:
+    told = {"dtype": dtype, "columns": ["n"], "device": "anything"}
+    made = [*pipe({"n": 1}, {"n": 2}).dataframe(**told), *pipe(numbers_parquet).load_parquet_as_df(**told)]
+    assert [table.schema for table in made] == [pa.schema([("n", pa.int16())])] * 2
+
+
+@row("dataframe, load_parquet_as_df", "a column that a file lacks is a KeyError")
+def test_a_column_that_a_file_lacks_is_an_error(numbers_parquet: str) -> None:
+    with pytest.raises(KeyError, match="no column 'm'"):
+        list(pipe(numbers_parquet).load_parquet_as_df(columns=["m"]))
+
+
+@row("decompress", "finds the type by content first")
+def test_decompress_finds_the_type_by_content() -> None:
+    assert contents(stream_of("a.bz2", gzip.compress(b"one")).decompress()) == [("a.bz2", b"one")]
+
+
+def tar_of(files: dict[str, bytes], headers: dict[str, str] | None = None) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", pax_headers=headers) as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def zip_of(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@row(
+    "decompress",
+    "gives the decompressed stream of a .tar.gz, and leaves tar and zip as they are, so that "
+    ".decompress().load_from_tar() works",
+)
+def test_decompress_leaves_archives_to_their_loaders() -> None:
+    files = {"a": b"one", "b": b"two"}
+    tar, packed, zipped = tar_of(files), gzip.compress(tar_of(files)), zip_of(files)
+    for path, content, expected in (("t.tar.gz", packed, tar), ("t.tar", tar, tar), ("t.zip", zipped, zipped)):
+        assert contents(stream_of(path, content).decompress()) == [(path, expected)]
+    for path, content in (("t.tar.gz", packed), ("t.tar", tar)):
+        assert contents(stream_of(path, content).decompress().load_from_tar()) == [
+            (f"{path}/a", b"one"),
+            (f"{path}/b", b"two"),
+        ]
+    ((_, opened),) = stream_of("t.tar.gz", packed).decompress(file_type="tar")
+    with opened:
+        assert isinstance(opened, tarfile.TarFile)
+
+
+@row("decompress", "damage is an OSError that names the path")
+def test_damage_is_an_error_that_names_the_path() -> None:
+    ((_, stream),) = stream_of("folder/a.gz", gzip.compress(b"one")[:-4]).decompress()
+    with pytest.raises(OSError, match="folder/a.gz"):
+        stream.read()
+
+
+@row("drop, slice, flatten", "negative indices count from the end")
+def test_negative_fields_count_from_the_end() -> None:
+    assert list(pipe((1, 2, 3)).drop(-1)) == [(1, 2)]
+    assert list(pipe((1, 2, 3)).slice([-1])) == [(3,)]
+    assert list(pipe(((1, 2), (3, 4))).flatten(-1)) == [((1, 2), 3, 4)]
+
+
+@row("drop, slice, flatten", "flatten(0) flattens column 0")
+def test_the_first_field_is_flattened() -> None:
+    assert list(pipe(((1, 2), (3, 4))).flatten(0)) == [(1, 2, (3, 4))]
+
+
+@row("drop, slice, flatten", 'slice("missing") gives {} with a warning')
+def test_a_field_that_is_missing_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="lacks fields that were named: 'missing'"):
+        assert list(pipe({"x": 1}).slice("missing")) == [{}]
+
+
+@row("drop, slice, flatten", "items that are strings, arrays or tensors are a TypeError")
+@pytest.mark.parametrize("item", ["text", np.zeros(2), torch.zeros(2)], ids=["string", "array", "tensor"])
+def test_what_has_no_fields_is_an_error(item: Any) -> None:
+    for dp in (pipe(item).drop(0), pipe(item).slice(0), pipe(item).flatten()):
+        with pytest.raises(TypeError, match="only tuples, lists and dicts have fields"):
+            list(dp)
+
+
+@row("groupby", "buffer_size=0 is refused")
+def test_groupby_needs_room() -> None:
+    with pytest.raises(ValueError, match="buffer_size"):
+        pipe(1).groupby(str, buffer_size=0)
+
+
+@row("groupby", "bad arguments are a ValueError")
+def test_groupby_refuses_sizes_that_do_not_fit() -> None:
+    for wrong in ({"group_size": 0}, {"group_size": 3, "buffer_size": 2}, {"guaranteed_group_size": 2}):
+        with pytest.raises(ValueError, match="must be"):
+            pipe(1).groupby(str, **wrong)
+
+
+class Counting:
+    """Numbers, each of which is counted when it is read."""
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self.read: list[int] = []
+        self.make = make
+
+    def __call__(self, number: int) -> Any:
+        self.read.append(number)
+        return self.make(number)
+
+
+@row("in_memory_cache", "measures items by their real size")
+@row("in_memory_cache", "over the limit, what is kept comes from memory and the rest from the source")
+def test_a_cache_keeps_what_fits_by_its_real_size() -> None:
+    make = Counting(lambda number: torch.zeros(400 * 2**10, dtype=torch.uint8))
+    dp = pipe(*range(10)).map(make).in_memory_cache(size=1)
+    with pytest.warns(UserWarning, match="has room for 2 items"):
+        first = list(dp)
+    make.read.clear()
+    again = list(dp)
+    assert len(again) == 10
+    assert [kept is item for kept, item in zip(first, again, strict=True)] == [True] * 2 + [False] * 8
+    assert {*range(2, 10)} <= {*make.read}
+
+
+@row("in_memory_cache", "a full pass never touches the source")
+def test_a_full_cache_leaves_its_source_alone() -> None:
+    make = Counting(str)
+    dp = pipe(*range(3)).map(make).in_memory_cache()
+    assert list(dp) == list(dp) == ["0", "1", "2"]
+    assert make.read == [0, 1, 2]
+
+
+@row("lines_to_paragraphs", "each call of joiner has a list of its own")
+def test_each_paragraph_has_a_list_of_its_own() -> None:
+    dp = pipe(("a", "one"), ("a", ""), ("a", "two")).lines_to_paragraphs(joiner=lambda lines: lines)
+    assert list(dp) == [("a", ["one"]), ("a", ["two"])]
+
+
+@row("list_files_by_iopath", "sorted, without subfolders")
+def test_iopath_lists_files_sorted(tmp_path: Path) -> None:
+    for name in ("b", "c", "a"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    assert list(pipe(str(tmp_path)).list_files_by_iopath()) == [str(tmp_path / name) for name in "abc"]
+
+
+@row("load_from_xz, load_from_bz2", "fizz.xz becomes fizz")
+def test_a_path_loses_its_ending_and_no_letter_more() -> None:
+    assert contents(stream_of("fizz.xz", lzma.compress(b"")).load_from_xz()) == [("fizz", b"")]
+    assert contents(stream_of("b2.bz2", bz2.compress(b"")).load_from_bz2()) == [("b2", b"")]
+
+
+RAR = base64.b64decode("UmFyIRoHAM+QcwAADQAAAAAAAAAI93QAgCUAAwAAAAMAAAAD8YZsegAAIQAdMAUApIEAAGEudHh0b25lxD17AEAHAA==")
+"""An archive of the file a.txt: at 20 the file's header of 37 bytes, and after it the content `one`."""
+
+
+def rar_of(name: bytes = b"a.txt", flags: int = 0) -> bytes:
+    """Return the archive with another name of its file, or more flags."""
+    header = bytearray(RAR[20:57])
+    header[3] |= flags
+    header[32:] = name
+    header[:2] = (zlib.crc32(header[2:]) & 0xFFFF).to_bytes(2, "little")
+    return RAR[:20] + header + RAR[57:]
+
+
+@row("load_from_rar", "cut, corrupt and encrypted archives raise")
+def test_a_broken_rar_is_an_error() -> None:
+    rarfile = pytest.importorskip("rarfile")
+    assert contents(stream_of("r", rar_of()).load_from_rar()) == [("r/a.txt", b"one")]
+    for broken in (RAR[:-7], RAR[:50], RAR.replace(b"one", b"two")):
+        with pytest.raises(rarfile.BadRarFile):
+            contents(stream_of("r", broken).load_from_rar())
+    with pytest.raises(RuntimeError, match=r"'a.txt' is encrypted"):
+        list(stream_of("r", rar_of(flags=0x04)).load_from_rar())
+
+
+@row("load_from_rar", "names that lead out of the archive are refused")
+def test_a_name_that_leads_out_of_a_rar_is_refused() -> None:
+    pytest.importorskip("rarfile")
+    with pytest.raises(ValueError, match="no name within it"):
+        list(stream_of("r", rar_of(b"../ab")).load_from_rar())
+
+
+ARCHIVES = [
+    pytest.param("load_from_tar", tar_of({"a": b"one", "b": b"two"}), id="tar"),
+    pytest.param("load_from_zip", zip_of({"a": b"one", "b": b"two"}), id="zip"),
+]
+
+
+@row(
+    "load_from_tar, load_from_zip",
+    "a member can be read as long as a reference to it exists, even after later members",
+)
+@pytest.mark.parametrize(("load", "content"), ARCHIVES)
+def test_members_are_read_in_any_order(load: str, content: bytes) -> None:
+    (_, first), (_, second) = getattr(stream_of("pack", content), load)()
+    assert (second.read(), first.read()) == (b"two", b"one")
+
+
+@row("load_from_tar, load_from_zip", "streams close by themselves")
+@pytest.mark.parametrize(("load", "content"), ARCHIVES)
+def test_an_archive_that_was_read_is_closed(load: str, content: bytes) -> None:
+    stream = io.BytesIO(content)
+    assert len(list(getattr(pipe(("pack", stream)), load)())) == 2
+    assert stream.closed
+
+
+@row(
+    "load_from_tar, load_from_zip",
+    "the rest of a compressed tar is read, so that its checksum is verified, also where it cannot seek",
+)
+@pytest.mark.parametrize("way", [io.BytesIO, Forwards])
+def test_the_checksum_after_a_tar_is_verified(way: Any) -> None:
+    rest = random.Random(0).randbytes(2**20)  # after the tar's end mark
+    content = bytearray(gzip.compress(tar_of({"a": b"one"}) + rest, 1))
+    content[-8] ^= 1
+    with pytest.raises(tarfile.ReadError):
+        list(stream_of("pack", bytes(content), way).load_from_tar())
+
+
+@row("load_from_tar, load_from_zip", "names and headers of a tar, and what a zip grows to, are bounded by max_bytes")
+def test_archives_cannot_grow_without_bounds() -> None:
+    for tar in (tar_of({"a" * 5000: b""}), tar_of({"a": b""}, headers={"comment": "x" * 5000})):
+        assert len(list(stream_of("pack", tar).load_from_tar())) == 1
+        with pytest.raises(ValueError, match="max_bytes"):
+            list(stream_of("pack", tar).load_from_tar(max_bytes=3000))
+    zipped = zip_of({"zeros": bytes(17 * 2**20)})
+    ((_, stream),) = stream_of("pack", zipped).load_from_zip(max_bytes=3000)
+    with pytest.raises(ValueError, match="max_bytes"):
+        stream.read()
+
+
+TFRECORD = bytes.fromhex("1e00000000000000d9dc12320a1c0a0b0a016e12061a040a0203070a0d0a016212080a060a01780a01790838cdf2")
+"""A file of one example, in which `n` is [3, 7], and `b` is x and y."""
+
+
+@pytest.fixture
+def tfrecord_libraries() -> None:
+    pytest.importorskip("google_crc32c")
+    pytest.importorskip("google.protobuf")
+
+
+@row("load_from_tfrecord", "checksums are verified")
+@pytest.mark.usefixtures("tfrecord_libraries")
+def test_the_checksums_of_a_tfrecord_are_verified() -> None:
+    for at in (8, -4):
+        content = bytearray(TFRECORD)
+        content[at : at + 4 or None] = bytes(4)
+        with pytest.raises(RuntimeError, match="checksum"):
+            list(stream_of("a", bytes(content)).load_from_tfrecord())
+
+
+@row("load_from_tfrecord", "names come sorted, or in the order of spec")
+@pytest.mark.usefixtures("tfrecord_libraries")
+def test_the_names_of_a_tfrecord_are_sorted() -> None:
+    (sorted_by_name,) = stream_of("a", TFRECORD).load_from_tfrecord()
+    (as_asked,) = stream_of("a", TFRECORD).load_from_tfrecord({"n": None, "b": None})
+    assert ([*sorted_by_name], [*as_asked]) == (["b", "n"], ["n", "b"])
+
+
+@row("load_from_tfrecord", "bytes keep their shape")
+@pytest.mark.usefixtures("tfrecord_libraries")
+def test_bytes_of_a_tfrecord_keep_their_shape() -> None:
+    assert list(stream_of("a", TFRECORD).load_from_tfrecord({"b": ((2, 1), None)})) == [{"b": [[b"x"], [b"y"]]}]
+
+
+@row("load_from_tfrecord", "needs no TensorFlow")
+@pytest.mark.usefixtures("tfrecord_libraries")
+def test_a_tfrecord_is_read_without_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    (example,) = stream_of("a", TFRECORD).load_from_tfrecord()
+    assert example["n"].tolist() == [3, 7]
+
+
+@row(
+    "max_token_bucketize",
+    'an item longer than max_token_count is a ValueError, unless max_len or on_error="skip" leaves it out',
+)
+@pytest.mark.filterwarnings("ignore:.*skip")
+def test_an_item_that_fits_no_batch_is_an_error_or_left_out() -> None:
+    with pytest.raises(ValueError, match="fits no batch"):
+        list(pipe("aaa", "b").max_token_bucketize(2))
+    assert list(pipe("aaa", "b").max_token_bucketize(2, max_len=2)) == [["b"]]
+    assert list(pipe("aaa", "b").max_token_bucketize(2, on_error="skip")) == [["b"]]
+
+
+@row("max_token_bucketize", "items of one length come in the order of arrival")
+def test_items_of_one_length_come_as_they_arrive() -> None:
+    items = [{"n": n} for n in (5, 1, 4, 2)]  # which cannot be compared
+    assert list(pipe(*items).max_token_bucketize(2, len_fn=len)) == [items[:2], items[2:]]
+
+
+def cached(folder: Path, steps: Callable[[Any], Any], source: Any) -> Any:
+    """A chain of names whose files the steps make in a folder."""
+    return steps(source.on_disk_cache(lambda name: str(folder / name))).end_caching(same_filepath_fn=True)
+
+
+@row("on_disk_cache … end_caching", "items come in the order of the source")
+def test_files_come_in_the_order_of_the_source(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("is there")
+    dp = cached(tmp_path, lambda missing: missing.map(lambda name: (name, b"")), pipe("a", "b", "c"))
+    assert list(dp) == [str(tmp_path / name) for name in "abc"]
+
+
+@row(
+    "on_disk_cache … end_caching",
+    "the steps between run once for each missing item, so that prefetch or threadpool_map there does not overlap "
+    "items: put sharding_filter before and read with workers",
+)
+def test_the_steps_between_run_for_one_item_at_a_time(tmp_path: Path) -> None:
+    there: list[list[str]] = []
+
+    def noted(name: str) -> tuple[str, bytes]:
+        there.append(sorted(os.listdir(tmp_path)))
+        return name, b""
+
+    def steps(missing: Any) -> Any:
+        return missing.threadpool_map(noted, max_workers=3).prefetch(3)
+
+    for part in range(2):
+        dp = cached(tmp_path, steps, pipe("a", "b", "c").sharding_filter())
+        apply_sharding(dp, 2, part)
+        assert list(dp) == [str(tmp_path / name) for name in "abc"[part::2]]
+    files = [[name for name in names if not name.startswith(".penstock-")] for names in there]
+    assert files == [[], ["a"], ["a", "c"]]  # each item begins when the file of the one before is whole
+
+
+@row("on_disk_cache … end_caching", "sharding_filter between is refused")
+def test_steps_between_cannot_be_sharded(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="do it before on_disk_cache"):
+        cached(tmp_path, lambda missing: missing.sharding_filter(), pipe("a"))
+
+
+@row("on_disk_cache … end_caching", "no promise files: a lock dies with its owner, and files appear whole")
+def test_a_cache_needs_no_promise_files(tmp_path: Path) -> None:
+    def pieces(of: list[Any]) -> Iterator[bytes]:
+        yield b"half"
+        yield of[0]
+
+    for path in (f"{tmp_path}/a.promise", lock_beside(f"{tmp_path}/a")):
+        Path(path).touch()  # as an owner leaves it that is dead
+    content: list[Any] = []
+    dp = cached(tmp_path, lambda missing: missing.map(lambda name: (name, pieces(content))), pipe("a"))
+    with pytest.raises(IndexError):
+        list(dp)
+    assert not (tmp_path / "a").exists()
+    content.append(b" and half")
+    assert [Path(path).read_bytes() for path in dp] == [b"half and half"]
+    assert sorted(os.listdir(tmp_path)) == ["a", "a.promise"]
+
+
+PARSERS = ["parse_csv", "parse_csv_as_dict", "readlines"]
+
+
+@row("parse_csv, parse_csv_as_dict, readlines", "bytes are decoded as a stream: UTF-16 and a BOM work")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_bytes_are_decoded_as_a_stream(encoding: str) -> None:
+    dp = stream_of("a", "x,y\nĊ,2\n".encode(encoding))  # in UTF-16, one byte of this letter is a line feed
+    assert list(dp.parse_csv(encoding=encoding)) == [["x", "y"], ["Ċ", "2"]]
+    dp = stream_of("a", "x,y\nĊ,2\n".encode(encoding))
+    assert list(dp.parse_csv_as_dict(encoding=encoding)) == [{"x": "Ċ", "y": "2"}]
+    dp = stream_of("a", "x,y\nĊ,2\n".encode(encoding))
+    assert list(dp.readlines(decode=True, encoding=encoding)) == [("a", "x,y"), ("a", "Ċ,2")]
+
+
+@row("parse_csv, parse_csv_as_dict, readlines", "wrong arguments raise when the operator is made")
+@pytest.mark.parametrize("name", PARSERS)
+def test_wrong_arguments_of_parsers_raise_at_once(name: str) -> None:
+    with pytest.raises(LookupError, match="no-such-code"):
+        getattr(pipe(), name)(encoding="no-such-code")
+    with pytest.raises(TypeError, match="delimeter"):
+        getattr(pipe(), name)(delimeter=";")
+
+
+@row("parse_csv, parse_csv_as_dict, readlines", "errors name the path, and those of CSV the line")
+@pytest.mark.parametrize("name", PARSERS)
+def test_errors_of_parsers_say_where(name: str) -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        list(getattr(stream_of("folder/a", b"x\n\xff\n"), name)(decode=True, errors="strict"))
+    assert "folder/a" in caught.value.__notes__[0]
+    if name != "readlines":
+        with pytest.raises(csv.Error, match="line 2: ") as caught_csv:
+            list(getattr(stream_of("folder/a", b'x\n"y'), name)(strict=True))
+        assert "folder/a" in caught_csv.value.__notes__[0]
+
+
+@row("parse_csv, parse_csv_as_dict, readlines", "readlines strips line ends at the end only")
+def test_readlines_strips_the_end_of_a_line() -> None:
+    assert list(stream_of("a", b"\rone\r\n").readlines()) == [("a", b"\rone")]
+
+
+@row("parse_json_files", "invalid JSON is an error that names the path")
+def test_invalid_json_is_an_error() -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        list(stream_of("folder/a", b"{").parse_json_files())
+    assert "folder/a" in caught.value.__notes__[0]
+
+
+@row("read_from_http", "timeout=None is 60 s of silence")
+def test_a_silent_server_is_waited_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[Any] = []
+
+    def get(session: Any, url: str, **arguments: Any) -> None:
+        waits.append(arguments["timeout"])
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(requests.Session, "get", get)
+    for timeout in (None, (None, None)):
+        with pytest.raises(requests.ConnectionError):
+            list(pipe("http://a").read_from_http(timeout=timeout))
+    assert waits == [60, (None, None)]
+
+
+@row("read_from_http", "content-encodings are decoded")
+def test_what_is_encoded_for_the_way_is_decoded(server: str) -> None:
+    assert contents(pipe(f"{server}/gzip").read_from_http()) == [(f"{server}/gzip", CONTENT)]
+
+
+@row("read_from_http", "a body that breaks off is an error")
+def test_a_body_that_breaks_off_is_an_error(server: str) -> None:
+    ((_, stream),) = pipe(f"{server}/truncated").read_from_http()
+    with pytest.raises(urllib3.exceptions.ProtocolError):
+        stream.read()
+
+
+@row("read_from_gdrive", "sharing links and today's confirmation page work")
+def test_a_shared_file_that_needs_a_confirmation_is_read(server: str) -> None:
+    # The server stands in for Google's: as a proxy, it is asked for their URLs.
+    dp = pipe("http://drive.google.com/file/d/large/view").read_from_gdrive(proxies={"http": server})
+    assert contents(dp) == [("large.txt", LARGE)]
+
+
+@row("rows2columnar", "a missing key is named")
+def test_a_key_that_a_row_lacks_is_named() -> None:
+    with pytest.raises(KeyError, match="a row has no 'b': it has 'a'"):
+        list(pipe([{"a": 1}]).rows2columnar(["a", "b"]))
+
+
+@row("rows2columnar", "a row of the wrong length is a ValueError")
+def test_a_row_of_the_wrong_length_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a row has 1 values"):
+        list(pipe([(1, 2), (1,)]).rows2columnar(["a", "b"]))
+
+
+@row("HuggingFaceHubReader", "several splits without split= are a ValueError")
+def test_of_several_splits_one_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = SimpleNamespace(load_dataset=lambda **_: {"train": [], "test": []})
+    monkeypatch.setitem(sys.modules, "datasets", splits)
+    with pytest.raises(ValueError, match="give the split to read, as in split='train'"):
+        list(ps.iter.HuggingFaceHubReader("any"))
+
+
+@row("load_files_by_s3", "buffer_size and multi_part_download have no effect")
+def test_settings_of_the_old_client_are_accepted(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    url = (tmp_path / "a").as_uri()
+    assert contents(pipe(url).load_files_by_s3(buffer_size=1, multi_part_download=True)) == [(url, b"one")]
+
+
+@row("Sampler", "sampler_args and samplers without a data source work")
+def test_samplers_of_any_arguments_work() -> None:
+    assert sorted(ps.iter.Sampler("abc", RandomSampler, sampler_args=(False,))) == [0, 1, 2]
+    drawn = ps.iter.Sampler("abc", WeightedRandomSampler, sampler_args=([0.0, 1.0, 0.0], 4))
+    assert list(drawn) == [1, 1, 1, 1]
+
+
+SAVERS = ["save_to_disk", "save_by_fsspec", "save_by_iopath"]
+
+
+@row("save_to_disk, save_by_fsspec, save_by_iopath", "local files appear whole or not at all")
+@pytest.mark.parametrize("name", SAVERS)
+def test_a_file_appears_whole_or_not_at_all(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*paths: str) -> None:
+        raise OSError("the last step fails")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="the last step fails"):
+        list(getattr(pipe((str(tmp_path / "a"), "one")), name)())
+    assert os.listdir(tmp_path) == []
+
+
+@row("save_to_disk, save_by_fsspec, save_by_iopath", "folders are made")
+@pytest.mark.parametrize("name", SAVERS)
+def test_folders_of_files_are_made(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "a"
+    assert list(getattr(pipe((str(path), "one")), name)()) == [str(path)]
+    assert path.read_text() == "one"
+
+
+@row("zip_with_iter", "a key that the reference does not have is a KeyError that names it")
+def test_a_key_without_a_match_is_named() -> None:
+    with pytest.raises(KeyError, match="no item with the key 3"):
+        list(pipe(1, 3).zip_with_iter(pipe(1, 2), key_fn=int))
+
+
+@row("zip_with_iter", "the error for a duplicate key names it")
+def test_a_key_that_comes_twice_is_named() -> None:
+    with pytest.raises(ValueError, match="has the key 1 twice"):
+        list(pipe(2).zip_with_iter(pipe(1, 1, 2), key_fn=int))
+
+
+# From torchtext
+
+
+@pytest.fixture
+def sst2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A root that has a small archive of SST2 already."""
+    lines = {
+        "train": "sentence\tlabel\ngood\t1\n",
+        "dev": "sentence\tlabel\nbad\t0\n",
+        "test": "n\tsentence\n0\tdull\n",
+    }
+    content = zip_of({f"SST-2/{split}.tsv": text.encode() for split, text in lines.items()})
+    ((name, archive),) = ps.datasets.SST2.resources.items()
+    small = replace(archive, sha256=hashlib.sha256(content).hexdigest(), md5=None, size=len(content))
+    monkeypatch.setattr(ps.datasets.SST2, "resources", {name: small})
+    monkeypatch.setattr(ps.datasets.SST2, "splits", dict.fromkeys(lines, 1))
+    (tmp_path / "sst2").mkdir()
+    (tmp_path / "sst2" / archive.name).write_bytes(content)
+    return str(tmp_path)
+
+
+@row('torchtext.datasets.SST2(root, split="train")', 'ps.datasets.SST2(root, "train")')
+def test_a_split_of_a_data_set(sst2: str) -> None:
+    assert list(ps.datasets.SST2(sst2, "train")) == [("good", 1)]
+
+
+@row("SST2(root), which gives all splits", 'SST2(root, ("train", "dev", "test")); without a split it is the first')
+def test_several_splits_of_a_data_set(sst2: str) -> None:
+    splits = ps.datasets.SST2(sst2, ("train", "dev", "test"))
+    assert [list(chain) for chain in splits] == [[("good", 1)], [("bad", 0)], [("dull",)]]
+    assert list(ps.datasets.SST2(sst2)) == [("good", 1)]
+
+
+TOKENS = [["a", "b"], ["b", "c"], ["c", "b"]]
+
+
+@row(
+    'build_vocab_from_iterator(tokens, min_freq=2, specials=["<unk>"])',
+    'ps.build_vocab(tokens, min_freq=2, specials=["<unk>"]), or dp.build_vocab(…) on a chain',
+)
+def test_a_vocabulary_is_built() -> None:
+    vocab = ps.build_vocab(TOKENS, min_freq=2, specials=["<unk>"])
+    assert vocab.get_itos() == ["<unk>", "b", "c"]
+    assert pipe(*TOKENS).build_vocab(min_freq=2, specials=["<unk>"]) == vocab
+
+
+@row('vocab.set_default_index(vocab["<unk>"])', 'the same, or build_vocab(…, default="<unk>")')
+def test_a_vocabulary_has_a_default() -> None:
+    vocab = ps.build_vocab(TOKENS, specials=["<unk>"])
+    with pytest.raises(KeyError, match="'other'"):
+        vocab["other"]
+    vocab.set_default_index(vocab["<unk>"])
+    assert vocab["other"] == 0
+    assert ps.build_vocab(TOKENS, specials=["<unk>"], default="<unk>") == vocab
+    with pytest.raises(ValueError, match="twice"):
+        ps.build_vocab(TOKENS, specials=["<unk>", "<unk>"])
+
+
+@row("vocab(tokens), vocab[token], token in vocab, lookup_token, lookup_tokens, get_itos, get_stoi", "the same")
+def test_a_vocabulary_is_asked_as_ever() -> None:
+    vocab = ps.Vocab(["a", "b"])
+    assert (vocab(["b", "a"]), vocab["b"], "b" in vocab, "c" in vocab) == ([1, 0], 1, True, False)
+    assert (vocab.lookup_token(1), vocab.lookup_tokens([1, 0])) == ("b", ["b", "a"])
+    assert (vocab.get_itos(), vocab.get_stoi()) == (["a", "b"], {"a": 0, "b": 1})
+
+
+@row("vocab.lookup_indices(tokens)", "vocab(tokens)")
+def test_a_vocabulary_is_called_for_ids() -> None:
+    assert ps.Vocab(["a", "b"])(["b", "a"]) == [1, 0]
+
+
+@row("torchtext.vocab.vocab(ordered_dict)", "ps.Vocab(tokens)")
+def test_a_vocabulary_keeps_the_order_of_its_tokens() -> None:
+    assert ps.Vocab(OrderedDict(b=1, a=5)).get_itos() == ["b", "a"]
+
+
+@row("torch.save(vocab, path)", "vocab.save(url), ps.Vocab.load(url)")
+def test_a_vocabulary_is_saved(tmp_path: Path) -> None:
+    vocab = ps.Vocab(["b", "a"])
+    vocab.save(str(tmp_path / "vocab.json"))
+    assert ps.Vocab.load(str(tmp_path / "vocab.json")) == vocab
+
+
+# The bullets
+
+
+BULLETS = {
+    "A bare iterable in place": "test_a_list_or_a_tuple_is_a_source",
+    "A chain that only `worker_init_fn` divides": "test_a_chain_that_only_worker_init_fn_divides",
+    "A subclass of an operator": (
+        "test_subclasses_of_operators_read_their_source_under_its_old_name "
+        "test_a_subclass_finds_no_private_name_of_torchdata"
+    ),
+    "Streams are Python's own": (
+        "test_streams_are_pythons_own test_streams_of_operators_are_there_until_they_are_closed_or_dropped "
+        "test_all_streams_of_an_item_are_closed"
+    ),
+    "`FSSpecFileLister` does": (
+        "test_files_of_a_folder_come_sorted_with_whole_urls_and_without_subfolders "
+        "test_files_in_memory_are_listed_as_torchdata_spelt_them"
+    ),
+    "**Every chain resumes": "test_a_state_taken_anywhere_goes_on_with_the_rest_and_the_next_epochs",
+    "**The order does not": (
+        "test_the_order_follows_from_the_number_of_shards_and_not_from_that_of_the_workers "
+        "test_a_state_goes_on_with_any_number_of_workers_and_any_prefetching"
+    ),
+    "**Lambdas travel": (
+        "test_a_script_without_a_main_guard_runs_once test_a_lambda_is_called_in_a_worker_of_a_fork_server"
+    ),
+    "**Duplicates are": (
+        "test_workers_need_a_sharding_point_and_the_error_says_where test_that_every_worker_reads_all_can_be_asked_for "
+        "test_a_chain_that_all_ranks_would_read_whole_is_an_error"
+    ),
+    "**Errors say where**": (
+        "test_a_function_that_raises_keeps_its_type_and_says_operator_item_worker_and_shard "
+        "test_one_note_is_added_however_many_stages_follow "
+        "test_a_worker_that_dies_is_named_with_how_it_ended_and_what_it_was_at "
+        "test_a_function_that_hangs_is_waited_for_as_long_as_the_timeout_says"
+    ),
+    "**`on_error`**": "test_operators_that_call_functions_or_read_from_outside_have_on_error",
+    "**`fullsync`**": (
+        "test_where_one_rank_fails_the_others_say_so_at_once test_ranks_in_different_passes_are_told "
+        "test_uneven_ranks_stop_together_epoch_after_epoch_and_leave_no_thread"
+    ),
+    "**Ranks have their own": "test_ranks_draw_their_own_random_numbers_below_the_sharding_point",
+    "**Speed**": "test_one_frame_of_ours_runs_for_an_item_and_stage_and_no_hook",
+    "**Seeds give other": "test_a_derived_seed_is_the_same_everywhere_and_for_ever",
+    "**You save what": "test_what_an_operator_or_function_keeps_across_passes_is_in_no_state",
+    "**torch's own random": (
+        "test_pipes_of_torch_are_seeded_too test_a_pipe_of_torch_that_is_read_again_in_a_pass_is_seeded_by_torch"
+    ),
+    "**A state is plain": "test_states_are_plain_data_and_bring_no_chain test_from_state_says_how_it_is_done",
+    "**`CheckpointableReadingServiceInterface`**": "test_a_checkpointable_service_is_subclassed_and_not_made",
+    "**`DistributedReadingService` comes": (
+        "test_sequential_services_are_checked test_uneven_parts_are_padded_or_dropped_and_counted "
+        "test_ranks_that_stop_anywhere_go_on_exactly_on_any_number_of_ranks"
+    ),
+    "**Several ranks need": "test_a_loader_that_knows_nothing_of_ranks_is_an_error",
+    "**`sharding_round_robin": "test_shards_of_very_uneven_appetite_get_all test_a_dispatcher_is_for_workers_only",
+    "**`limit()`": "test_the_iterator_of_a_loader_pauses_at_its_limit test_a_paused_iterator_goes_on_where_it_was",
+    "**Graph functions**": (
+        "test_sources_are_found_in_attributes_and_their_containers test_no_item_is_touched "
+        "test_a_graph_of_many_joins_is_not_unfolded"
+    ),
+    "**A registered operator": "test_an_operator_refuses_a_bare_iterable",
+    "Under `install()`, `functional": "test_an_operator_registered_later_is_there_too",
+}
+"""How each bullet begins, and the tests that show it."""
+
+
+def test_each_bullet_has_tests_and_the_tests_are_there() -> None:
+    bullets = re.findall(r"^- (.*)", PAGE, re.MULTILINE)
+    assert [begin for bullet in bullets for begin in BULLETS if bullet.startswith(begin)] == [*BULLETS]
+    assert len(bullets) == len(BULLETS)
+    there = {
+        name for file in TESTS.rglob("test_*.py") for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
+    }
+    assert {*" ".join(BULLETS.values()).split()} - there == set()
+
+
+def test_a_chain_that_only_worker_init_fn_divides() -> None:
+    def divided(dp: Any, info: Any) -> Any:
+        return dp.filter(lambda x: x % info.num_workers == info.worker_id)
+
+    service = ps.MultiProcessingReadingService(2, worker_init_fn=divided, require_sharding=False)
+    with ps.DataLoader2(pipe(*range(6)), reading_service=service) as loader:
+        assert sorted(loader) == [*range(6)]
+
+
+def test_a_lambda_is_called_in_a_worker_of_a_fork_server() -> None:
+    dp = pipe(1).map(lambda _: type(multiprocessing.current_process()).__name__)
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(1)) as loader:
+        assert list(loader) == ["ForkServerProcess"]
+
+
+def test_a_subclass_finds_no_private_name_of_torchdata() -> None:
+    assert not hasattr(pipe(1).map(str), "_apply_fn")
+    assert not hasattr(pipe(1).fork(2)[0], "num_of_instances")
+
+
+def test_operators_that_call_functions_or_read_from_outside_have_on_error() -> None:
+    entries: Any = operators.values()
+    without = {
+        entry.name
+        for entry in entries
+        if entry.cls.__module__.startswith("penstock.")
+        and "on_error" not in (taken := inspect.signature(entry.cls).parameters)
+        and (
+            any("Callable" in str(each.annotation) for each in taken.values())
+            or {"labours", "opens", "unpacks"}.intersection(entry.cls.does)
+        )
+    }
+    assert "on_error" in inspect.signature(ps.iter.EndOnDiskCacheHolder).parameters
+    assert without == {"batch", "pipe", "pin_memory", "dataframe", "Sampler", "on_disk_cache"}
+
+
+def test_what_an_operator_or_function_keeps_across_passes_is_in_no_state() -> None:
+    class Epochs(ps.IterDataPipe[Any]):
+        def __init__(self, source: Any) -> None:
+            self.source = source
+            self.epoch = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            self.epoch += 1
+            return ((self.epoch, item) for item in self.source)
+
+    class Calls:
+        number = 0
+
+        def __call__(self, item: Any) -> Any:
+            self.number += 1
+            return self.number, item
+
+    def chain() -> Any:
+        return Epochs(pipe("a", "b")).map(Calls())
+
+    dp, resumed = chain(), chain()
+    list(dp)
+    iterator = iter(dp)
+    next(iterator)
+    resumed.load_state_dict(dp.state_dict())
+    assert list(iterator) == [(4, (2, "b"))]
+    assert list(resumed) == [(1, (1, "b"))]
+    with pytest.raises(AssertionError):
+        ps.check_operator(chain)
+
+
+def test_a_pipe_of_torch_that_is_read_again_in_a_pass_is_seeded_by_torch() -> None:
+    def orders(make: Callable[[], Any], torchs_seed: int) -> tuple[list[int], list[int]]:
+        loader = ps.DataLoader2(ps.iter.Cycler(make(), 2))
+        loader.seed(3)
+        torch.manual_seed(torchs_seed)
+        items = list(loader)
+        return items[:20], items[20:]
+
+    theirs = [orders(lambda: TorchIterableWrapper(range(20)).shuffle(), seed) for seed in (1, 2)]
+    ours = [orders(lambda: pipe(*range(20)).shuffle(), seed) for seed in (1, 2)]
+    assert theirs[0][0] == theirs[1][0]
+    assert theirs[0][1] != theirs[1][1]
+    assert ours[0] == ours[1]
+
+
+def test_states_are_plain_data_and_bring_no_chain() -> None:
+    loader = ps.DataLoader2(pipe(1, 2, 3).map(str))
+    next(iter(loader))
+    resumed = ps.DataLoader2(pipe(1, 2, 3).map(str))
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    assert list(resumed) == ["2", "3"]
+    with pytest.raises(TypeError):
+        ps.DataLoader2(None)  # type: ignore[arg-type]
+
+
+def test_a_checkpointable_service_is_subclassed_and_not_made(under_install: Any) -> None:
+    code = """
+from torchdata.dataloader2 import CheckpointableReadingServiceInterface
+class Own(CheckpointableReadingServiceInterface):
+    pass
+try:
+    Own()
+except NotImplementedError as error:
+    say(str(error))
+"""
+    ((said),) = under_install(code)
+    assert "derive the service from ReadingServiceInterface" in said
+
+
+def test_an_operator_refuses_a_bare_iterable() -> None:
+    with pytest.raises(TypeError, match=r"wrap it, as in IterableWrapper\(items\)"):
+        ps.iter.Batcher([1, 2], 2)  # type: ignore[arg-type]
