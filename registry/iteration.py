@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, is_one_of_several, sources_of, walk
+from .left_out import holds_meter
 from .notes import asked_by, describe_item, describe_step, last_item, local_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
@@ -66,9 +67,9 @@ def let_steps_nest() -> None:
 class Replaced(BaseException):
     """Thrown into an iterator that a newer one replaces. Not an Exception, so that no operator swallows it."""
 
-    def __init__(self, by: str) -> None:
-        self.by = by
-        """The caller that made the newer one, as the end of a message."""
+    def __init__(self, message: str) -> None:
+        self.message = message
+        """What the next step of the iterator says."""
 
 
 class Link:
@@ -171,14 +172,14 @@ class Pass:
             self._tell_sources(node)
         if not pipe.holds_items and all(map(can_capture, self._sources)):
             own = _own_iterator(pipe, iterate)
-            return own, _measured(pipe, own)
+            return own, own
         self._pace, self._tally = Pace(), Tally()
         skip, self._unseen = node.get("skip", 0), node.get("unseen", 0)
         kept = {name: value for name, value in node.items() if name not in ("skip", "last_given")}
         self._mark = {**self._at_start(pipe), **kept}
         own = _own_iterator(pipe, iterate)
         # What was emitted since the mark is made again and discarded.
-        return own, after(self._tally.follow(_measured(pipe, own)), skip, last=self.last_before)
+        return own, after(self._tally.follow(own), skip, last=self.last_before)
 
     def _know_place(self, pipe: Any) -> None:
         link: Link | None = vars(pipe).get("_link")
@@ -495,29 +496,38 @@ def _close_all() -> None:
 def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) -> Generator[Any, None, None]:
     own: Any = None
     counted: Any = None
+    meter: Any = None
+    clock: Any = None
+    timed: Any = None
     try:
         yield
-        own, counted = current.start(pipe, iterate)
-        # Not `yield from`: error notes read this frame's `item`.
-        for item in counted:  # noqa: UP028
-            yield item
+        if (meter := pipe.meter) is None:
+            own, counted = current.start(pipe, iterate)
+            # Not `yield from`: error notes read this frame's `item`.
+            for item in counted:
+                yield item
+        else:  # measured here, since another generator would take its part of the stack
+            clock, timed = meter.begin()
+            own, counted = current.start(pipe, iterate)
+            for item in meter.count(counted):
+                if timed is not None:
+                    timed = meter.leave(clock, timed)
+                yield item
+                if not clock.is_off:
+                    timed = meter.enter(clock)
         if own is not None:
             pipe.at_end()
         current.ended = True
         if not pipe._is_asked_after_its_end:
             current.freeze()
     except Replaced as replaced:
-        by = replaced.by
+        message = replaced.message
         if hasattr(own, "close"):  # inline: saves a frame for each of thousands of steps
             own.close()
         current.let_go()
         own = counted = item = None
         yield  # the result of throw(); the next step of this iterator raises
-        raise RuntimeError(
-            f"this iterator of {step(pipe)} was replaced by a newer one{by}: a pipe has one live iterator; "
-            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
-            "itertools.tee in an operator"
-        ) from None
+        raise RuntimeError(message) from None
     except Exception as error:
         current.error = describe_item(error)
         say_where(error, pipe)
@@ -534,10 +544,15 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
             say_where(error, pipe)
         raise
     finally:
+        if meter is not None:
+            meter.end(clock, timed)
         if hasattr(own, "close"):
             own.close()
         current.let_go()
         own = counted = None  # a traceback may keep this frame, which must not keep the sources open
+
+
+holds_meter(_deliver, "meter")
 
 
 def running_step(thread_id: int) -> str | None:
@@ -572,12 +587,8 @@ def _own_iterator(pipe: Any, iterate: Callable[[Any], Iterable[T]]) -> Iterable[
     return iter(pipe.__next__, object()) if own is pipe else own
 
 
-def _measured(pipe: Any, own: Iterable[T]) -> Iterable[T]:
-    return own if pipe.meter is None else pipe.meter.follow(own)
-
-
-def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:
-    """Close the live iterator of a pipe, if any; its next step raises RuntimeError."""
+def replace_live_iterator(pipe: TorchIterDataPipe[Any], message: str | None = None) -> None:
+    """Close the live iterator of a pipe, if any; its next step raises RuntimeError, with a message if one is given."""
     current: Pass | None = vars(pipe).get("_pass")  # other libraries' pipes have none
     earlier = current.iterator() if current is not None and current.iterator is not None else None
     if current is None or earlier is None or earlier.gi_frame is None:
@@ -587,7 +598,13 @@ def replace_live_iterator(pipe: TorchIterDataPipe[Any]) -> None:
             f"{step(pipe)} is already being read, by another thread or by itself: a pipe has one live iterator"
         )
     current.iterator = None  # replaced only once
-    earlier.throw(Replaced(asked_by()))
+    if message is None:
+        message = (
+            f"this iterator of {step(pipe)} was replaced by a newer one{asked_by()}: a pipe has one live iterator; "
+            "peek(n) leaves it alone; to read a pipe twice at once, fork it or build the chain twice, or use "
+            "itertools.tee in an operator"
+        )
+    earlier.throw(Replaced(message))
 
 
 def require_end(pipe: Iterable[Any]) -> None:

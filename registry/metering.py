@@ -3,23 +3,23 @@
 A step is measured if it has a `Meter`. All times are in nanoseconds. The steps of a thread read one another: the own
 time of a step is its time less that of the steps that it read meanwhile. Timing a call takes about half a µs, which
 steps are not charged with. Where items are so fast that this would show, only some items of the thread's last step are
-timed, chosen at random. Each of them stands for those left out before it.
+timed, chosen at random; `left_out` divides the time of the others among the steps.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import random
+import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
+from .left_out import LeftOut, Part, holds_meter, meter_at, waits_in
 from .own import Tally
 
 __all__ = [
@@ -42,6 +42,9 @@ _MOST_COST = 0.01
 _FIRST_CALLS = 500
 """So many are measured before any is left out."""
 _LONGEST_GAP = 1000
+_LONG = 1_000_000
+"""An item that is left out is long if it takes more than this, and more than so many times the mean of those timed."""
+_LONGER_BY = 10
 _MOST_SPANS = 500
 _BETWEEN_PROBES = 10_000_000
 _SHORTEST_SPAN = 10_000
@@ -132,10 +135,8 @@ class Meter:
         _active = True
         self._tally = Tally()
         self._called = 0
-        self.own = 0.0
-        """The time that it took itself, in the thread of its reader."""
-        self.waiting = 0.0
-        """The time that its reader waited in it for its threads or processes; no part of `own`."""
+        self._own = self._waiting = 0.0
+        self._clock: Clock | None = None
         self.retrying = 0.0
         """The time between attempts."""
         self.bytes = 0.0
@@ -154,8 +155,6 @@ class Meter:
         """One for each thread that has worked for it."""
         self.threads = 0
         """How many threads have worked for it at once."""
-        self.thread_of: Meter | None = None
-        """The step whose thread reads this one; None if no step reads ahead of it."""
         self.spans = Spans()
 
     def __reduce__(self) -> tuple[type[Meter], tuple[()]]:
@@ -166,62 +165,97 @@ class Meter:
         """How many items it gave."""
         return self._tally.items + self._called
 
-    def follow(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the same items, and measure what they take."""
-        source = self._tally.follow(items)
-        clock = clock_of_thread()
-        self.thread_of = clock.thread_of
-        if clock.meter is clock.root and not clock.is_off:
+    @property
+    def own(self) -> float:
+        """The time that it took itself, in the thread of its reader."""
+        return self._own + self._of_left_out("own")
+
+    @property
+    def waiting(self) -> float:
+        """The time that its reader waited in it for its threads or processes; no part of `own`."""
+        return self._waiting + self._of_left_out("waiting")
+
+    def _of_left_out(self, what: str) -> float:
+        return 0.0 if self._clock is None else self._clock.left_out.time_of((self, what))
+
+    @property
+    def thread_of(self) -> Meter | None:
+        """The step whose thread reads this one; None if no step reads ahead of it."""
+        return None if self._clock is None else self._clock.thread_of
+
+    def add(self, what: str, took: float) -> None:
+        """Add a time of items that were left out."""
+        if what == "own":
+            self._own += took
+        else:
+            self._waiting += took
+
+    def count(self, items: Iterable[T]) -> Iterator[T]:
+        """Return an iterator over the same items that counts them."""
+        return self._tally.follow(items)
+
+    def begin(self) -> tuple[Clock, Call | None]:
+        """Begin a pass, and with its first item."""
+        self._clock = clock = clock_of_thread()
+        if clock.is_off:
+            return clock, None
+        if clock.meter is clock.root:
             clock.begin()
-        while True:
-            if clock.is_off:
-                for item in source:
-                    yield item
-                    if not clock.is_off:
-                        break
-                else:
-                    return
-            elif clock.gap and clock.meter is clock.root:
+        return clock, self.enter(clock)
+
+    def enter(self, clock: Clock) -> Call:
+        """Begin with an item, unless the clock is off."""
+        reader, inner = clock.meter, clock.inner
+        if reader is clock.root:
+            if clock.gap:
                 clock.gap -= 1
                 clock.is_off = True
-                try:
-                    item = next(source)
-                except StopIteration:
-                    return
-                finally:
-                    clock.is_off = False
-                    if not clock.gap:
-                        clock.left_out = perf_counter_ns() - clock.planned
-                yield item
-            else:
-                try:
-                    item = self._timed(clock, next, source)
-                except StopIteration:
-                    return
-                yield item
+                clock.left_out.began = perf_counter_ns()
+                return _NOT_TIMED
+            clock.parts = []
+        clock.meter, clock.inner = self, 0
+        return reader, inner, perf_counter_ns()
+
+    def leave(self, clock: Clock, call: Call) -> None:
+        """End the item; `call` is what `enter` returned."""
+        if clock.is_off:
+            clock.is_off = False
+            clock.left_out.end(clock.longest)
+            return
+        reader, inner, began = call
+        took = perf_counter_ns() - began
+        in_step, in_reader = _added
+        own = max(took - clock.inner - in_step, 0)
+        self._own += own
+        clock.meter, clock.inner = reader, inner + took + in_reader
+        clock.calls += 1
+        if took > _SHORTEST_SPAN:
+            self.spans.add(began, took)
+        if clock.parts is not None:
+            clock.parts.append(((self, "own"), own))
+            if reader is clock.root:
+                clock.plan(took)
+
+    def end(self, clock: Clock, call: Call | None) -> None:
+        """End a pass, and the item under way, if any."""
+        if call is not None:
+            self.leave(clock, call)
+        if clock.meter is clock.root and not clock.is_off:
+            clock.settle()
 
     def call(self, function: Callable[..., T], items: int, *arguments: Any) -> T:
         """Return what a function returns, which makes so many items of the step, and measure what it takes."""
         self._called += items
-        clock = clock_of_thread()
-        return function(*arguments) if clock.is_off else self._timed(clock, function, *arguments)
-
-    def _timed(self, clock: Clock, function: Callable[..., T], *arguments: Any) -> T:
-        reader, inner = clock.meter, clock.inner
-        clock.meter, clock.inner = self, 0
-        began = perf_counter_ns()
+        self._clock = clock = clock_of_thread()
+        if clock.is_off:
+            return function(*arguments)
+        gap, clock.gap = clock.gap, 0  # what is called by itself has no end that would settle what was left out
+        call = self.enter(clock)
+        clock.gap = gap
         try:
             return function(*arguments)
         finally:
-            took = perf_counter_ns() - began
-            in_step, in_reader = _added
-            self.own += clock.with_left_out(max(took - clock.inner - in_step, 0))
-            clock.meter, clock.inner = reader, inner + took + in_reader
-            clock.calls += 1
-            if took > _SHORTEST_SPAN:
-                self.spans.add(began, took)
-            if reader is clock.root:
-                clock.plan(took)
+            self.leave(clock, call)
 
     def looked(self, ready: int, took: int) -> None:
         """Count that the reader asked for an item: `ready` were there, and it came after so long."""
@@ -230,15 +264,26 @@ class Meter:
         if not ready:  # else it took long for another reason, such as the GIL
             clock = clock_of_thread()
             clock.inner += took
-            self.waiting += clock.with_left_out(took)
+            self._waiting += took
             self.empty += 1
+            if clock.parts is not None:
+                clock.parts.append(((self, "waiting"), took))
+
+
+Call = tuple["Meter | None", int, int]
+"""An item being made: the step that reads it, the time of what that step has read before, and the beginning."""
+
+_NOT_TIMED: Call = (None, 0, 0)
 
 
 class Clock:
     """The measuring in one thread."""
 
     __slots__ = (
+        "_before",
         "_calls",
+        "_cost",
+        "_items",
         "_took",
         "calls",
         "gap",
@@ -246,11 +291,11 @@ class Clock:
         "inner",
         "is_off",
         "left_out",
+        "longest",
         "meter",
-        "planned",
+        "parts",
         "root",
         "thread_of",
-        "weight",
     )
 
     def __init__(self) -> None:
@@ -268,38 +313,46 @@ class Clock:
         """Whether the present item is not timed."""
         self.gap: int
         """How many more items are not timed."""
-        self.weight: int
-        """How many items the timed one stands for."""
-        self.planned: int
-        """When the present gap began."""
-        self.left_out: int
-        """How long the last gap was."""
+        self.longest: int
+        """Items that take no longer are quick."""
+        self.parts: list[tuple[Part, float]] | None = None
+        """What the parts of the present item took, if it is timed."""
+        self.left_out = LeftOut()
         self.begin()
 
     def begin(self) -> None:
         """Begin with another chain; its first items are all timed."""
-        self.gap, self.weight = 0, 1
-        self.planned = self.left_out = 0
-        self.calls = self._calls = self._took = 0
+        self.settle()
+        self.gap = self._before = 0
+        self.longest = _LONG
+        self.calls = self._calls = self._items = self._took = self._cost = 0
+
+    def settle(self) -> None:
+        """Add the times of items that were left out to those of the steps."""
+        self.left_out.unwatch()
+        left_out, self.left_out = self.left_out, LeftOut()
+        for (meter, what), took in left_out.times().items():
+            meter.add(what, took)
 
     def plan(self, took: int) -> None:
         """Decide how many items are left out after one that took so long."""
-        self._took += took
-        calls, self.calls = self.calls, 0
+        began = perf_counter_ns()
+        if self.parts is not None and took <= self.longest:
+            self.left_out.told_by(self.parts, self._before)
+        self.parts = None
+        calls, self.calls, self.inner = self.calls, 0, 0
         self._calls += calls
-        self.inner = 0
-        cost = self._calls * sum(_added)
-        if self._calls < _FIRST_CALLS or cost <= self._took * _MOST_COST:
+        self._took += took
+        self._items += 1
+        self.longest = max(_LONG, self._took * _LONGER_BY // self._items)
+        if self._calls < _FIRST_CALLS or self._cost <= self._took * _MOST_COST:
             self.gap = 0
         else:
-            mean = min(cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
+            mean = min(self._cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
             self.gap = int(_random.random() * 2 * mean)
-        self.weight = self.gap + 1
-        self.planned, self.left_out = perf_counter_ns(), 0
-
-    def with_left_out(self, took: int) -> int:
-        """Return a time with what it stands for: as much for each item left out, but no longer than they all took."""
-        return took + min(took * (self.weight - 1), self.left_out)
+            self.left_out.watch()
+        self._before = self.gap
+        self._cost += calls * sum(_added) + perf_counter_ns() - began
 
 
 _random = random.Random(0)  # not the program's, whose numbers must stay the same
@@ -321,15 +374,18 @@ _added = (0, 0)
 def allow_for_timing() -> None:
     """Find out what timing a call adds, so that steps are not charged with it."""
     global _added
-    own, _here.clock = _here.clock, Clock()
-    rounds = []
+    clock, rounds = Clock(), []
     for _ in range(20):  # the fastest was the least disturbed
         reader, step = Meter(), Meter()
-        deque(reader.follow(step.follow(itertools.repeat(None, _FIRST_CALLS // 2))), maxlen=0)
+        for _ in range(_FIRST_CALLS // 2):
+            outer = reader.enter(clock)
+            step.leave(clock, step.enter(clock))
+            reader.leave(clock, outer)
+        clock.settle()
         rounds.append((reader.own, step.own))
-    _here.clock = own
     of_reader, of_step = min(rounds)
-    _added = round(of_step / step.items), round((of_reader - of_step) / step.items)
+    calls = _FIRST_CALLS // 2
+    _added = round(of_step / calls), round((of_reader - of_step) / calls)
 
 
 def clock_of_thread() -> Clock:
@@ -366,10 +422,18 @@ def work_as(meter: Meter, is_reader: bool = False) -> None:
         clock.thread_of = meter
 
 
+def _meter_here() -> Meter | None:
+    """Return the meter of the step that this thread is running, or works for, even if its item is not timed."""
+    if not _active or not _here.clock.is_off:
+        return current_meter()
+    part = meter_at(sys._getframe())
+    return None if part is None else part[0]
+
+
 def count_bytes(number: int) -> None:
     """Count bytes that the step in this thread has read."""
-    if (meter := current_meter()) is not None:
-        meter.bytes += number * _here.clock.weight
+    if (meter := _meter_here()) is not None:
+        meter.bytes += number
 
 
 def wait_of(get: Callable[[], T], ready: Callable[[], int]) -> T:
@@ -387,8 +451,8 @@ def pause_of_retry(pause: Callable[[], object]) -> None:
     """Wait before another attempt."""
     began = perf_counter_ns()
     pause()
-    if (meter := current_meter()) is not None:
-        meter.retrying += _here.clock.with_left_out(perf_counter_ns() - began)
+    if (meter := _meter_here()) is not None:
+        meter.retrying += perf_counter_ns() - began
 
 
 def acquire(room: threading.Semaphore) -> None:
@@ -401,3 +465,7 @@ def acquire(room: threading.Semaphore) -> None:
     waited = perf_counter_ns() - began
     _here.clock.idle += waited
     meter.blocked += waited
+
+
+holds_meter(Meter.call, "self")
+waits_in(wait_of)

@@ -40,12 +40,16 @@ def notes_of(error: BaseException) -> list[str]:
     return [note for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note.startswith(_PREFIX)]
 
 
+_NOT_THE_USERS = ("penstock", "contextlib")
+
+
 def asked_by() -> str:
     """Return, as the end of a message, the user's line that called Penstock, and the function called."""
     frame: FrameType | None = sys._getframe(1)
     called = ""
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "penstock":
-        called = "" if frame.f_code.co_name.startswith("_") else f"{frame.f_code.co_name}() in "
+    # contextlib calls what its decorators wrap.
+    while frame is not None and (at := frame.f_globals.get("__name__", "").partition(".")[0]) in _NOT_THE_USERS:
+        called = "" if frame.f_code.co_name.startswith("_") or at != "penstock" else f"{frame.f_code.co_name}() in "
         frame = frame.f_back
     return "" if frame is None else f", by {called}{frame.f_code.co_filename}, line {frame.f_lineno}"
 

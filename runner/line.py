@@ -132,7 +132,10 @@ class Receiver:
 
 
 class Sender:
-    """The sending end. `begin` returns a shard's pass in an epoch; `whose` names the shard's reader in errors."""
+    """The sending end. `begin` returns a shard's pass in an epoch; `whose` names the shard's reader in errors.
+
+    Profiles call it by its `name`.
+    """
 
     def __init__(
         self,
@@ -141,6 +144,7 @@ class Sender:
         begin: Callable[[Epoch, Place], ShardPass],
         whose: Callable[[int], str],
         watch: AbstractContextManager[None] | None = None,
+        name: str = "",
     ) -> None:
         self._connection = connection
         self._outbox = Outbox(max_blocks)
@@ -149,7 +153,7 @@ class Sender:
         self._watch = watch or nullcontext()
         self._reading = NONE
         self._credit = 0
-        self._times = WorkerTimes(f"worker process {os.getpid()}")
+        self._times = WorkerTimes(name)
         self._without_room = 0.0
         """Seconds that more could have been read, if more items had been wanted: `idle` of all epochs."""
         self._passes: dict[int, ShardPass] = {}

@@ -34,6 +34,7 @@ from ..registry import (
     replace_live_iterator,
     walk,
 )
+from ..registry.notes import asked_by
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..registry.views.explanation import Explanation, explained
@@ -218,7 +219,10 @@ class DataLoader2(Generic[T]):
     def __iter__(self) -> DataLoader2Iterator[T]:
         if self._shut_down:
             raise RuntimeError("this DataLoader2 was shut down")
-        self._end_epoch_under_way()
+        self._end_epoch_under_way(
+            f"this iterator of a DataLoader2 was replaced by a newer one{asked_by()}: a loader reads one epoch at a "
+            "time; to read the chain twice at once, make another loader of it"
+        )
         self.valid_iterator_id = 0 if self.valid_iterator_id is None else self.valid_iterator_id + 1
         self._initialized()
         self._agree()
@@ -441,7 +445,8 @@ class DataLoader2(Generic[T]):
             return
         was_under_way = self._under_way
         try:
-            self._end_epoch_under_way()  # raises if another thread is reading, and leaves its epoch alone
+            # Raises if another thread is reading, and leaves its epoch alone.
+            self._end_epoch_under_way(f"this iterator of a DataLoader2 has ended: the loader was shut down{asked_by()}")
         finally:
             self._is_cut_short |= was_under_way and not self._under_way
         self._shut_down = True
@@ -604,8 +609,8 @@ class DataLoader2(Generic[T]):
     def _readers(self) -> list[ShardReader]:
         return [pipe for pipe in walk(self._initialized()) if isinstance(pipe, ShardReader)]
 
-    def _end_epoch_under_way(self) -> None:
-        replace_live_iterator(self._initialized())
+    def _end_epoch_under_way(self, message: str) -> None:
+        replace_live_iterator(self._initialized(), message)
         self._shown.close()
         self._finish_epoch()
 

@@ -274,8 +274,8 @@ class WorkerPool:
         self._dispatcher: _Dispatcher | None = None
         self._under_way: set[int] = set()
         """The unfinished shards of this epoch."""
-        self._reports: dict[int, bytes] = {}
-        """The last report of each shard in this epoch, pickled."""
+        self._reports: dict[tuple[int, tuple[int, int]], bytes] = {}
+        """The last report of each shard in each reading of this epoch, pickled."""
         self._interruption, self._interrupt = multiprocessing.Pipe(duplex=False)
         _pools.add(self)
 
@@ -335,7 +335,7 @@ class WorkerPool:
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
         self._epoch = Epoch(self._epoch.number + 1, seed, path)
-        if not goes_on:  # else the counts go on, too
+        if not goes_on:
             self._reports = {}
         self._children.interrupt(False)
         while self._interruption.poll():
@@ -377,23 +377,26 @@ class WorkerPool:
                 add_note(theirs, f"penstock: {self._dispatcher} {how}")
             raise theirs
         if arrival.report is not None:
-            self._reports[shard] = arrival.report
+            self._reports[shard, arrival.reading] = arrival.report
         return Received(item, arrival.report, ended=arrival.parcel is None)
 
     def stats(self) -> dict[int, dict[str, dict[str, Any]]]:
         """Return, for each shard, what its steps had counted at its worker's last report."""
-        reports: Iterator[tuple[int, Report]] = (
-            (shard, pickle.loads(report)) for shard, report in [*self._reports.items()]
-        )
+        last = {shard: report for (shard, _), report in [*self._reports.items()]}  # a state carries the counts on
+        reports: Iterator[tuple[int, Report]] = ((shard, pickle.loads(report)) for shard, report in last.items())
         stats = {shard: report.stats for shard, report in reports}
         if replaced := sum(line.replaced for line in self._lines):
             stats[_OF_NO_SHARD] = {"workers": {"replaced": replaced}}
         return stats
 
     def profiles(self) -> list[ShardProfile]:
-        """Return what the workers had measured at their last reports, in the order of the shards."""
-        reports: Iterator[Report] = (pickle.loads(report) for _, report in sorted([*self._reports.items()]))
-        return [report.profile for report in reports if report.profile is not None]
+        """Return what the workers had measured at their last reports of each reading, in the order of the shards."""
+        profiles = []
+        for (shard, reading), pickled in sorted([*self._reports.items()]):
+            report: Report = pickle.loads(pickled)
+            if report.profile is not None:
+                profiles.append(replace(report.profile, shard=shard, reading=reading))
+        return profiles
 
     def interrupt(self) -> None:
         """Make a `receive` that waits in another thread raise Interrupted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from ..registry import walk
@@ -19,12 +20,13 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
     readers = [pipe for pipe in walk(read) if isinstance(pipe, ShardReader)]
     here = [chain for reader in readers for chain in reader.chains_here()]
     reports = [report for reader in readers for report in reader.profiles()]
-    in_workers = add_up(report.steps for report in reports)
+    by_shard = groupby(reports, key=lambda report: report.shard)
+    in_workers = add_up(add_up((report.steps for report in each), in_turn=True) for _, each in by_shard)
     own = times_of_steps(read)
     if here:
-        by_shard = [times_of_steps(chain, read) for chain in here]
-        below = len(by_shard[0]) - len(own)
-        own = add_up(steps[:below] for steps in by_shard) + by_shard[0][below:]
+        with_own = [times_of_steps(chain, read) for chain in here]
+        below = len(with_own[0]) - len(own)
+        own = add_up(steps[:below] for steps in with_own) + with_own[0][below:]
         own = [_reads_here(step, below - 1) if _reads_shards(step) else step for step in own]
     elif readers:
         number = readers[0].options.num_workers
@@ -45,17 +47,20 @@ def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
     """Return the times of the step that reads the shards: in the main process it only waits, but for their start."""
     text = f"{number} worker{'s' * (number > 1)}"
     waiting = max(step.waiting + step.own - start, 0.0)
-    return replace(step, name="workers", label=text, text=text, works_in="workers", own=0.0, waiting=waiting)
+    workers = {"name": "workers", "label": text, "text": text, "works_in": "workers", "processes": number}
+    return replace(step, **workers, own=0.0, waiting=waiting)
 
 
 def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:
-    """Return the times of each worker, which the reports of several shards have, each of another moment.
-
-    The workers are in the order of their first shards, so that they have the numbers that errors say.
-    """
-    latest: dict[str, WorkerTimes] = {}
+    """Return the times of each worker, which the reports of several shards have, each of another moment."""
+    latest: dict[tuple[str, tuple[int, int]], WorkerTimes] = {}
     for report in reports:
-        known = latest.get(report.worker.name)
-        if known is None or known.items < report.worker.items:
-            latest[report.worker.name] = report.worker
-    return [replace(latest[name], name=f"worker {place} ({name})") for place, name in enumerate(latest)]
+        key = report.worker.name, report.reading
+        if key not in latest or latest[key].items < report.worker.items:
+            latest[key] = report.worker
+    total: dict[str, WorkerTimes] = {}
+    for (name, _), times in latest.items():
+        before = total.setdefault(name, WorkerTimes(name))
+        for what in ("items", "busy", "sending", "idle"):
+            setattr(before, what, getattr(before, what) + getattr(times, what))
+    return [*total.values()]

@@ -127,6 +127,9 @@ class ShardProfile:
 
     steps: list[StepTimes]
     worker: WorkerTimes
+    shard: int = 0
+    reading: tuple[int, int] = (0, 0)
+    """The `Epoch.reading`: another begins where a shard moves to another worker."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -59,7 +60,8 @@ def serve(connection: Connection, dispatched: dict[tuple[int, int], Connection],
     except Exception as error:  # such as a module not installed here
         connection.send_bytes(Arrival(NONE, FAILED, error=pickled_error(error)).to_bytes())
         return
-    Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch).serve()
+    name = f"worker {worker.setup.worker.worker_id} (worker process {os.getpid()})"
+    Sender(connection, worker.setup.max_blocks, worker.begin, worker.name, watch, name).serve()
 
 
 class _Worker:

@@ -109,7 +109,8 @@ def _in_workers(profile: Profile) -> str:
 
 def _more_workers(profile: Profile, share: float) -> str:
     """Say how many workers would keep up with the program."""
-    number, consumer = len(profile.workers), profile.consumer
+    number = next(step.processes for step in profile.main if step.works_in == "workers")  # autotune may have ended some
+    number, consumer = min(number, len(profile.workers)), profile.consumer
     how = "both busy" if number == 2 and share > _FULL else f"busy {share:.0%} of the time"
     text = f"{number} workers read, {how}." if number > 1 else f"1 worker reads, {how}."
     if share > _FULL and consumer.worked > _DOES_NOTHING * consumer.waited:
@@ -129,7 +130,9 @@ def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, sec
     if not here:
         return "no step of it was measured."
     for step in here:
-        if step.works_in != "workers" and not step.threads and min(step.waiting, step.blocked) > _IN_TURN * seconds:
+        # While its reader waits, the thread has room: it is longer blocked only where it waits for the GIL.
+        blocked = min(step.blocked, seconds - step.waiting)
+        if step.works_in != "workers" and not step.threads and min(step.waiting, blocked) > _IN_TURN * seconds:
             return _of_small_buffer(step, seconds)
     waited = max(here, key=_waits)
     slowest = max(here, key=_takes)

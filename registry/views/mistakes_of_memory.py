@@ -148,6 +148,16 @@ def readable_once(chain: Known) -> Iterator[Mistake]:
                     "The second epoch is empty, and no worker can get a copy.",
                     f"{chain.method(step)}([0]).flatmap(lambda _: rows()), where rows() makes it anew",
                 )
+            elif _is_builtin_iterator(items) and not vars(step).get("deepcopy", True):
+                yield Mistake(
+                    f"{chain.name(step)} reads a {type(items).__name__} itself, which can be read once.",
+                    "The second epoch is empty.",
+                    f"{chain.method(step)}(…), without deepcopy=False",
+                )
+
+
+def _is_builtin_iterator(items: object) -> bool:
+    return isinstance(items, Iterator) and type(items).__module__ == "builtins"
 
 
 def fewer_items_than_workers(chain: Known) -> Iterator[Mistake]:

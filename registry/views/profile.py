@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import time
@@ -117,9 +118,10 @@ class Profile:
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as plain data."""
         steps = []
-        for step, place in [*((step, "workers") for step in self.in_workers), *((step, "main") for step in self.main)]:
-            row = {name: value for name, value in asdict(step).items() if name != "spans"}
-            steps.append({**row, "place": place, "items_in": self._items_in(step), "share": self.share(step)})
+        for place, those in (("workers", self.in_workers), ("main", self.main)):
+            for step in those:
+                row = {name: value for name, value in asdict(step).items() if name != "spans"}
+                steps.append({**row, "place": place, "items_in": _items_in(step, those), "share": self.share(step)})
         return {
             "seconds": self.seconds,
             "consumer": asdict(self.consumer),
@@ -130,8 +132,11 @@ class Profile:
 
     def share(self, step: StepTimes) -> float:
         """Return the share of a step in the work of all steps, from 0 to 1."""
-        total = sum(each.work for each in self.steps)
-        return step.work / total if total else 0.0
+        return step.work / self._work if self._work else 0.0
+
+    @functools.cached_property
+    def _work(self) -> float:
+        return sum(step.work for step in self.steps)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a time line in the format of Chrome's traces, which https://ui.perfetto.dev opens.
@@ -166,7 +171,7 @@ class Profile:
             "retried",
             "skipped",
         ]
-        shown = [self._row(step) for step in self.steps]
+        shown = [self._row(step, _items_in(step, those)) for those in (self.in_workers, self.main) for step in those]
         used = [place for place, _ in enumerate(columns) if place < 6 or any(row[place] for row in shown)]
         for place in used:
             table.add_column(
@@ -197,12 +202,7 @@ class Profile:
             )
         return lines
 
-    def _items_in(self, step: StepTimes) -> int | None:
-        steps = self.in_workers if any(step is each for each in self.in_workers) else self.main
-        return sum(steps[place].items for place in step.sources) if step.sources else None
-
-    def _row(self, step: StepTimes) -> list[str]:
-        items_in = self._items_in(step)
+    def _row(self, step: StepTimes, items_in: int | None) -> list[str]:
         where = f" ({step.threads // step.processes} {_of_threads(step)})" if step.threads else ""
         fill = step.fill
         return [
@@ -218,6 +218,11 @@ class Profile:
             f"{step.retried:,}" if step.retried else "",
             f"{step.skipped:,}" if step.skipped else "",
         ]
+
+
+def _items_in(step: StepTimes, steps: list[StepTimes]) -> int | None:
+    """Return how many items the sources of a step gave it; None if it has none."""
+    return sum(steps[place].items for place in step.sources) if step.sources else None
 
 
 def _console() -> Console:

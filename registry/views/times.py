@@ -149,15 +149,15 @@ def _with_steps(*chains: DataPipe) -> list[tuple[Any, Any]]:
     return [(pipe, steps[id(pipe)]) for pipe in pipes]
 
 
-def add_up(shards: Iterable[list[StepTimes]]) -> list[StepTimes]:
-    """Return the times of steps, summed over the shards that have the same chain."""
+def add_up(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> list[StepTimes]:
+    """Return the times of steps, summed over equal chains: those of several shards, or `in_turn` those of one."""
     total: list[StepTimes] = []
-    for steps in shards:
+    for steps in chains:
         if [step.name for step in steps] != [step.name for step in total[: len(steps)]]:
             total = [*steps]  # a function of the user made other chains: the last stands for all
             continue
         for before, step in zip(total, steps, strict=True):
-            _add(before, step)
+            _add(before, step, but=("threads", "processes") if in_turn else ())
     return total
 
 

@@ -290,6 +290,10 @@ CHAINS: dict[str, list[tuple[Callable[[], Any], Callable[[], Any]]]] = {
     "readable_once": [
         (lambda: ps.iter.IterableWrapper(n for n in range(3)), lambda: ps.iter.IterableWrapper(range(3))),
         (lambda: ps.iter.IterableWrapper(io.StringIO("a\nb")), lambda: ps.iter.IterableWrapper(itertools.count())),
+        (
+            lambda: ps.iter.IterableWrapper(iter([1, 2]), deepcopy=False),
+            lambda: ps.iter.IterableWrapper(iter([1, 2])),
+        ),
     ],
     "fewer_items_than_workers": [
         (

@@ -26,7 +26,7 @@ from long_chains import (
 )
 
 import penstock as ps
-from penstock.registry import SHARDING_PRIORITIES
+from penstock.registry import SHARDING_PRIORITIES, sources_first
 
 pytestmark = pytest.mark.timeout(60)  # on a busy machine; each takes a few seconds at most
 
@@ -62,6 +62,15 @@ def test_the_length_is_known() -> None:
 def test_a_chain_and_its_first_items_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     maps(numbers()).show(2)
     assert capsys.readouterr().out.splitlines()[STEPS:] == ["    .map(abs)", "0: 0", "1: 1"]
+
+
+@CHAINS
+def test_a_profile_has_each_step(lengthen: Callable[[Any], Any]) -> None:
+    dp = lengthen(numbers())
+    profile = dp.profile()
+    assert len(profile.steps) == len(sources_first(dp))
+    assert {step.items for step in (profile.steps[0], profile.steps[-1])} == {6}
+    assert "of the time is in" in str(profile)
 
 
 @CHAINS

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry.metering import Meter
+from penstock.registry.metering import Meter, count_bytes
 from penstock.registry.views.profile import Consumer, Profile, WorkerTimes
 from penstock.registry.views.times import StepTimes
 
@@ -152,6 +152,55 @@ def test_map_style_steps_leave_no_items_out():
     assert sum(step.own for step in profile.steps) < profile.seconds
 
 
+def slow_at(number, seconds):
+    def rarely(x):
+        if x == number:
+            time.sleep(seconds)
+        return x
+
+    return rarely
+
+
+def test_one_slow_call_among_very_many_keeps_its_time():
+    dp = ps.iter.IterableWrapper(range(40_000)).map(abs).map(slow_at(25_000, 0.3)).filter(lambda x: True).batch(10)
+    profile = dp.profile()
+    assert profile.steps[2].own > 0.28
+    assert profile.verdict.partition("%")[2].startswith(" of the time is in `map(rarely)`")
+    assert 0.28 < sum(step.own for step in profile.steps) < profile.seconds
+
+
+def test_one_slow_call_of_a_map_style_step_keeps_its_time():
+    dp = ps.map.SequenceWrapper(range(20_000)).map(slow_at(15_000, 0.3)).map(abs).to_iter_datapipe()
+    assert dp.profile().steps[1].own > 0.28
+
+
+def test_one_long_wait_among_very_many_keeps_its_time():
+    dp = ps.iter.IterableWrapper(range(20_000)).map(slow_at(15_000, 0.3)).prefetch(5).map(abs)
+    steps = dp.profile().steps
+    assert steps[1].own > 0.28
+    assert steps[2].waiting > 0.2
+
+
+def test_one_pause_of_a_retry_and_one_read_among_very_many_are_counted():
+    failures = [ConnectionError("not yet")]
+
+    def rarely(x):
+        if x == 15_000 and failures:
+            raise failures.pop()
+        return x
+
+    def read(x):
+        if x == 16_000:
+            count_bytes(5000)
+        return x
+
+    numbers = ps.iter.IterableWrapper(range(20_000))
+    steps = numbers.map(rarely, on_error=ps.Retry(9, backoff=0.2)).map(read).profile().steps
+    assert steps[1].retried == 1
+    assert steps[1].retrying > 0
+    assert [step.bytes for step in steps] == [0, 0, 5000]
+
+
 def test_the_steps_of_a_map_style_chain_are_measured_each():
     dp = ps.map.SequenceWrapper(range(30)).map(sleep_for(0.001)).map(abs).batch(3)
     profile = dp.profile()
@@ -257,6 +306,18 @@ def test_a_small_prefetch():
     profile = bursts.prefetch(2).map(sleep_for(0.003)).profile()
     assert profile.verdict.startswith("the buffer of `prefetch(2)` is small")
     assert "prefetch(16)" in profile.verdict
+
+
+def test_a_thread_that_is_blocked_for_longer_than_its_reader_works_waits_for_the_gil():
+    def step(name, sources, **times):
+        return StepTimes(name, name, name, sources, None, None, False, None, None, items=9, **times)
+
+    slow, prefetch = step("map", [], own=0.7), step("prefetch", [0], waiting=0.9, blocked=0.3, room=4)
+    slow.thread_of, prefetch.works_in = 1, "a thread"
+    consumer = Consumer(items=9, waited=1.0)
+    assert Profile(1.0, consumer, [slow, prefetch]).verdict.startswith("100% of the time is in `map`")
+    prefetch.waiting = 0.6
+    assert Profile(1.0, consumer, [slow, prefetch]).verdict.startswith("the buffer of `prefetch` is small")
 
 
 def test_a_lock_on_the_gil():

@@ -28,6 +28,11 @@ def is_kept(number):
     return True
 
 
+def nap(item):
+    time.sleep(0.01)
+    return item
+
+
 CHAINS = {
     "shuffled": lambda dp: dp.shuffle().sharding_filter().shuffle(buffer_size=5).batch(2),
     "skipping": lambda dp: dp.sharding_filter().filter(is_kept, on_error="skip").flatmap(lambda x: [x, -x]),
@@ -89,6 +94,20 @@ def test_numbers_that_change_at_any_moment_change_no_item_and_no_state(chain, ma
         assert [*begun, *resumed] == expected
 
 
+def test_what_was_measured_before_shards_moved_stays_in_the_profile():
+    dp = ps.iter.IterableWrapper(range(ITEMS)).sharding_filter().map(nap)
+    service = MultiProcessingReadingService(num_shards=SHARDS)
+    with DataLoader2(dp, reading_service=service, autotune=True, profile=True) as loader:
+        tried = restless(loader, 1, every=10)
+        assert [*loader] == [*range(ITEMS)]
+        profile = loader.profile()
+    assert len({*tried}) > 1
+    nap_step = profile.in_workers[-1]
+    assert nap_step.items == ITEMS
+    assert nap_step.own > ITEMS * 0.01
+    assert len(profile.workers) > 1
+
+
 @pytest.mark.usefixtures("nothing_is_left_behind")
 def test_workers_that_were_taken_back_have_ended():
     with loader_of("skipping", num_workers=4, autotune=True) as loader:
@@ -111,11 +130,6 @@ def test_what_is_found_is_told_and_stays_for_the_next_epoch():
         assert len(loader.reading_service._reader._shards._lines) == 3
     with loader_of("skipping") as loader:
         assert loader.tuned == ""
-
-
-def nap(item):
-    time.sleep(0.01)
-    return item
 
 
 def test_more_workers_come_while_the_program_waits_and_none_while_it_works():

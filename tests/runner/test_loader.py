@@ -120,9 +120,18 @@ def test_a_new_iterator_replaces_the_older(service):
         assert next(older) == 0
         newer = iter(loader)
         assert next(newer) == 0
-        with pytest.raises(RuntimeError, match="replaced by a newer one"):
+        here = r"test_loader\.py, line \d+: a loader reads one epoch at a time"
+        with pytest.raises(RuntimeError, match=rf"a DataLoader2 was replaced by a newer one, by [^ ]*{here}"):
             next(older)
         assert list(newer) == list(range(1, 20))
+
+
+def test_an_iterator_of_a_loader_that_was_shut_down_says_so():
+    with DataLoader2(numbers()) as loader:
+        iterator = iter(loader)
+        next(iterator)
+    with pytest.raises(RuntimeError, match=r"has ended: the loader was shut down, by [^ ]*test_loader\.py"):
+        next(iterator)
 
 
 def test_the_loader_reads_a_copy_and_leaves_the_users_chain_alone():

@@ -1,5 +1,6 @@
 """Profiles of loaders: of their workers, and of who waits for whom."""
 
+import re
 import time
 
 import pytest
@@ -45,10 +46,19 @@ def test_before_anything_is_read_no_share_is_told():
     assert "the program itself" not in text
 
 
-def test_workers_have_the_numbers_that_errors_say():
-    reports = [ShardProfile([], WorkerTimes(f"worker process {process}", items=1)) for process in (9999, 10_000, 9999)]
-    names = ["worker 0 (worker process 9999)", "worker 1 (worker process 10000)"]
-    assert [worker.name for worker in _workers_of(reports)] == names
+def test_workers_are_told_by_their_numbers_and_processes():
+    profile = profile_of(numbers(4), MultiProcessingReadingService(2))
+    names = [worker.name for worker in profile.workers]
+    assert [re.sub(r"\d{2,}", "…", name) for name in names] == [f"worker {n} (worker process …)" for n in (0, 1)]
+
+
+def test_the_times_of_a_worker_are_those_of_its_last_report_in_each_reading():
+    reports = [
+        ShardProfile([], WorkerTimes("a", items=items, busy=0.1 * items), reading=(reading, 0))
+        for reading, items in ((1, 5), (1, 7), (2, 3))
+    ]
+    (worker,) = _workers_of(reports)
+    assert (worker.name, worker.items, worker.busy) == ("a", 10, pytest.approx(1.0))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
