@@ -366,7 +366,7 @@ def test_a_loader_that_was_shut_down_reads_no_more():
     loader.shutdown()
     with pytest.raises(RuntimeError, match="was shut down"):
         iter(loader)
-    with pytest.raises(RuntimeError, match="replaced"):
+    with pytest.raises(RuntimeError, match="has ended: the loader was shut down, by shutdown"):
         next(running)
 
 
