@@ -47,8 +47,8 @@ def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
     """Return the times of the step that reads the shards: in the main process it only waits, but for their start."""
     text = f"{number} worker{'s' * (number > 1)}"
     waiting = max(step.waiting + step.own - start, 0.0)
-    workers = {"name": "workers", "label": text, "text": text, "works_in": "workers", "processes": number}
-    return replace(step, **workers, own=0.0, waiting=waiting)
+    step = replace(step, name="workers", label=text, text=text, works_in="workers", processes=number)
+    return replace(step, own=0.0, waiting=waiting)
 
 
 def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:
