@@ -28,8 +28,8 @@ def reading(url: str, options: Mapping[str, Any]) -> IO[bytes]:
 @contextmanager
 def writing(url: str, options: Mapping[str, Any]) -> Iterator[IO[bytes]]:
     """Open a file for writing: it replaces an earlier one once complete, and does not appear if writing fails."""
-    with whole_file(url, "wb", options, block_size=_PART) as file:
-        pieces = _Pieces(file)
+    # Closed, since torch keeps what it could not write to.
+    with whole_file(url, "wb", options, block_size=_PART) as file, _Pieces(file) as pieces:
         try:
             yield pieces  # type: ignore[misc]  # enough of a file for torch.save
         except BaseException:
