@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -15,6 +14,7 @@ import torch
 
 import penstock as ps
 import penstock.pipes.iter.batches as batches_family
+from programs import python
 from resuming import assert_resumes_everywhere
 
 pytestmark = pytest.mark.timeout(30)
@@ -297,7 +297,7 @@ def test_a_program_that_ends_with_a_live_async_iterator_ends(tmp_path):
         next(running)
         """
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=25)
+    done = subprocess.run([python(), "-c", script], capture_output=True, text=True, timeout=25)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import textwrap
 import zipfile
 from argparse import Namespace
@@ -24,6 +23,7 @@ from botocore.client import BaseClient  # type: ignore[import-untyped]
 
 from penstock import checkpoint
 from penstock.checkpoint import StorageReader, StorageWriter, files, states
+from programs import python
 from ranks import run_ranks
 from s3 import S3Server
 
@@ -69,7 +69,7 @@ def same(one: Any, other: Any) -> bool:
 def run(code: str, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     program = folder / "program.py"
     program.write_text(textwrap.dedent(code))
-    command = [sys.executable, str(program), *map(str, arguments)]
+    command = [python(), str(program), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=50)
 
 

@@ -5,9 +5,7 @@ import io
 import itertools
 import json
 import os
-import signal
 import subprocess
-import sys
 import textwrap
 import threading
 from contextlib import ExitStack
@@ -21,6 +19,7 @@ from archives import tar_of
 from penstock import DataLoader2, MultiProcessingReadingService, Retry, check_operator
 from penstock.storage import writing
 from penstock.storage.locks import FileLock
+from programs import kill, process_id, python
 from resuming import assert_resumes_everywhere, passed_on
 
 FileOpener, IterableWrapper = ps.iter.FileOpener, ps.iter.IterableWrapper
@@ -562,7 +561,7 @@ def start(tmp_path):
 
         def begin(count, what="make"):
             process = subprocess.Popen(
-                [sys.executable, str(program), str(tmp_path), str(count), what],
+                [python(), str(program), str(tmp_path), str(count), what],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -594,7 +593,7 @@ def test_after_kill_9_in_the_middle_of_a_write_the_next_goes_on_at_once_and_serv
     assert half[0] == ".penstock-0.lock"
     assert [name.rpartition(".")[2] for name in half] == ["lock", "partial"]
     assert list(ps.iter.FileLister(str(tmp_path / "made"), masks=["*", "*.lock"])) == []
-    os.kill(killed.pid, signal.SIGKILL)
+    kill(killed)
     assert waiting.communicate(timeout=20)[0].split() == ["0", "1", "2"]
     assert below(tmp_path / "made") == ["0", "1", "2"]
     assert (tmp_path / "made" / "0").read_text() == "0" * 1000
@@ -606,8 +605,7 @@ def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
 
     class Waiting(threading.Event):
         def wait(self, timeout=None):
-            killed.kill()
-            killed.wait()
+            kill(killed)
             return False
 
     with FileLock(str(tmp_path / "made" / ".penstock-0.lock"), 20, Waiting()) as lock:
@@ -617,8 +615,7 @@ def test_who_waits_when_the_owner_is_killed_goes_on(tmp_path, start):
 def test_a_folder_that_a_killed_process_had_half_made_is_not_served(tmp_path, start):
     killed = start(1, "folder")
     assert killed.stdout.readline() == "writing\n"
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    kill(killed)
     made = tmp_path / "made"
     assert (made / "0" / "first").exists()
 
@@ -648,7 +645,8 @@ def test_an_owner_that_lives_is_waited_for_no_longer_than_the_timeout_and_named(
     assert owner.stdout.readline() == "writing\n"
     dp = IterableWrapper(["0"]).on_disk_cache(lambda item: tmp_path / "made" / item)
     with pytest.raises(
-        TimeoutError, match=rf"made/.penstock-0.lock' is held by process {owner.pid} on \S+, which has not .* 0.2 s"
+        TimeoutError,
+        match=rf"made/.penstock-0.lock' is held by process {process_id(owner)} on \S+, which has not .* 0.2 s",
     ):
         list(dp.map(Maker()).end_caching(same_filepath_fn=True, timeout=0.2))
 

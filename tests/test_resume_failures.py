@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import iteration, reading, seed_graph
+from programs import python
 from resuming import as_json, from_json, snapshots
 
 CASES = int(os.environ.get("PENSTOCK_CASES", "150"))
@@ -453,7 +453,7 @@ TAMPER = Path(__file__).with_name("tampered_states.py")
 
 def outcomes(*arguments: str) -> list[str]:
     """Run the program that loads tampered states, apart from this one: it may hang, or fill the memory."""
-    command = [sys.executable, str(TAMPER), *arguments]
+    command = [python(), str(TAMPER), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return done.stdout.splitlines()

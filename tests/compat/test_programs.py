@@ -8,7 +8,6 @@ import hashlib
 import io
 import os
 import subprocess
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from programs import python
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -26,7 +27,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 def started(name: str, *arguments: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A program that is running, and is ended with what stands in the `with`."""
     with subprocess.Popen(
-        [sys.executable, "-m", "penstock.compat", str(PROGRAMS / f"{name}.py"), *map(str, arguments)],
+        [python(), "-m", "penstock.compat", str(PROGRAMS / f"{name}.py"), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from archives import tar_of, zip_of
 from penstock.datasets.vision import images
 from penstock.datasets.vision.images import as_boxes, as_image, as_mask, decoded, decoded_mask
 from penstock.datasets.vision.names import Names
+from programs import python
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets
@@ -88,7 +88,7 @@ def test_a_torchvision_that_does_not_load_is_none() -> None:
         "import numpy as np\n"
         "print(tv_tensors(), type(as_image(np.zeros((2, 2), np.uint8))).__name__)"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True)
+    ended = subprocess.run([python(), "-c", program], capture_output=True, text=True, timeout=40, check=True)
     assert ended.stdout == "None Tensor\n"
 
 

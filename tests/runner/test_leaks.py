@@ -23,8 +23,15 @@ import torch
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import SHARDING_PRIORITIES
+from programs import python
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("nothing_is_left_behind")]
+
+BEFORE = """
+import os, sys, warnings
+warnings.filterwarnings("ignore", "This process", DeprecationWarning)  # of forks, from Python 3.12 on
+print(os.getsid(0), file=sys.stderr)
+"""
 
 DIVIDED = {
     "sharded": lambda dp: dp.sharding_filter(),
@@ -183,11 +190,11 @@ for expected in range(1, 200):
 }
 
 
-def session_of(pid):
+def processes_of(session):
     alive = []
     for each in psutil.pids():
         try:
-            if os.getsid(each) == pid and psutil.Process(each).status() != psutil.STATUS_ZOMBIE:
+            if os.getsid(each) == session and psutil.Process(each).status() != psutil.STATUS_ZOMBIE:
                 alive.append(each)
         except (OSError, psutil.NoSuchProcess):
             pass
@@ -196,21 +203,22 @@ def session_of(pid):
 
 def run(code, as_script=None):
     """Run a program in a session of its own, and return its exit code and what it said, when all of it has ended."""
+    code = BEFORE + code
     if as_script is not None:
         as_script.write_text(code)
     program = ["-c", code] if as_script is None else [str(as_script)]
-    python = [sys.executable, "-W", "ignore:This process:DeprecationWarning"]  # of forks, from Python 3.12 on
-    with subprocess.Popen([*python, *program], stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+    with subprocess.Popen([python(), *program], stderr=subprocess.PIPE, text=True) as run:
+        session = int(run.stderr.readline())
         try:
             # Its processes have the same standard error: this waits for their ends, too.
             _, said = run.communicate(timeout=60)
             deadline = time.monotonic() + 10
-            while session_of(run.pid) and time.monotonic() < deadline:
+            while processes_of(session) and time.monotonic() < deadline:
                 time.sleep(0.05)
-            assert session_of(run.pid) == []
+            assert processes_of(session) == []
         finally:
-            if session_of(run.pid):
-                os.killpg(run.pid, signal.SIGKILL)
+            for process in processes_of(session):
+                os.kill(process, signal.SIGKILL)
         return run.returncode, said
 
 

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ import psutil
 import pytest
 
 from penstock import DataLoader2, MultiProcessingReadingService, RayFleet, RayReadingService
+from programs import process_id, python
 from random_chains import WorkerCase, build, chain_of, is_unordered, text
 from resuming import always_due, as_json, from_json
 
@@ -140,9 +140,9 @@ def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, it
     """Run a program that reads a loader; kill it and its workers when it has told of so many items, or at the end."""
     here = Path(__file__).parent
     program = PROGRAM.format(folders=[str(here), str(here.parent)])
-    command = [sys.executable, "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
+    command = [python(), "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if (record := json.loads(line)) is None:
@@ -150,7 +150,7 @@ def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, it
             records.append(record)
             if len(records) == items:
                 break
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process_id(process), signal.SIGKILL)  # its workers too
         # What it had written before it died is true as well.
         records += [json.loads(line) for line in process.stdout if line.endswith("\n") and line != "null\n"]
     return records
@@ -186,12 +186,13 @@ loader = ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2))
 for item in loader:
     print(item, flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([python(), "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        children = psutil.Process(process.pid).children(recursive=True)
+        main = psutil.Process(process_id(process))
+        children = main.children(recursive=True)
         workers = [child for child in children if child.is_running()]
         assert len(workers) >= 3  # the fork server, and two that it started
-        process.kill()
+        main.kill()
     _, alive = psutil.wait_procs(workers, timeout=10)
     assert alive == []

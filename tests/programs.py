@@ -1,0 +1,55 @@
+"""Python programs that tests run, each in a process of its own."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+__all__ = ["kill", "process_id", "python"]
+
+FORKED_PYTHON = str(Path(__file__).with_name("forked_python.py"))
+
+
+@functools.cache
+def python() -> str:
+    """Return a Python that has imported torch, as an executable file: `[python(), "-c", code]`, `[python(), file]`.
+
+    It starts a program fifty times as fast as `sys.executable`. Pipes, signals and exit status are the same; the
+    program has a session of its own, and another process id than what was started. Ask `sys.executable` where a test is
+    about what Python imports, its options, or limits of processes.
+    """
+    name = f"penstock-tests-{os.getpid()}"
+    command = [sys.executable, FORKED_PYTHON, "--serve", name]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    folder = tempfile.TemporaryDirectory(prefix="python-")
+
+    @atexit.register
+    def end() -> None:
+        folder.cleanup()
+        with server:
+            server.kill()
+
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    file = Path(folder.name, "python")
+    file.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-IS", FORKED_PYTHON, name])} "$0" "$@"\n')
+    file.chmod(0o700)
+    return str(file)
+
+
+def process_id(program: subprocess.Popen[str]) -> int:
+    """Return the process id of a program that has begun."""
+    return int(Path(python()).with_name(str(program.pid)).read_text())
+
+
+def kill(program: subprocess.Popen[str]) -> None:
+    """Kill a program that has begun, and wait until it is gone."""
+    os.kill(process_id(program), signal.SIGKILL)
+    program.wait(20)
