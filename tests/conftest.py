@@ -19,6 +19,7 @@ import torch
 
 from fault_proxy import FaultProxy, passing_on
 from http_server import serving_http
+from programs import workers_of_ray_forked
 from s3 import S3Server, serving_s3
 from slow import FILE as SLOW
 from terminal import Terminal
@@ -179,6 +180,7 @@ def local_ray() -> Iterator[None]:
     import ray
 
     options: dict[str, Any] = {"include_dashboard": False, "logging_level": "ERROR"}
-    ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
+    with workers_of_ray_forked():
+        ray.init("local", num_cpus=4, object_store_memory=256 * 2**20, **options)  # and not another test's
     yield
     ray.shutdown()

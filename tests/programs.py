@@ -10,9 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
-__all__ = ["kill", "process_id", "python"]
+__all__ = ["kill", "process_id", "python", "workers_of_ray_forked"]
 
 FORKED_PYTHON = str(Path(__file__).with_name("forked_python.py"))
 
@@ -53,3 +56,10 @@ def kill(program: subprocess.Popen[str]) -> None:
     """Kill a program that has begun, and wait until it is gone."""
     os.kill(process_id(program), signal.SIGKILL)
     program.wait(20)
+
+
+@contextmanager
+def workers_of_ray_forked() -> Iterator[None]:
+    """Let a Ray that is started here start its workers by `python`."""
+    with mock.patch.object(sys, "executable", python()):
+        yield
