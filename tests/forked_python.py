@@ -120,7 +120,7 @@ def _run(arguments: list[str], environment: dict[str, str], folder: str) -> None
     """Do what this command of Python does."""
     if changed := AT_START & {name for name, _ in environment.items() ^ os.environ.items()}:
         sys.exit(f"Python reads {', '.join(changed)} when it starts: use sys.executable")
-    usual = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    usual = [os.path.dirname(__file__), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     os.environ.clear()
     os.environ.update(environment)
@@ -136,7 +136,7 @@ def _run(arguments: list[str], environment: dict[str, str], folder: str) -> None
     _replaced.append(sys.modules["__main__"])
     main = sys.modules["__main__"] = ModuleType("__main__")
     first = os.path.dirname(os.path.abspath(what)) if what not in ("-c", "-m", "-") else folder if what == "-m" else ""
-    sys.path[:] = dict.fromkeys([first, *filter(None, paths), *(path for path in sys.path[1:] if path not in usual)])
+    sys.path[:] = dict.fromkeys([first, *filter(None, paths), *(path for path in sys.path if path not in usual)])
     sys.argv = [what, *(rest[1:] if what in ("-c", "-m") else rest)]
     if what == "-m":
         import runpy

@@ -1,18 +1,18 @@
-"""Programs in processes that are forked off a server; ranks of torch.distributed, and what they do together."""
+"""Programs in several processes; ranks of torch.distributed, and what they do together."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import runpy
+import subprocess
 import textwrap
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from penstock.workers.processes import start_server
+from programs import python
 
 _PREAMBLE = """
 import json, os, sys
@@ -42,38 +42,29 @@ def run_ranks(folder: Path, code: str, ranks: int = 2, seconds: float = 45) -> l
 
 
 def run_programs(program: Path, environments: Mapping[Path, Mapping[str, str]], seconds: float) -> None:
-    """Run a program in processes with these environments. What each prints is in files beside its key, `.out`, `.err`.
-
-    A fork server has imported torch once for all of them: an interpreter of its own takes each 2 s.
-    """
-    start_server("penstock.runner.worker")
-    context = multiprocessing.get_context("forkserver")
-    processes = [
-        context.Process(target=_run, args=(str(program), environment, str(output)))
-        for output, environment in environments.items()
-    ]
+    """Run a program in processes with these environments; what each prints is in files beside its key: .out, .err."""
+    with ExitStack() as opened:
+        processes = [
+            subprocess.Popen(
+                [python(), str(program)],
+                env=environment,
+                cwd=program.parent,
+                stdout=opened.enter_context(output.with_suffix(".out").open("w")),
+                stderr=opened.enter_context(output.with_suffix(".err").open("w")),
+            )
+            for output, environment in environments.items()
+        ]
+    late = []
+    ends = time.monotonic() + seconds
+    for number, process in enumerate(processes):
+        try:
+            process.wait(ends - time.monotonic())
+        except subprocess.TimeoutExpired:
+            late.append(number)
     for process in processes:
-        process.start()
-    try:
-        ends = time.monotonic() + seconds
-        for process in processes:
-            process.join(ends - time.monotonic())
-    finally:
-        late = [number for number, process in enumerate(processes) if process.is_alive()]
-        for process in processes:
-            process.kill()
-            process.join()
+        process.kill()
+        process.wait()
     told = [output.with_suffix(".err").read_text() for output in environments]
-    failed = [errors for process, errors in zip(processes, told, strict=True) if process.exitcode]
+    failed = [errors for process, errors in zip(processes, told, strict=True) if process.returncode]
     assert not late, f"processes {late} did not end within {seconds} s\n" + "\n".join(told)
     assert not failed, "\n".join(failed)
-
-
-def _run(program: str, environment: Mapping[str, str], output: str) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(os.path.dirname(program))
-    for descriptor, ending in (1, ".out"), (2, ".err"):
-        with open(output + ending, "w") as file:
-            os.dup2(file.fileno(), descriptor)
-    runpy.run_path(program, run_name="__main__")
