@@ -17,10 +17,9 @@ ROOT = Path(__file__).parent
 
 
 def install(session: nox.Session, *packages: str) -> None:
-    """Install packages in the versions that we develop against."""
-    shutil.rmtree(ROOT / "build", ignore_errors=True)  # what it holds of deleted modules would get into the wheel
-    # Not session.install(): CI runs sessions by --no-venv, in the environment that it has.
-    session.run_install("python", "-m", "pip", "install", "-q", "-c", "constraints.txt", *packages)
+    """Install packages in the versions that we develop against; with --no-venv --no-install, as CI, they are there."""
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # its deleted modules would get into the wheel
+    session.install("-c", "constraints.txt", *packages)
 
 
 @contextmanager
@@ -65,7 +64,7 @@ def types(session: nox.Session) -> None:
         session.run("mypy", "--strict", "-p", "penstock", "-p", "penstock_pytest")
         session.run("penstock", "new", "my_operators", "--into", ".made")  # checkers look into no hidden folder
         pip = ("python", "-m", "pip", "install", "-q", "--no-deps")
-        session.run_install(*pip, "--target", ".", ".made/my_operators")  # and not into CI's environment
+        session.run(*pip, "--target", ".", ".made/my_operators")  # and not into CI's environment
         session.run("penstock", "stubs")
         session.run("mypy", "--strict", ".", env={"MYPYPATH": "typings"})
         session.run("pyright", ".")
@@ -90,13 +89,6 @@ def tutorials(session: nox.Session) -> None:
     )
     notebooks = sorted(map(str, ROOT.glob("tutorials/*.ipynb")))
     session.run("jupyter", "execute", "--kernel_name=python3", "--timeout=300", *notebooks)
-
-
-@nox.session(default=False)
-def checks(session: nox.Session) -> None:
-    """Run lint, types, docs and tutorials in one environment, as CI does: to install it takes longer than to check."""
-    for check in (lint, types, docs, tutorials):
-        check(session)
 
 
 @nox.session

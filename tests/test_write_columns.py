@@ -1039,7 +1039,7 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(bucket: Path, tmp_pa
                 print(number, flush=True)
                 yield {{"x": torch.randint(256, (1, 5_000_000), dtype=torch.uint8)}}
         source = ps.iter.IterableWrapper(batches(), deepcopy=False)
-        list(source.write_parquet({folder!r} "/{{shard}}.parquet", 1000, rows_per_group=1))
+        list(source.write_parquet({folder!r} "/{{shard}}.parquet", 1000, rows_per_group=1, batched=True))
     """
     command = [python(), "-c", textwrap.dedent(program)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
