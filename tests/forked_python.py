@@ -15,17 +15,20 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+SOCKET = "socket"
+"""The name of the server's socket, in the folder of the executable: nobody else may connect to it."""
+
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 AT_START = {"PYTHONDEVMODE", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONOPTIMIZE", "PYTHONUTF8", "PYTHONWARNINGS"}
 """What Python reads when it starts, and so has read when the server did."""
 
 
-def ask(name: str, *arguments: str) -> int:
-    """Have the server run a program with the streams of this process, and return its exit status."""
+def ask(command: list[str]) -> int:
+    """Have the server beside an executable run its command with the streams of this process; return its exit status."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
-        server.connect(f"\0{name}")
-        told = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
+        server.connect(os.path.join(os.path.dirname(command[0]), SOCKET))
+        told = {"command": command, "environment": dict(os.environ), "folder": os.getcwd()}
         _send(server, [0, 1, 2], asked_by=os.getpid(), **told)
         process = int(server.recv(64))
         for number in PASSED_ON:
@@ -38,10 +41,10 @@ def ask(name: str, *arguments: str) -> int:
     return status
 
 
-def serve(name: str) -> socket.socket | None:
+def serve(folder: str) -> socket.socket | None:
     """Fork off a process for each program that is asked for, until standard input ends; return there who asks."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(f"\0{name}")
+        listener.bind(os.path.join(folder, SOCKET))
         listener.listen(100)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who waits for a program ends unseen
         print("ready", flush=True)
@@ -57,7 +60,7 @@ def _run_for(connection: socket.socket) -> None:
     """Run a program in a process of its own, and tell who asked how it ended; who is gone wants it killed."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     request, streams = _receive(connection)
-    file = os.path.join(os.path.dirname(request["arguments"][0]), str(request.pop("asked_by")))
+    file = os.path.join(os.path.dirname(request["command"][0]), str(request.pop("asked_by")))
     if (process := os.fork()) != 0:
         with open(file, "w") as told:
             told.write(str(process))
@@ -97,7 +100,7 @@ def _keep_a_fork_server() -> None:
         code = os.fsdecode(arguments[-1])
         if "multiprocessing.forkserver" not in code or ours.fileno() == -1:
             return start(path, arguments, descriptors)
-        told = {"arguments": [sys.executable, "-c", code], "environment": dict(os.environ), "folder": os.getcwd()}
+        told = {"command": [sys.executable, "-c", code], "environment": dict(os.environ), "folder": os.getcwd()}
         _send(ours, descriptors, wanted=list(descriptors), **told)
         ours.close()
         return child
@@ -116,41 +119,48 @@ def _place(descriptors: list[int], wanted: list[int]) -> None:
         os.closerange(begin + 1, end)
 
 
-def _run(arguments: list[str], environment: dict[str, str], folder: str) -> None:
+def _run(command: list[str], environment: dict[str, str], folder: str) -> None:
     """Do what this command of Python does."""
     if changed := AT_START & {name for name, _ in environment.items() ^ os.environ.items()}:
         sys.exit(f"Python reads {', '.join(changed)} when it starts: use sys.executable")
     usual = [os.path.dirname(__file__), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    wanted = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = dict.fromkeys([*wanted, *(path for path in sys.path if path not in usual)])
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    sys.orig_argv = arguments
-    sys.executable, *arguments = arguments
+    sys.orig_argv = command
+    sys.executable, *arguments = command
     if arguments[:1] == ["-u"]:
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
         arguments = arguments[1:]
-    what, *rest = arguments or ["-"]
-    if what.startswith("-") and what not in ("-c", "-m", "-"):
-        sys.exit(f"Python reads {what} when it starts: use sys.executable")
+    match arguments:
+        case ["-c", code, *rest]:
+            exec(compile(code, "<string>", "exec"), _main("", ["-c", *rest]))
+        case ["-m", module, *rest]:
+            import runpy
+
+            _main(folder, ["-m", *rest])
+            runpy._run_module_as_main(module)  # type: ignore[attr-defined]
+        case [] | ["-"]:
+            exec(compile(sys.stdin.read(), "<stdin>", "exec"), _main("", arguments, __file__="<stdin>"))
+        case [option, *_] if option.startswith("-"):
+            sys.exit(f"Python reads {option} when it starts: use sys.executable")
+        case [name, *_]:
+            file = os.path.abspath(name)
+            with open(file, "rb") as program:
+                code_of_file = compile(program.read(), file, "exec")
+            exec(code_of_file, _main(os.path.dirname(file), arguments, __file__=file))
+
+
+def _main(first: str, arguments: list[str], **names: str) -> dict[str, Any]:
+    """Begin a main module, with its folder first in the path; return its names."""
+    sys.path.insert(0, first)
+    sys.argv = arguments
     _replaced.append(sys.modules["__main__"])
     main = sys.modules["__main__"] = ModuleType("__main__")
-    first = os.path.dirname(os.path.abspath(what)) if what not in ("-c", "-m", "-") else folder if what == "-m" else ""
-    sys.path[:] = dict.fromkeys([first, *filter(None, paths), *(path for path in sys.path if path not in usual)])
-    sys.argv = [what, *(rest[1:] if what in ("-c", "-m") else rest)]
-    if what == "-m":
-        import runpy
-
-        runpy._run_module_as_main(rest[0])  # type: ignore[attr-defined]
-    elif what == "-c":
-        exec(compile(rest[0], "<string>", "exec"), main.__dict__)
-    elif what == "-":
-        exec(compile(sys.stdin.read(), "<stdin>", "exec"), main.__dict__)
-    else:
-        main.__file__ = os.path.abspath(what)
-        with open(what, "rb") as file:
-            code = compile(file.read(), main.__file__, "exec")
-        exec(code, main.__dict__)
+    vars(main).update(names)
+    return vars(main)
 
 
 _replaced: list[ModuleType] = []
@@ -170,15 +180,14 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 if __name__ == "__main__":
-    _, name, *arguments = sys.argv
-    if name == "--serve":
+    if sys.argv[1] == "--serve":
         import gc
 
         import penstock.runner.worker  # noqa: F401
 
         gc.collect()
         gc.freeze()  # to look at an object is to copy its memory
-        if (connection := serve(*arguments)) is not None:
+        if (connection := serve(sys.argv[2])) is not None:
             _run_for(connection)
     else:
-        sys.exit(ask(name, *arguments))
+        sys.exit(ask(sys.argv[1:]))

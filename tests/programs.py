@@ -28,28 +28,30 @@ def python() -> str:
     program has a session of its own, and another process id than what was started. Ask `sys.executable` where a test is
     about what Python imports, its options, or limits of processes.
     """
-    name = f"penstock-tests-{os.getpid()}"
-    command = [sys.executable, FORKED_PYTHON, "--serve", name]
+    if sys.platform != "linux":  # elsewhere there are no descriptors of processes
+        return sys.executable
+    folder = tempfile.TemporaryDirectory(prefix="python-", dir="/tmp")  # the path of a socket must be short
+    command = [sys.executable, FORKED_PYTHON, "--serve", folder.name]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    folder = tempfile.TemporaryDirectory(prefix="python-")
 
     @atexit.register
     def end() -> None:
-        folder.cleanup()
         with server:
             server.kill()
+        folder.cleanup()
 
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n"
     file = Path(folder.name, "python")
-    file.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-IS", FORKED_PYTHON, name])} "$0" "$@"\n')
+    file.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-IS", FORKED_PYTHON])} "$0" "$@"\n')
     file.chmod(0o700)
     return str(file)
 
 
 def process_id(program: subprocess.Popen[str]) -> int:
     """Return the process id of a program that has begun."""
-    return int(Path(python()).with_name(str(program.pid)).read_text())
+    file = Path(python()).with_name(str(program.pid))
+    return int(file.read_text()) if file.exists() else program.pid
 
 
 def kill(program: subprocess.Popen[str]) -> None:
