@@ -37,6 +37,7 @@ def collecting_garbage_is_quick():
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
+    python()  # its pipes stay for the next program
     gc.collect()
     before = psutil.Process().num_fds()
     yield

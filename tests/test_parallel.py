@@ -73,6 +73,7 @@ def collecting_garbage_is_quick():
 def nothing_is_left_behind():
     """After each test: no thread, no process of ours, no more descriptors than before."""
     list(numbers([1]).processpool_map(abs, workers=1))  # the fork server stays for the next pool
+    python()  # and this one for the next program
     gc.collect()
     before = psutil.Process().num_fds()
     yield
@@ -756,3 +757,22 @@ def test_ctrl_c_ends_a_pass_and_its_processes(tmp_path):
     )
     done = subprocess.run([python(), "-c", script], capture_output=True, text=True, timeout=25)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_a_thread_that_is_being_started_is_waited_for_when_all_are_stopped(monkeypatch):
+    start, begun = threading.Thread.start, threading.Event()
+
+    def start_slowly(thread):
+        if thread.name.startswith("penstock-crew"):
+            begun.set()
+            time.sleep(0.3)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_slowly)
+    threads = threads_of_a_pass.Threads(lambda: abs, threads_of_a_pass.Arrivals(), 4, "penstock-crew")
+    submitting = threading.Thread(target=threads.submit, args=(0, -1))
+    submitting.start()
+    assert begun.wait(20)
+    threads.stop()
+    assert our_threads() == []
+    submitting.join()

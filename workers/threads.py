@@ -121,20 +121,24 @@ class Threads:
         self._tasks.put((number, item))
         if len(self._threads) >= self._most:
             return
-        if not self._threads:  # a thread inside torch's code at interpreter exit may abort the process
-            atexit.register(self.stop)
-        number = len(self._threads)
-        thread = threading.Thread(target=self._work, args=(number,), name=f"{self._name}_{number}", daemon=True)
-        self._threads.append(thread)
+        with self._resized:  # `stop`, which another thread may call, waits for threads that have started
+            if self._stopped:
+                return
+            if not self._threads:  # a thread inside torch's code at interpreter exit may abort the process
+                atexit.register(self.stop)
+            number = len(self._threads)
+            thread = threading.Thread(target=self._work, args=(number,), name=f"{self._name}_{number}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
         if self._meter is not None:
             self._meter.threads = max(self._meter.threads, len(self._threads))
-        thread.start()
 
     def stop(self) -> None:
         """Drop what has not begun, and wait for what has; RuntimeError if that does not end."""
-        if self._stopped:
-            return
-        self._stopped = True
+        with self._resized:
+            if self._stopped:
+                return
+            self._stopped = True
         atexit.unregister(self.stop)
         self.resize(len(self._threads))
         for _ in self._threads:
