@@ -50,8 +50,9 @@ def python() -> str:
 
 def process_id(program: subprocess.Popen[str]) -> int:
     """Return the process id of a program that has begun."""
-    file = Path(python()).with_name(str(program.pid))
-    return int(file.read_text()) if file.exists() else program.pid
+    if sys.platform != "linux":
+        return program.pid
+    return int(Path(python()).with_name(str(program.pid)).read_text())
 
 
 def kill(program: subprocess.Popen[str]) -> None:

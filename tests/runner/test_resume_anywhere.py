@@ -142,7 +142,7 @@ def killed_at(spec: Any, workers: int, shards: int, prefetch: int, seed: int, it
     program = PROGRAM.format(folders=[str(here), str(here.parent)])
     command = [python(), "-c", program, json.dumps([spec, workers, shards, prefetch, seed])]
     records: list[Any] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if (record := json.loads(line)) is None:
