@@ -26,10 +26,10 @@ from .registry import Seeded as Seeded
 from .registry import Skip as Skip
 from .registry import Splitter as Splitter
 from .registry import Tally as Tally
-from .registry import check_operator as check_operator
 from .registry import functional_datapipe as functional_datapipe
 from .registry import own as own
 from .registry import uniform_draws as uniform_draws
+from .registry.laws import check_operator as check_operator
 from .runner import DataLoader2 as DataLoader2
 from .runner import DistributedReadingService as DistributedReadingService
 from .runner import InProcessReadingService as InProcessReadingService

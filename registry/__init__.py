@@ -7,7 +7,6 @@ from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, later, operators
 from .graph import sources_first, sources_of, walk
 from .iteration import replace_live_iterator, require_end
-from .laws import check_operator
 from .notes import say_where
 from .own import Tally, own
 from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
@@ -42,7 +41,6 @@ __all__ = [
     "can_capture",
     "capture",
     "chain_shape",
-    "check_operator",
     "check_state",
     "close",
     "copy_of",

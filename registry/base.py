@@ -43,10 +43,7 @@ from .torch_pipes import (
 )
 from .views.facts import product_of_buffers
 from .views.known import never_ends
-from .views.picture import Picture
-from .views.profile import Consumer, Profile
 from .views.progress import PATIENCE, is_watched, losses_and_waits, with_bar
-from .views.shown import show_items
 from .views.times import measure, measured_steps, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
@@ -57,7 +54,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 if TYPE_CHECKING:
     from .methods import IterMethods, MapMethods
+
+    # Methods import these where they need them: few programs do, and all import this module.
     from .views.explanation import Explanation
+    from .views.picture import Picture
+    from .views.profile import Profile
 else:
 
     class IterMethods(Generic[T_co]):
@@ -410,6 +411,9 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
         True
         """
+        from .views.picture import Picture
+        from .views.profile import Consumer, Profile
+
         expect_whole("passes", passes)
         if n is not None:
             expect_whole("n", n, least=0)
@@ -437,7 +441,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
         .shuffle(buffer_size=10_000)
         """
-        from .views.explanation import explained  # here, since few programs need it and all import this module
+        from .views.explanation import explained
 
         return explained(self)  # type: ignore[arg-type]
 
@@ -451,12 +455,16 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         >>> ps.iter.IterableWrapper(range(10)).batch(4).visualize()
         IterableWrapper(range(0, 10)).batch(4)
         """
+        from .views.picture import Picture
+
         picture = Picture(self)  # type: ignore[arg-type]
         if path is not None:
             picture.save(path)
         return picture
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from .views.picture import Picture
+
         return {**Picture(self)._repr_mimebundle_(), "text/plain": repr(self)}  # type: ignore[arg-type]
 
     def show(self, n: int = 5) -> None:
@@ -471,6 +479,8 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         0: [0, 1, 2, 3]
         1: [4, 5, 6, 7]
         """
+        from .views.shown import show_items
+
         show_items(self, n)
 
 

@@ -16,7 +16,8 @@ import torch
 from torchdata import nodes
 
 import penstock as ps
-from penstock.registry import apply_sharding, check_operator, seed_graph
+from penstock.registry import apply_sharding, seed_graph
+from penstock.registry.laws import check_operator
 from resuming import assert_resumes_everywhere, passed_on
 
 pytestmark = pytest.mark.timeout(50)

@@ -21,7 +21,9 @@ def imported() -> set[str]:
     return {*run(code).split()}
 
 
-@pytest.mark.parametrize("module", ["fsspec", "s3fs", "obstore", "pyarrow", "PIL", "doctest", "torchdata"])
+@pytest.mark.parametrize(
+    "module", ["fsspec", "s3fs", "obstore", "pyarrow", "PIL", "doctest", "torchdata", "statistics"]
+)
 def test_importing_penstock_does_not_import(module: str, imported: set[str]) -> None:
     assert "penstock.pipes.iter" in imported
     assert module not in imported
@@ -70,7 +72,7 @@ def test_without_the_datapipes_of_torch_chains_work_all_the_same() -> None:
         dp.shufle
     except AttributeError as error:
         print(error)
-    ps.registry.check_operator(chain)
+    ps.check_operator(chain)
     """
     )
     assert shown.splitlines() == [

@@ -6,3 +6,4 @@ Their garbage collectors pass over it. To look at an object is to write to it, a
 import gc
 
 gc.freeze()
+gc.enable()
