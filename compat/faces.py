@@ -22,7 +22,7 @@ from ..registry import graph as graph_functions
 from ..runner import seeds
 from . import adapter, services, streams
 
-__all__ = ["NAMES", "ROOTS", "later", "replacement"]
+__all__ = ["NAMES", "ROOTS", "operator_named", "replacement"]
 
 ROOTS = ("torchdata.datapipes", "torchdata.dataloader2")
 
@@ -82,7 +82,7 @@ def replacement(module: str, name: str) -> Any:
     return _without_replacement(name)
 
 
-def later(module: str, name: str) -> Any:
+def operator_named(module: str, name: str) -> Any:
     """Return an operator that torchdata did not have: ours, a plug-in's or the program's."""
     if module not in _OPERATORS or name.startswith("_"):
         raise AttributeError(f"no {name!r} in {module}: penstock.compat has the public names of 0.9 only", name=name)

@@ -43,7 +43,7 @@ from .torch_pipes import (
 )
 from .views.facts import product_of_buffers
 from .views.known import never_ends
-from .views.progress import PATIENCE, is_watched, losses_and_waits, with_bar
+from .views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
 from .views.times import measure, measured_steps, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
@@ -493,7 +493,7 @@ def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
     def notes(waiting: float | None) -> list[str]:
         return losses_and_waits(pipe.stats(), None)  # all of the time is spent waiting
 
-    return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=PATIENCE)
+    return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=BAR_AFTER)
 
 
 class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):

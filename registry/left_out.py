@@ -17,9 +17,9 @@ from typing import Any
 
 from .notes import local_of
 
-__all__ = ["LeftOut", "Part", "holds_meter", "meter_at", "waits_in"]
+__all__ = ["LeftOut", "MeterPart", "holds_meter", "meter_at", "waits_in"]
 
-Part = tuple[Any, str]
+MeterPart = tuple[Any, str]
 """A meter, and which of its times is meant: "own" or "waiting"."""
 
 _BETWEEN_LOOKS = 0.01
@@ -46,7 +46,7 @@ def waits_in(function: Callable[..., Any]) -> None:
     _waits.add(function.__code__)
 
 
-def meter_at(frame: FrameType | None) -> Part | None:
+def meter_at(frame: FrameType | None) -> MeterPart | None:
     """Return the part of the step that a frame works for; None if no step is measured there."""
     what = "own"
     while frame is not None:
@@ -69,11 +69,11 @@ class LeftOut:
         """The time of all long items."""
         self.began = 0
         """When the present item began; 0 if none is under way."""
-        self._timed: defaultdict[Part, float] = defaultdict(float)
+        self._timed: defaultdict[MeterPart, float] = defaultdict(float)
         """What the parts took of timed items, each as often as it was left out before."""
-        self._seen: defaultdict[Part, float] = defaultdict(float)
+        self._seen: defaultdict[MeterPart, float] = defaultdict(float)
         """How long long items were seen in each part."""
-        self._looks: list[tuple[Part, int, int]] = []
+        self._looks: list[tuple[MeterPart, int, int]] = []
         """The present item: in which part it was seen, since when and until when."""
         self._of_timed = self._of_seen = 0.0
         """The sums of both."""
@@ -93,20 +93,20 @@ class LeftOut:
         if self._looks:
             self._looks = []
 
-    def told_by(self, parts: Iterable[tuple[Part, float]], times: int) -> None:
+    def told_by(self, parts: Iterable[tuple[MeterPart, float]], times: int) -> None:
         """Let a timed item tell the shares, by what its parts took, for the items that were left out before it."""
         for part, took in parts:
             weighted = took * (times or _LITTLE)
             self._timed[part] += weighted
             self._of_timed += weighted
 
-    def time_of(self, part: Part) -> float:
+    def time_of(self, part: MeterPart) -> float:
         """Return how long a part took, of all items."""
         timed = self._timed.get(part, 0.0) / (self._of_timed or 1)
         seen = self._seen.get(part, 0.0) / self._of_seen if self._of_seen else timed
         return self.quick * timed + self.long * seen
 
-    def times(self) -> dict[Part, float]:
+    def times(self) -> dict[MeterPart, float]:
         """Return how long each part took."""
         return {part: self.time_of(part) for part in {*self._timed, *self._seen}}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
-from .left_out import LeftOut, Part, holds_meter, meter_at, waits_in
+from .left_out import LeftOut, MeterPart, holds_meter, meter_at, waits_in
 from .own import Tally
 
 __all__ = [
@@ -315,7 +315,7 @@ class Clock:
         """How many more items are not timed."""
         self.longest: int
         """Items that take no longer are quick."""
-        self.parts: list[tuple[Part, float]] | None = None
+        self.parts: list[tuple[MeterPart, float]] | None = None
         """What the parts of the present item took, if it is timed."""
         self.left_out = LeftOut()
         self.begin()

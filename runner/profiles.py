@@ -8,7 +8,7 @@ from typing import Any
 
 from ..registry import walk
 from ..registry.views.profile import Consumer, Profile, WorkerTimes
-from ..registry.views.times import StepTimes, add_up, times_of_steps
+from ..registry.views.times import StepTimes, add_up_times, times_of_steps
 from .reader import ShardReader
 from .shards import ShardProfile
 
@@ -21,12 +21,12 @@ def profile_of(read: Any, consumer: Consumer) -> Profile:
     here = [chain for reader in readers for chain in reader.chains_here()]
     reports = [report for reader in readers for report in reader.profiles()]
     by_shard = groupby(reports, key=lambda report: report.shard)
-    in_workers = add_up(add_up((report.steps for report in each), in_turn=True) for _, each in by_shard)
+    in_workers = add_up_times(add_up_times((report.steps for report in each), in_turn=True) for _, each in by_shard)
     own = times_of_steps(read)
     if here:
         with_own = [times_of_steps(chain, read) for chain in here]
         below = len(with_own[0]) - len(own)
-        own = add_up(steps[:below] for steps in with_own) + with_own[0][below:]
+        own = add_up_times(steps[:below] for steps in with_own) + with_own[0][below:]
         own = [_reads_here(step, below - 1) if _reads_shards(step) else step for step in own]
     elif readers:
         number = readers[0].options.num_workers

@@ -296,7 +296,7 @@ class ShardReader(IterDataPipe[Any]):
             self.options.together.interrupt()
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        counted = add_up({} if self._shards is None else self._shards.stats())
+        counted = add_up_stats({} if self._shards is None else self._shards.stats())
         if self.options.tuner is not None:
             counted["workers"] = {**counted.get("workers", {}), "tuned": [self.options.tuner.found]}
         together = self.options.together
@@ -333,7 +333,7 @@ class ShardReader(IterDataPipe[Any]):
         return self._shards
 
 
-def add_up(stats: dict[int, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+def add_up_stats(stats: dict[int, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Return the counts of a chain's steps, summed over all shards."""
     total: dict[str, dict[str, Any]] = {}
     for of_shard in stats.values():

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 from ..registry import close
 from ..registry.notes import add_note, describe_item
-from ..workers.ranks import AllRanks, expect_no_second_division, in_words
+from ..workers.ranks import AllRanks, by_rank, expect_no_second_division
 
 __all__ = ["Counts", "Ends", "Others", "Part", "Together"]
 
@@ -85,7 +85,7 @@ class Together:
             if len({reads_elsewhere for _, reads_elsewhere in told}) > 1:
                 raise ValueError(
                     "the chains differ: on some ranks a step after the workers reads in a thread, as prefetch does: "
-                    + in_words([f"such a step: {reads_elsewhere}" for _, reads_elsewhere in told])
+                    + by_rank([f"such a step: {reads_elsewhere}" for _, reads_elsewhere in told])
                 )
             self._make_groups()
         return self._all
@@ -130,7 +130,7 @@ class Together:
             )
         seeds: set[int] = {each for _, each, _ in heard if each is not None}
         if len(seeds) > 1:
-            raise ValueError(f"the ranks have different seeds: {in_words([each for _, each, _ in heard])}")
+            raise ValueError(f"the ranks have different seeds: {by_rank([each for _, each, _ in heard])}")
         if any(is_out_of_step for _, is_out_of_step in met):
             self._readers().leave()
             self._make_groups()
@@ -318,7 +318,7 @@ def _difference(name: str, values: list[Any]) -> str:
     for key in keys:
         if any(value[key] != first[key] for value in values):
             return _difference(f"{name}[{key!r}]", [value[key] for value in values])
-    return f"{name} is {in_words([f'{value!r:.200}' for value in values])}"
+    return f"{name} is {by_rank([f'{value!r:.200}' for value in values])}"
 
 
 def cycle_of(again: Callable[[], Iterator[Any]], skip: int = 0) -> Iterator[Any]:

@@ -17,6 +17,7 @@ R = TypeVar("R")
 __all__ = [
     "NO_CREDENTIALS",
     "NO_PROXY",
+    "PASSING",
     "PERHAPS_WRITTEN",
     "REDIRECTED",
     "ExpiredCredentials",
@@ -48,7 +49,8 @@ REDIRECTED = (
 PERHAPS_WRITTEN = "the server did not confirm the whole object, which may or may not be there"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TROUBLE = {"SlowDown", "InternalError", "RequestTimeout", "ServiceUnavailable", "Throttling", "ThrottlingException"}
-_PASSING = (408, 429, 500, 502, 503, 504)
+PASSING = (408, 429, 500, 502, 503, 504)
+"""The HTTP statuses after which another attempt may succeed."""
 _KEYS_ARE_OLD = {"ExpiredToken", "InvalidAccessKeyId", "TokenRefreshRequired", "InvalidToken"}
 
 
@@ -134,7 +136,7 @@ def _refusal(number: int, code: str, message: str, url: str) -> OSError:
     if code in _KEYS_ARE_OLD or number in (401, 403):
         refused = ExpiredCredentials if code in _KEYS_ARE_OLD else PermissionError
         return refused(errno.EACCES, f"the server refused: {said}", url)
-    if code in _TROUBLE or number in _PASSING:
+    if code in _TROUBLE or number in PASSING:
         return ConnectionError(errno.EIO, f"the server is in trouble: {said}", url)
     if number == 412:
         return OSError(errno.ESTALE, "the object was replaced while it was read", url)

@@ -9,7 +9,9 @@ from typing import Any
 from ..registry.extras import require
 from .clients import timeouts
 
-__all__ = ["for_the_web", "keeping_to_itself", "new_session"]
+__all__ = ["DRIVE_HOSTS", "for_the_web", "keeping_to_itself", "new_session"]
+
+DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
 
 _HARMLESS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "range", "user-agent"}
 """Headers kept on a redirect to another host; any other may hold a key."""

@@ -33,6 +33,29 @@ def names_in(file: str) -> set[str]:
     return names(ast.parse((ROOT / file).read_text()).body)
 
 
+TWICE = {"functional_datapipe", "load", "main", "sentences", "two_passes_agree"}
+"""What stands in two modules on purpose: a name of torchdata, two of users, the commands, the views, a law."""
+
+
+def public_names(file: Path) -> set[str]:
+    """The functions, classes and constants that a module defines, and no type variables."""
+    found = set()
+    for node in ast.parse(file.read_text()).body:
+        for each in node.targets if isinstance(node, ast.Assign) else [node]:
+            found.add(getattr(each, "name", getattr(each, "id", "_")))
+    return {name for name in found if not re.fullmatch("_.*|[A-Z]|[A-Z]_co|[A-Z][0-9]", name)}
+
+
+def test_no_public_name_stands_in_two_modules() -> None:
+    folders: dict[str, Path] = runpy.run_path(str(ROOT / "docs" / "make_architecture.py"))["folders"]()
+    where: dict[str, set[str]] = {}
+    for file in (file for folder in folders.values() for file in folder.rglob("*.py")):
+        place = re.sub("/pipes/(iter|map)/", "/pipes/operators/", str(file))  # an operator may be there for both kinds
+        for name in public_names(file):
+            where.setdefault(name, set()).add(place)
+    assert {name for name, places in where.items() if len(places) > 1} == TWICE
+
+
 @pytest.mark.parametrize(("file", "function"), ROWS)
 def test_a_function_of_the_page_is_in_its_file(file: str, function: str) -> None:
     assert function in names_in(file)

@@ -24,9 +24,9 @@ from .threads import Interrupted
 
 __all__ = [
     "AllRanks",
+    "by_rank",
     "expect_no_second_division",
     "expect_ranks",
-    "in_words",
     "number_of_ranks",
     "several_ranks",
     "telling_other_ranks",
@@ -179,7 +179,7 @@ class AllRanks:
         self._wait(work, what)
         least, greatest, first, last = said.tolist()
         if first != -last:
-            told = in_words(self._told_by_all(what))
+            told = by_rank(self._told_by_all(what))
             raise RuntimeError(f"the ranks are not in step: {told}. All must do the same, in the same order")
         return least, -greatest
 
@@ -313,7 +313,7 @@ def _ranks(numbers: list[int]) -> str:
     return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(map(str, numbers))}"
 
 
-def in_words(told: Sequence[Any]) -> str:
+def by_rank(told: Sequence[Any]) -> str:
     """Return as text what each rank said; ranks that said the same are grouped."""
     who: dict[str, list[int]] = {}
     for rank, each in enumerate(told):

@@ -20,7 +20,7 @@ from ..registry.graph import walk
 from ..registry.secrets import without_secrets
 from ..registry.sharding import part_read, sharding_points
 from ..storage.addresses import is_local_path
-from .fetching import place_of
+from .fetching import path_of
 from .files import Files
 from .resource import Resource, unpacked_name
 from .roll import enter
@@ -84,7 +84,7 @@ class Info:
         return "\n".join([f"{self.title}: {self.summary}", *lines])
 
     def _is_on_disk(self, resource: Resource) -> bool:
-        place = place_of(resource, self.folder)
+        place = path_of(resource, self.folder)
         return is_local_path(place) and os.path.exists(place)
 
 

@@ -18,17 +18,16 @@ from ..registry import Guard
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
 from ..registry.views.progress import progress_bar
+from ..storage.errors import PASSING
 from ..storage.reading import open_file
 from ..storage.retrying import trying_again
-from ..storage.web import new_session
+from ..storage.web import DRIVE_HOSTS, new_session
 
 __all__ = ["download", "forget"]
 
 _PIECE = 2**20
 _PATIENCE = (10.0, 60.0)
 """Seconds until a server accepts a connection, and of its longest silence."""
-_DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
-_PASSING = (408, 429, 500, 502, 503, 504)
 
 
 def download(url: str, part: str, size: int | None = None) -> None:
@@ -45,7 +44,7 @@ def download(url: str, part: str, size: int | None = None) -> None:
     if place.scheme not in ("http", "https"):
         with _writing(part, "wb", url, size) as write, closing(open_file(url, {})[0]) as stream:
             _copy(stream, write)
-    elif place.hostname in _DRIVE_HOSTS:
+    elif place.hostname in DRIVE_HOSTS:
         for _, stream in GDriveReader(IterableWrapper([url])):
             with _writing(part, "wb", url, size) as write, closing(stream):
                 _copy(stream, write)
@@ -116,7 +115,7 @@ def _check_status(answer: Any, url: str) -> None:
         raise FileNotFoundError(errno.ENOENT, "there is no such file", _shown(url))
     if status in (401, 403):
         raise PermissionError(errno.EACCES, f"the server refused: {status}", _shown(url))
-    if status in _PASSING:
+    if status in PASSING:
         raise ConnectionError(errno.EIO, f"the server is in trouble: {status}", _shown(url))
     if status not in (200, 206):
         raise OSError(errno.EIO, f"the server refused: {status}", _shown(url))

@@ -29,7 +29,7 @@ from ..storage.writing import whole_file
 from .download import download, forget
 from .resource import Resource, archive_kind, unpacked_name
 
-__all__ = ["fetch", "members_of", "place_of", "unpacked"]
+__all__ = ["fetch", "members_of", "path_of", "unpacked"]
 
 _WAIT = 60.0
 """Seconds without a sign of life of the process that gets a file, after which others give up waiting for it."""
@@ -58,7 +58,7 @@ def members_of(archives: IterDataPipe[str], name: str) -> IterDataPipe[tuple[str
     return opened.load_from_zip() if archive_kind(name) == "zip" else opened.load_from_tar()
 
 
-def place_of(resource: Resource, folder: str) -> str:
+def path_of(resource: Resource, folder: str) -> str:
     """Return the path or URL of a resource in its data set's folder, or in the package that it is part of."""
     return resource.installed or _joined(folder, resource.name)
 
@@ -73,7 +73,7 @@ def fetch(resource: Resource, folder: str) -> str:
     Raises FileNotFoundError if it is missing and cannot be had, RuntimeError for another digest, and OSError if the
     folder cannot be written to.
     """
-    place = place_of(resource, folder)
+    place = path_of(resource, folder)
     if resource.is_installed or _is_known(resource, place):
         return place
     placed = is_local_path(place) and os.path.exists(place)
@@ -349,7 +349,7 @@ def _missing(resource: Resource, folder: str, reason: str) -> FileNotFoundError:
     return FileNotFoundError(
         errno.ENOENT,
         f"{resource.name} is missing, and {reason}. Get {where}{digest}, and put it there{note}",
-        place_of(resource, folder),
+        path_of(resource, folder),
     )
 
 

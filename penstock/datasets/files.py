@@ -14,17 +14,17 @@ from contextlib import closing
 from typing import IO, Protocol
 
 from ..pipes.files.members import inner_path
-from ..pipes.files.tars import LeftOut
+from ..pipes.files.tars import OtherMembers
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe, close, own
 from ..storage.addresses import is_local_path
 from ..storage.listing import files_below
 from ..storage.reading import open_file, open_to_seek, read_whole
 from ..storage.zips import opened_part, opened_zip
-from .fetching import fetch, members_of, place_of, unpacked
+from .fetching import fetch, members_of, path_of, unpacked
 from .resource import COMPRESSED, Resource, archive_kind, unpacked_name
 
-__all__ = ["Access", "Files", "Folder", "Tar", "archive_at"]
+__all__ = ["Access", "Files", "Folder", "TarAccess", "archive_at"]
 
 
 class Files:
@@ -40,7 +40,7 @@ class Files:
         self.folder = folder
 
     def __repr__(self) -> str:
-        return f"<files of {place_of(self.resource, self.folder)}>"
+        return f"<files of {path_of(self.resource, self.folder)}>"
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ class Files:
         what = ", ".join(map(repr, patterns))
         has = ", ".join(map(repr, seen[:10])) + (", …" if len(seen) > 10 else "")
         reason = f"{self.resource.name} has no {what}: its layout has changed, or the file is another. It has {has}"
-        return FileNotFoundError(errno.ENOENT, reason, place_of(self.resource, self.folder))
+        return FileNotFoundError(errno.ENOENT, reason, path_of(self.resource, self.folder))
 
     def access(self) -> Access:
         """Return what reads the files by their paths."""
@@ -153,7 +153,7 @@ class Chosen(IterDataPipe[tuple[str, IO[bytes]]]):
         self.patterns = patterns
 
     def __iter__(self) -> Iterator[tuple[str, IO[bytes]]]:
-        place = place_of(self.files.resource, self.files.folder)
+        place = path_of(self.files.resource, self.files.folder)
         archived = archive_kind(self.files.resource.name) is not None
         are_paths = all(pattern == pattern.translate(_NO_PATTERN) for pattern in self.patterns)
         seen: list[str] = []
@@ -240,7 +240,7 @@ class _Zip:
             return stream.read()
 
 
-class Tar:
+class TarAccess:
     """The files in a plain tar, and those in tars in it."""
 
     def __init__(self, place: str) -> None:
@@ -283,7 +283,7 @@ class Tar:
     def _table(self) -> dict[str, tuple[int, int]]:
         """Return the table of the archive that begins where the stream stands."""
         table: dict[str, tuple[int, int]] = {}
-        left_out = LeftOut(self._place)
+        left_out = OtherMembers(self._place)
         with tarfile.open(fileobj=self._stream, mode="r:") as tar:
             for header in tar:
                 if header.islnk() and inner_path(header.linkname) in table:
@@ -312,4 +312,4 @@ def archive_at(place: str) -> Access:
 @functools.lru_cache(maxsize=64)
 def _opened_once(place: str, kind: str, stamp: tuple[int, int], process: int) -> Access:
     """Return an archive that stays open in this process: its table of files is read once."""
-    return _Zip(place) if kind == "zip" else Tar(place)
+    return _Zip(place) if kind == "zip" else TarAccess(place)

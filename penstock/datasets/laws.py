@@ -29,7 +29,7 @@ from ..storage.addresses import is_local_path
 from . import files
 from .definition import IterDataset, MapDataset
 
-__all__ = ["LAWS", "check_dataset"]
+__all__ = ["DATA_SET_LAWS", "check_dataset"]
 
 Make = Callable[..., Any]
 
@@ -42,7 +42,8 @@ def check_dataset(make: Callable[..., IterDataset[Any] | MapDataset[Any]], laws:
 
     `make(**arguments)` returns a split and hands the arguments, such as `shuffle` and `map_style`, on to the data set:
     `lambda **arguments: SST2(root, "dev", **arguments)`. Most laws read all of it, some several times: use a
-    small split, or small files of the same layout. `laws` are the names of those to check; without it, all of `LAWS`.
+    small split, or small files of the same layout. `laws` are the names of those to check; without it, all of
+    `DATA_SET_LAWS`.
 
     >>> import penstock as ps
     >>> ps.datasets.check_dataset(lambda **arguments: ps.datasets.BreastCancer(**arguments), laws=["counts_hold"])
@@ -50,14 +51,14 @@ def check_dataset(make: Callable[..., IterDataset[Any] | MapDataset[Any]], laws:
     made = make()
     if not isinstance(made, IterDataset):
         raise TypeError(f"make must return a split of a data set, and returned a {type(made).__name__}")
-    for name in LAWS if laws is None else laws:
-        if name not in LAWS:
-            raise ValueError(f"no law {name!r}{did_you_mean(name, [*LAWS])}")
+    for name in DATA_SET_LAWS if laws is None else laws:
+        if name not in DATA_SET_LAWS:
+            raise ValueError(f"no law {name!r}{did_you_mean(name, [*DATA_SET_LAWS])}")
         try:
-            LAWS[name](make)
+            DATA_SET_LAWS[name](make)
         except Exception as error:
             seen = error if isinstance(error, AssertionError) else f"it raised {error!r}"
-            meaning = (LAWS[name].__doc__ or "").partition("\n")[0]
+            meaning = (DATA_SET_LAWS[name].__doc__ or "").partition("\n")[0]
             title = made.info.title
             raise AssertionError(f"{title} breaks the law {name!r}: {meaning}\n{made}\n{seen}") from error
 
@@ -209,7 +210,7 @@ def by_index_it_is_the_same(make: Make) -> None:
     raise AssertionError(f"an index of {len(expected)} raised no IndexError")
 
 
-LAWS: dict[str, Callable[[Make], None]] = {
+DATA_SET_LAWS: dict[str, Callable[[Make], None]] = {
     law.__name__: law
     for law in (
         construction_reads_nothing,

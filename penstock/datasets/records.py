@@ -10,11 +10,11 @@ from typing import IO, Any, TypeVar
 from ..registry import IterDataPipe
 from .files import Files
 
-__all__ = ["Columns", "lines_of", "named", "numbered", "record_of", "rows_of", "samples_of", "text_of"]
+__all__ = ["Converters", "lines_of", "named", "numbered", "record_of", "rows_of", "samples_of", "text_of"]
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Sequence[Any])
-Columns = Mapping[str, Callable[[str], Any]]
+Converters = Mapping[str, Callable[[str], Any]]
 """The names of the columns of a table, each with the function that makes its value of a text."""
 
 
@@ -79,7 +79,7 @@ def _sample(title: str, make: Callable[[R], T], record: tuple[int, tuple[str, R]
     raise ValueError(f"{title}, record {number} of {path!r}: {reason}")
 
 
-def record_of(columns: Columns, row: Sequence[str]) -> dict[str, Any]:
+def record_of(columns: Converters, row: Sequence[str]) -> dict[str, Any]:
     """Return a row as a dict; raise ValueError for one of another number of fields, or with one that is no value."""
     if len(row) != len(columns):
         raise ValueError(f"it has {len(row)} columns, and {len(columns)} are needed")

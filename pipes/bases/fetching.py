@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from ...registry import MapDataPipe, say_where
 from ...registry.graph import sources_of
 
-__all__ = ["FetchItems", "Fetching", "fetch", "fetcher"]
+__all__ = ["FetchItems", "Fetching", "fetch_items", "fetcher"]
 
 T = TypeVar("T")
 FetchItems = Callable[[list[Any]], Sequence[T]]
@@ -34,7 +34,7 @@ class Fetching(MapDataPipe[T]):
         """Return the function that gives the items at a list of indices; AttributeError without one."""
         if not self._fetches or None in map(fetcher, self._read_from()):
             raise AttributeError("__getitems__")
-        return partial(fetch, self, self._fetch)
+        return partial(fetch_items, self, self._fetch)
 
     def _fetch(self, indices: list[Any]) -> Sequence[T]:
         raise NotImplementedError(f"{type(self).__name__} must define _fetch")
@@ -49,7 +49,7 @@ def fetcher(source: Any) -> FetchItems[Any] | None:
     return getattr(source, "__getitems__", None)
 
 
-def fetch(pipe: Any, function: FetchItems[T], indices: list[Any]) -> Sequence[T]:
+def fetch_items(pipe: Any, function: FetchItems[T], indices: list[Any]) -> Sequence[T]:
     """Return the items that `function` gives for `indices`; errors name the pipe.
 
     Raises ValueError for more or fewer items than indices.

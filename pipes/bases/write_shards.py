@@ -13,7 +13,7 @@ from ...registry import IterDataPipe, own
 from ...registry.notes import add_note
 from ...registry.secrets import Options, without_secrets
 from ...registry.sharding import part_read, sharding_points
-from ...registry.views.progress import PATIENCE, losses_and_waits, progress_bar
+from ...registry.views.progress import BAR_AFTER, losses_and_waits, progress_bar
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts
 
@@ -60,7 +60,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
         name = self.functional_name or type(self).__name__
         is_running = self._pass.is_running
-        return progress_bar(name, lambda: self._bytes, unit="B", notes=notes, is_running=is_running, after=PATIENCE)
+        return progress_bar(name, lambda: self._bytes, unit="B", notes=notes, is_running=is_running, after=BAR_AFTER)
 
     def _count(self, size: int) -> None:
         self._bytes += size

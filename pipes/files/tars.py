@@ -15,7 +15,7 @@ from ...storage.growth import MAX_BYTES, TooLarge, expect_honest
 from ...storage.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start
 
-__all__ = ["HEADER_BYTES", "MODES", "LeftOut", "Tar", "opened_tar"]
+__all__ = ["HEADER_BYTES", "MODES", "OtherMembers", "Tar", "opened_tar"]
 
 HEADER_BYTES = 2**20
 """Default maximum bytes of a file's header. Names have up to a few thousand."""
@@ -91,7 +91,7 @@ def opened_tar(stream: IO[bytes], mode: str, max_bytes: int = HEADER_BYTES) -> T
     return tar
 
 
-class LeftOut:
+class OtherMembers:
     """Counts the links and special files of an archive, which are not read, and warns of them."""
 
     def __init__(self, archive: str) -> None:

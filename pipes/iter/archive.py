@@ -19,7 +19,7 @@ from ...storage.zips import opened_part, opened_zip
 from ..bases.listing import check_length, promised
 from ..files.members import Member, OpenArchive, inner_path, seekable
 from ..files.streams import close_parts, path_and_stream
-from ..files.tars import HEADER_BYTES, MODES, LeftOut, opened_tar
+from ..files.tars import HEADER_BYTES, MODES, OtherMembers, opened_tar
 
 __all__ = ["ArchiveLoader", "TarArchiveLoader", "Unpacker", "ZipArchiveLoader"]
 
@@ -164,7 +164,7 @@ class TarArchiveLoader(ArchiveLoader):
     def _members(self, stream: IO[bytes], opened: ExitStack) -> Iterator[Member]:
         tar = opened.enter_context(opened_tar(stream, self.mode, self.max_bytes))
         files: dict[str, tarfile.TarInfo] = {}
-        left_out = LeftOut(str(getattr(stream, "name", "an archive")))
+        left_out = OtherMembers(str(getattr(stream, "name", "an archive")))
         while (header := tar.next()) is not None:
             tar.members.clear()  # tarfile keeps all headers, which may be long
             if header.isreg():

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ...registry import MapDataPipe, Tally, functional_datapipe, own
 from ...registry.iteration import ENDED_BY_STOP_ITERATION
 from ..bases.arguments import expect_indices
-from ..bases.fetching import fetch, fetcher
+from ..bases.fetching import fetch_items, fetcher
 from ..bases.striding import Positioned
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class MapToIterConverter(Positioned[T]):
         wanted: Iterator[Any] = indices
         together = fetcher(self.source) if at_a_time > 1 else None
         if together is not None:
-            read, wanted = partial(fetch, self, together), iter(lambda: [*islice(indices, at_a_time)], [])
+            read, wanted = partial(fetch_items, self, together), iter(lambda: [*islice(indices, at_a_time)], [])
         try:
             self._expected = len(range(start, len(self), step))
             results: Iterator[Any] = map(read, wanted)

@@ -14,7 +14,7 @@ from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
 from ...registry.secrets import Options, without_secrets
 from ...storage.streams import checked_path, stream_over
-from ...storage.web import new_session
+from ...storage.web import DRIVE_HOSTS, new_session
 from ..bases.one_to_one import OneToOne
 
 __all__ = ["GDriveReader", "HttpReader", "OnlineReader"]
@@ -27,7 +27,6 @@ _TIMEOUT = 60.0
 """The default timeout, in seconds."""
 
 _PACKED_THEMSELVES = ("application/gzip", "application/x-gzip")
-_DRIVE_HOSTS = ("drive.google.com", "docs.google.com")
 _FOR_ANY_HOST = {"proxies", "verify", "allow_redirects"}
 """The options without credentials."""
 _LONGEST_PAGE = 1 << 20
@@ -199,7 +198,7 @@ class OnlineReader(_Downloader):
         super().__init__(source, timeout, skip_on_error, on_error, kwargs)
 
     def _download(self, ask: Ask, url: str) -> tuple[str, IO[bytes]]:
-        return _from_drive(ask, url) if urlsplit(url).hostname in _DRIVE_HOSTS else _from_the_web(ask, url)
+        return _from_drive(ask, url) if urlsplit(url).hostname in DRIVE_HOSTS else _from_the_web(ask, url)
 
 
 def _let_go(error: Any) -> None:

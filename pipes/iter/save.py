@@ -9,7 +9,7 @@ from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe
 from ...registry.secrets import Options
-from ...registry.views.progress import PATIENCE, losses_and_waits, with_bar
+from ...registry.views.progress import BAR_AFTER, losses_and_waits, with_bar
 from ...storage.file_systems import OF_TEXT
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
@@ -65,7 +65,7 @@ class ItemSaver(OneToOne[str]):
                 unit="files",
                 notes=lambda waiting: losses_and_waits(self.stats(), None),
                 is_running=self._pass.is_running,
-                after=PATIENCE,
+                after=BAR_AFTER,
             )
         )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from ...registry import DataChunk, MapDataPipe, functional_datapipe, say_where
 from ..bases.arguments import expect_batching
-from ..bases.fetching import FetchItems, fetch, fetcher
+from ..bases.fetching import FetchItems, fetch_items, fetcher
 from ..bases.indexing import from_start
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Batcher(MapDataPipe[Any]):
             numbers = range(start, min(start + size, length))
             if self._together is None:
                 return self.wrapper_class([source[number] for number in numbers])
-            return self.wrapper_class([*fetch(self, self._together, [*numbers])])
+            return self.wrapper_class([*fetch_items(self, self._together, [*numbers])])
         except Exception as error:
             say_where(error, self, index)
             raise

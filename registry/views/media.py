@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-__all__ = ["Sound", "array_of", "image_in_page", "images_in", "sound_in_page"]
+__all__ = ["Sound", "image_in_page", "images_in", "numpy_of", "sound_in_page"]
 
 _Array = np.ndarray[Any, Any]
 
@@ -29,7 +29,7 @@ _RATES = {
 }
 
 
-def array_of(value: Any) -> _Array | None:
+def numpy_of(value: Any) -> _Array | None:
     """Return a tensor or an array of numbers as an array, which may share its memory; None for other values."""
     if isinstance(value, torch.Tensor):
         try:
@@ -50,7 +50,7 @@ def images_in(value: Any) -> list[Any]:
     """
     if _is_pil(value):
         return [value]
-    array = array_of(value)
+    array = numpy_of(value)
     if array is None or array.dtype.kind not in "buf" or (array.dtype.itemsize != 1 and array.dtype.kind != "f"):
         return []
     if _pixels(array) is not None:
@@ -67,7 +67,7 @@ def image_in_page(image: Any) -> str | None:
     from PIL import Image
 
     try:
-        picture = image.copy() if _is_pil(image) else Image.fromarray(_in_bytes(_pixels(array_of(image))))
+        picture = image.copy() if _is_pil(image) else Image.fromarray(_in_bytes(_pixels(numpy_of(image))))
         if picture.mode not in ("L", "RGB", "RGBA"):
             picture = picture.convert("RGBA" if "transparency" in picture.info else "RGB")
         picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
@@ -94,7 +94,7 @@ def sound_in_page(value: Any) -> Sound | None:
         size = f"WAV of {len(value):,} bytes"
         return Sound(_address("audio/wav", value), size) if len(value) <= _MOST_SOUND else None
     waveform, rate = _waveform_in(value)
-    array = array_of(waveform)
+    array = numpy_of(waveform)
     if array is None or rate not in _RATES or array.ndim not in (1, 2) or not array.size:
         return None
     frames = array.reshape(-1, 1) if array.ndim == 1 else array.T if array.shape[0] < array.shape[1] else array

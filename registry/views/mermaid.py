@@ -22,11 +22,11 @@ def mermaid_of(steps: Sequence[Step]) -> str:
 def _lines(steps: Sequence[Step]) -> Iterator[str]:
     for place, step in enumerate(steps):
         opening, closing = _SHAPES.get(step.kind, ('["', '"]'))
-        yield f"    s{place}{opening}{'<br/>'.join(map(_plain, _words_of(step)))}{closing}"
+        yield f"    s{place}{opening}{'<br/>'.join(map(_plain_text, _words_of(step)))}{closing}"
     for place, step in enumerate(steps):
         for source in step.sources:
             arrow = "==>" if steps[source].is_divided else "-->"
-            label = "read twice" if source in step.reads_twice else _plain(steps[source].item)
+            label = "read twice" if source in step.reads_twice else _plain_text(steps[source].item)
             yield f"    s{source} {arrow}" + (f'|"{label}"| ' if label else " ") + f"s{place}"
     if here := [f"s{place}" for place, step in enumerate(steps) if step.in_main_process]:
         yield '    subgraph main["in the main process"]'
@@ -39,6 +39,6 @@ def _words_of(step: Step) -> list[str]:
     return [step.name, *([cut(step.arguments, 60)] if step.arguments else []), *step.lines, *step.marks, *share]
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Return text without what Mermaid reads as markup or the end of a label."""
     return _MARKUP.sub(lambda found: f"#{ord(found[0])};", cleaned(" ".join(text.split())))

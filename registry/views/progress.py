@@ -16,11 +16,11 @@ import torch.distributed as dist
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["PATIENCE", "is_watched", "known_length", "losses_and_waits", "progress_bar", "with_bar"]
+__all__ = ["BAR_AFTER", "is_watched", "known_length", "losses_and_waits", "progress_bar", "with_bar"]
 
 T = TypeVar("T")
 
-PATIENCE = 3.0
+BAR_AFTER = 3.0
 """Seconds before a bar appears that nobody asked for."""
 _BETWEEN_LOOKS = 0.05
 """Seconds between two looks at whether an item is being made."""

@@ -15,7 +15,7 @@ from ..copying import copy_to_look_at
 from ..display import show_tree
 from ..notes import describe_item
 from ..seeds import generators_kept
-from .media import array_of, image_in_page, images_in, sound_in_page
+from .media import image_in_page, images_in, numpy_of, sound_in_page
 from .text import cut, escaped, in_words
 
 __all__ = ["Shown", "show_items"]
@@ -143,7 +143,7 @@ class _Page:
         return f'{player}<div style="{_FAINT}">{escaped(sound.text)}</div>{more}'
 
     def _table(self, value: Any, depth: int) -> str:
-        columns, length = _columns_of(value)
+        columns, length = _columns_in(value)
         if columns is None:
             return ""
         names = [*islice(columns, _MOST_FIELDS)]
@@ -170,7 +170,7 @@ class _Page:
         return f'<div style="display:flex;flex-wrap:wrap;gap:10px">{parts}</div>{more}'
 
     def _line(self, value: Any) -> str:
-        array = array_of(value)
+        array = numpy_of(value)
         if array is None or array.size > _MANY_NUMBERS:
             return f"<code>{escaped(describe_item(value))}</code>"
         numbers = array.astype("float64") if array.dtype.kind == "f" else array
@@ -194,7 +194,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, bytes, int, float, bool, type(None)))
 
 
-def _columns_of(value: Any) -> tuple[Mapping[Any, Any] | None, int]:
+def _columns_in(value: Any) -> tuple[Mapping[Any, Any] | None, int]:
     """Return the columns of a table by their names, and its number of rows; None for what is no table."""
     if hasattr(value, "num_rows") and hasattr(value, "schema"):  # Arrow
         first = value.slice(0, _MOST_ROWS)
@@ -203,7 +203,7 @@ def _columns_of(value: Any) -> tuple[Mapping[Any, Any] | None, int]:
         return {name: [*value[name][:_MOST_ROWS]] for name in value.columns}, len(value)
     if isinstance(value, Mapping) and len(value) > 1:
         kinds = (list, tuple, torch.Tensor)
-        columns = [part for part in value.values() if isinstance(part, kinds) or array_of(part) is not None]
+        columns = [part for part in value.values() if isinstance(part, kinds) or numpy_of(part) is not None]
         lengths = {len(part) if getattr(part, "ndim", 1) else 0 for part in columns}
         one_image = any(len(images_in(part)) == 1 for part in columns)
         if len(columns) == len(value) and len(lengths) == 1 and not one_image and 0 not in lengths:

@@ -14,7 +14,7 @@ from ..metering import Hand, Meter, allow_for_timing
 from ..torch_pipes import TorchMapDataPipe
 from .facts import facts_of
 
-__all__ = ["StepTimes", "add_up", "measure", "measured_steps", "times_of_steps"]
+__all__ = ["StepTimes", "add_up_times", "measure", "measured_steps", "times_of_steps"]
 
 _SECOND = 1e9
 _LONGEST_ARGUMENTS = 30
@@ -149,7 +149,7 @@ def _with_steps(*chains: DataPipe) -> list[tuple[Any, Any]]:
     return [(pipe, steps[id(pipe)]) for pipe in pipes]
 
 
-def add_up(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> list[StepTimes]:
+def add_up_times(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> list[StepTimes]:
     """Return the times of steps, summed over equal chains: those of several shards, or `in_turn` those of one."""
     total: list[StepTimes] = []
     for steps in chains:

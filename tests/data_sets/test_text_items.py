@@ -13,7 +13,7 @@ from text_tables import TABLES, Case
 
 import penstock as ps
 from penstock.datasets import Dataset
-from penstock.datasets.laws import LAWS
+from penstock.datasets.laws import DATA_SET_LAWS
 
 CASES = [*TABLES, *STREAMS]
 TWO_WORKERS = ("SST2", "CoLA", "YelpReviewFull", "IMDB", "WikiText2", "SQuAD1", "UDPOS", "Multi30k", "IWSLT2017")
@@ -45,7 +45,7 @@ def test_items_are_those_of_torchtext(case: Case, split: str, server: FileServer
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_laws_hold(case: Case, server: FileServer, tmp_path: Path) -> None:
     data = small(case, server)
-    laws = [law for law in LAWS if law != "two_workers_read_it" or str(case) in TWO_WORKERS]
+    laws = [law for law in DATA_SET_LAWS if law != "two_workers_read_it" or str(case) in TWO_WORKERS]
     ps.datasets.check_dataset(lambda **arguments: data(tmp_path, **case.options, **arguments), laws)
 
 

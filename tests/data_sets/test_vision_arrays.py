@@ -21,7 +21,7 @@ from vision_items import mat, same, theirs, write
 
 import penstock as ps
 from archives import tar_of, zip_of
-from penstock.datasets.laws import LAWS
+from penstock.datasets.laws import DATA_SET_LAWS
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets
@@ -373,7 +373,7 @@ def test_laws(name: str, server: FileServer, tmp_path: Path) -> None:
     data, files = SMALL[name]
     small = served(data, files, server)
     D.check_dataset(
-        lambda **arguments: small(tmp_path, **arguments), [law for law in LAWS if law != "two_workers_read_it"]
+        lambda **arguments: small(tmp_path, **arguments), [law for law in DATA_SET_LAWS if law != "two_workers_read_it"]
     )
 
 

@@ -13,11 +13,11 @@ from vision_items import as_items, equal, image_file, jpeg, same, theirs, tv_ten
 
 import penstock as ps
 from archives import tar_of, zip_of
-from penstock.datasets.laws import LAWS
+from penstock.datasets.laws import DATA_SET_LAWS
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets
-QUICK_LAWS = [law for law in LAWS if law != "two_workers_read_it"]
+QUICK_LAWS = [law for law in DATA_SET_LAWS if law != "two_workers_read_it"]
 
 # VOC
 

@@ -15,7 +15,7 @@ from vision_items import equal, image_file, jpeg, mat, same, theirs, tv_tensors,
 
 import penstock as ps
 from archives import tar_of, zip_of
-from penstock.datasets.laws import LAWS
+from penstock.datasets.laws import DATA_SET_LAWS
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets
@@ -359,7 +359,7 @@ def test_what_is_missing_or_no_image_is_named(server: FileServer, tmp_path: Path
 def test_laws(name: str, server: FileServer, tmp_path: Path) -> None:
     data = small(name, server, every=20)
     D.check_dataset(
-        lambda **arguments: data(tmp_path, **arguments), [law for law in LAWS if law != "two_workers_read_it"]
+        lambda **arguments: data(tmp_path, **arguments), [law for law in DATA_SET_LAWS if law != "two_workers_read_it"]
     )
 
 

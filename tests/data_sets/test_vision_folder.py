@@ -16,11 +16,11 @@ from vision_items import equal, image_file, jpeg, mat, same, theirs, write
 
 import penstock as ps
 from archives import tar_of, zip_of
-from penstock.datasets.laws import LAWS
+from penstock.datasets.laws import DATA_SET_LAWS
 
 pytestmark = pytest.mark.timeout(50)
 D = ps.datasets
-QUICK_LAWS = [law for law in LAWS if law != "two_workers_read_it"]
+QUICK_LAWS = [law for law in DATA_SET_LAWS if law != "two_workers_read_it"]
 
 FILES = {
     "dog/b.JPG": jpeg(1),

@@ -10,7 +10,7 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
-from ..records import Columns, numbered, record_of, rows_of
+from ..records import Converters, numbered, record_of, rows_of
 from ..resource import Resource
 
 __all__ = ["Criteo"]
@@ -37,9 +37,9 @@ def Criteo(resources: Mapping[str, Files], split: str, *, missing: int = 0) -> I
     Items are dicts with the names of torchrec: `label`, 0 or 1, which the test split lacks; `int_0` to `int_12`, whole
     numbers, or `missing` where the field is empty; and `cat_0` to `cat_25`, hashes as text, which may be empty.
     """
-    label: Columns = {"label": functools.partial(numbered, 0, 1)} if split == "train" else {}
-    numbers: Columns = {f"int_{n}": functools.partial(_number, missing) for n in range(13)}
-    hashes: Columns = {f"cat_{n}": str for n in range(26)}
+    label: Converters = {"label": functools.partial(numbered, 0, 1)} if split == "train" else {}
+    numbers: Converters = {f"int_{n}": functools.partial(_number, missing) for n in range(13)}
+    hashes: Converters = {f"cat_{n}": str for n in range(26)}
     make = functools.partial(record_of, {**label, **numbers, **hashes})
     return rows_of(resources[split], f"{split}.txt", "Criteo", make, delimiter="\t", quoting=csv.QUOTE_NONE)
 

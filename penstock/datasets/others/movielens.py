@@ -10,7 +10,7 @@ from typing import Any
 from ...registry import IterDataPipe
 from ..definition import dataset
 from ..files import Files
-from ..records import Columns, record_of, rows_of, samples_of
+from ..records import Converters, record_of, rows_of, samples_of
 from ..resource import Resource
 
 __all__ = ["MovieLens1M", "MovieLens25M", "MovieLens100K"]
@@ -31,16 +31,16 @@ def _genres(text: str) -> list[str]:
     return [] if text == "(no genres listed)" else text.split("|")
 
 
-_RATINGS: Columns = {"userId": int, "movieId": int, "rating": float, "timestamp": int}
-_MOVIES: Columns = {"movieId": int, "title": str, "genres": _genres}
-_USERS: Columns = {"userId": int, "gender": str, "age": int, "occupation": int, "zipCode": str}
+_RATINGS: Converters = {"userId": int, "movieId": int, "rating": float, "timestamp": int}
+_MOVIES: Converters = {"movieId": int, "title": str, "genres": _genres}
+_USERS: Converters = {"userId": int, "gender": str, "age": int, "occupation": int, "zipCode": str}
 
 _GENRES = [
     *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
     *("Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western"),
 ]
 _FOLDS = [f"u{fold}" for fold in (1, 2, 3, 4, 5, "a", "b")]
-_FILES_OF_100K: Mapping[str, tuple[str, Columns]] = {
+_FILES_OF_100K: Mapping[str, tuple[str, Converters]] = {
     "ratings": ("u.data", _RATINGS),
     "movies": (
         "u.item",
@@ -134,7 +134,7 @@ def MovieLens1M(resources: Mapping[str, Files], split: str) -> IterDataPipe[Reco
     return samples_of(rows, "MovieLens1M", functools.partial(record_of, columns))
 
 
-_COLUMNS_OF_25M: Mapping[str, Columns] = {
+_COLUMNS_OF_25M: Mapping[str, Converters] = {
     "ratings": _RATINGS,
     "movies": _MOVIES,
     "tags": {"userId": int, "movieId": int, "tag": str, "timestamp": int},

@@ -18,9 +18,9 @@ __all__ = ["QNLI", "RTE", "SST2", "WNLI"]
 _GLUE = "Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform for NLU, ICLR 2019"
 _ENTAILMENT = ("entailment", "not_entailment")
 
-Row = list[str]
-Sentence = tuple[str, int] | tuple[str]
-Pair = tuple[int, str, str] | tuple[str, str]
+_Row = list[str]
+_Sentence = tuple[str, int] | tuple[str]
+_Pair = tuple[int, str, str] | tuple[str, str]
 
 
 def _archive(name: str, **facts: Any) -> dict[str, Resource]:
@@ -28,24 +28,24 @@ def _archive(name: str, **facts: Any) -> dict[str, Resource]:
     return {"archive": Resource(f"https://dl.fbaipublicfiles.com/glue/data/{name}.zip", note=note, **facts)}
 
 
-def _sentence(row: Row) -> Sentence:
+def _sentence(row: _Row) -> _Sentence:
     return row[0].strip(), numbered(0, 1, row[1])
 
 
-def _sentence_alone(row: Row) -> Sentence:
+def _sentence_alone(row: _Row) -> _Sentence:
     return (row[1].strip(),)
 
 
-def _pairs(files: Files, title: str, split: str, label: Callable[[str], int], **layout: Any) -> IterDataPipe[Pair]:
-    make: Callable[[Row], Pair] = _pair_alone if split == "test" else functools.partial(_pair, label)
+def _pairs(files: Files, title: str, split: str, label: Callable[[str], int], **layout: Any) -> IterDataPipe[_Pair]:
+    make: Callable[[_Row], _Pair] = _pair_alone if split == "test" else functools.partial(_pair, label)
     return rows_of(files, f"{title}/{split}.tsv", title, make, delimiter="\t", skip_lines=1, **layout)
 
 
-def _pair(label: Callable[[str], int], row: Row) -> Pair:
+def _pair(label: Callable[[str], int], row: _Row) -> _Pair:
     return label(row[3]), row[1], row[2]
 
 
-def _pair_alone(row: Row) -> Pair:
+def _pair_alone(row: _Row) -> _Pair:
     return row[1], row[2]
 
 
@@ -65,12 +65,12 @@ _entailment = functools.partial(named, _ENTAILMENT)
     home_page="https://nlp.stanford.edu/sentiment/",
     citation="Socher et al., Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank, EMNLP 2013",
 )
-def SST2(resources: Mapping[str, Files], split: str) -> IterDataPipe[Sentence]:
+def SST2(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Sentence]:
     """Sentences of film reviews, each with its sentiment.
 
     Items: `(text, label)`, with label 0 or 1. The test split has no labels, and gives `(text,)`.
     """
-    make: Callable[[Row], Sentence] = _sentence_alone if split == "test" else _sentence
+    make: Callable[[_Row], _Sentence] = _sentence_alone if split == "test" else _sentence
     return rows_of(resources["archive"], f"SST-2/{split}.tsv", "SST2", make, delimiter="\t", skip_lines=1)
 
 
@@ -87,7 +87,7 @@ def SST2(resources: Mapping[str, Files], split: str) -> IterDataPipe[Sentence]:
     home_page="https://aclweb.org/aclwiki/Recognizing_Textual_Entailment",
     citation=f"Dagan et al. 2005; Bar-Haim et al. 2006; Giampiccolo et al. 2007; Bentivogli et al. 2009; {_GLUE}",
 )
-def RTE(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
+def RTE(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of sentences, each with whether the second follows from the first.
 
     Items: `(label, first sentence, second sentence)`, with label 0 for entailment and 1 for none. The test split has no
@@ -109,7 +109,7 @@ def RTE(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
     home_page="https://rajpurkar.github.io/SQuAD-explorer/",
     citation=f"Rajpurkar et al., SQuAD, EMNLP 2016; {_GLUE}",
 )
-def QNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
+def QNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Questions of SQuAD with a sentence, each with whether the sentence answers it.
 
     Items: `(label, question, sentence)`, with label 0 where it does and 1 where it does not. The test split has no
@@ -131,7 +131,7 @@ def QNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
     home_page="https://cs.nyu.edu/faculty/davise/papers/WinogradSchemas/WS.html",
     citation=f"Levesque, Davis, Morgenstern, The Winograd Schema Challenge, KR 2012; {_GLUE}",
 )
-def WNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
+def WNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Sentences with a pronoun, each with another one that puts a name for it, and whether that follows.
 
     Items: `(label, first sentence, second sentence)`, with label 0 for no entailment and 1 for entailment. The test

@@ -20,13 +20,13 @@ _NOTE = "torchtext 0.18; size and sha256 from tensorflow-datasets 4.9.7"
 _HALF_KNOWN = "torchtext 0.18; size and sha256 could not be confirmed"
 _INFERENCE = ("entailment", "neutral", "contradiction")
 
-Row = list[str]
-Pair = tuple[int, str, str]
+_Row = list[str]
+_Pair = tuple[int, str, str]
 
 _binary = functools.partial(numbered, 0, 1)
 
 
-def _pair(label: Callable[[str], int], at: int, first: int, second: int, row: Row) -> Pair:
+def _pair(label: Callable[[str], int], at: int, first: int, second: int, row: _Row) -> _Pair:
     return label(row[at]), row[first], row[second]
 
 
@@ -56,11 +56,11 @@ def CoLA(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[str, 
     return rows_of(resources["archive"], path, "CoLA", _judged, keep=_has_four, skip_lines=1, **_TABS)
 
 
-def _judged(row: Row) -> tuple[str, int, str]:
+def _judged(row: _Row) -> tuple[str, int, str]:
     return row[0], _binary(row[1]), row[3]
 
 
-def _has_four(row: Row) -> bool:
+def _has_four(row: _Row) -> bool:
     return len(row) == 4
 
 
@@ -87,7 +87,7 @@ def _has_four(row: Row) -> bool:
     home_page="https://www.microsoft.com/en-us/download/details.aspx?id=52398",
     citation="Dolan, Brockett, Automatically Constructing a Corpus of Sentential Paraphrases, IWP 2005",
 )
-def MRPC(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
+def MRPC(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of sentences of news, each with whether they say the same.
 
     Items: `(label, first sentence, second sentence)`, with label 0 or 1.
@@ -112,7 +112,7 @@ def MRPC(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
     home_page="https://quoradata.quora.com/First-Quora-Dataset-Release-Question-Pairs",
     citation="Iyer, Dandekar, Csernai, First Quora Dataset Release: Question Pairs, 2017",
 )
-def QQP(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
+def QQP(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of questions on Quora, each with whether they ask the same.
 
     Items: `(label, first question, second question)`, with label 0 or 1. This is Quora's one file, not GLUE's splits.
@@ -143,7 +143,7 @@ def STSB(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[int, 
     return rows_of(resources["archive"], f"stsbenchmark/sts-{split}.csv", "STSB", _scored, **_TABS)
 
 
-def _scored(row: Row) -> tuple[int, float, str, str]:
+def _scored(row: _Row) -> tuple[int, float, str, str]:
     score = float(row[4])
     if not 0 <= score <= 5:
         raise ValueError(f"the score {row[4]!r} is not from 0 to 5")
@@ -168,7 +168,7 @@ def _scored(row: Row) -> tuple[int, float, str, str]:
     citation="Williams, Nangia, Bowman, A Broad-Coverage Challenge Corpus for Sentence Understanding through "
     "Inference, NAACL 2018",
 )
-def MNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
+def MNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Pair]:
     """Pairs of sentences of many genres, each with whether the second follows from the first or contradicts it.
 
     Items: `(label, first sentence, second sentence)`, with label 0 for entailment, 1 for neutral, 2 for contradiction.
@@ -179,5 +179,5 @@ def MNLI(resources: Mapping[str, Files], split: str) -> IterDataPipe[Pair]:
     return rows_of(resources["archive"], path, "MNLI", make, keep=_has_gold_label, skip_lines=1, **_TABS)
 
 
-def _has_gold_label(row: Row) -> bool:
+def _has_gold_label(row: _Row) -> bool:
     return not row or row[0] in _INFERENCE

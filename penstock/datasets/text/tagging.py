@@ -16,15 +16,15 @@ __all__ = ["UDPOS", "CoNLL2000Chunking"]
 _NOTE = "torchtext 0.18; size and sha256 could not be confirmed"
 _COLUMNS = 3
 
-Sentence = list[list[str]]
+_Sentence = list[list[str]]
 
 
-def _sentences(files: Files, path: str, title: str, separator: str) -> IterDataPipe[Sentence]:
+def _sentences(files: Files, path: str, title: str, separator: str) -> IterDataPipe[_Sentence]:
     lines = text_of(files, path).readlines().map(str.strip, input_col=1)
     return samples_of(lines.lines_to_paragraphs(list), title, functools.partial(_columns, separator))
 
 
-def _columns(separator: str, lines: list[str]) -> Sentence:
+def _columns(separator: str, lines: list[str]) -> _Sentence:
     """Return the words of a sentence and their tags, column by column."""
     rows = [line.split(separator) for line in lines]
     for row in rows:
@@ -47,7 +47,7 @@ def _of_conll(split: str, md5: str) -> Resource:
     home_page="https://www.clips.uantwerpen.be/conll2000/chunking/",
     citation="Tjong Kim Sang, Buchholz, Introduction to the CoNLL-2000 Shared Task: Chunking, CoNLL 2000",
 )
-def CoNLL2000Chunking(resources: Mapping[str, Files], split: str) -> IterDataPipe[Sentence]:
+def CoNLL2000Chunking(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Sentence]:
     """Sentences of the Wall Street Journal, with part of speech and chunk of each word.
 
     Items: `[words, parts of speech, chunks]`, three lists of one length. A chunk begins with a tag such as `B-NP`, goes
@@ -71,7 +71,7 @@ def CoNLL2000Chunking(resources: Mapping[str, Files], split: str) -> IterDataPip
     home_page="https://universaldependencies.org/",
     citation="Silveira et al., A Gold Standard Dependency Corpus for English, LREC 2014",
 )
-def UDPOS(resources: Mapping[str, Files], split: str) -> IterDataPipe[Sentence]:
+def UDPOS(resources: Mapping[str, Files], split: str) -> IterDataPipe[_Sentence]:
     """Sentences of English web pages and mails, with the part of speech of each word.
 
     Items: `[words, universal parts of speech, parts of speech of the Penn Treebank]`, three lists of one length.

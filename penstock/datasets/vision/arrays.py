@@ -13,12 +13,12 @@ from ..files import Files
 from .images import as_image
 from .rows import drawn, flawed
 
-__all__ = ["Arrays", "checked", "from_arrays", "image_and_label"]
+__all__ = ["ImageArrays", "checked", "from_arrays", "image_and_label"]
 
 T = TypeVar("T")
 
 
-class Arrays(Generic[T]):
+class ImageArrays(Generic[T]):
     """The images and labels of a split, which each process reads once; copies of it, and pickles, are without them."""
 
     def __init__(self, read: Callable[[], tuple[Any, Any]], make: Callable[[Any, Any], T]) -> None:
@@ -54,7 +54,7 @@ def from_arrays(
     make: Callable[[Any, Any], T] = image_and_label,  # type: ignore[assignment]
 ) -> IterDataPipe[T]:
     """Return a chain of samples, made of each image and label that a function reads."""
-    arrays = Arrays(read, make)
+    arrays = ImageArrays(read, make)
     return drawn(arrays.indices, arrays.sample)
 
 

@@ -22,7 +22,7 @@ __all__ = ["COCO"]
 _COUNTS = {"2017": {"train": 118_287, "val": 5_000}, "2014": {"train": 82_783, "val": 40_504}}
 _CATEGORIES = Names("coco.txt")
 
-Row = tuple[str, int, list[Any]]
+_Row = tuple[str, int, list[Any]]
 """The name of an image, its number, and its annotations."""
 
 
@@ -97,7 +97,7 @@ def COCO(
     return drawn(rows, partial(make, resources[f"{split}{year}"], f"{split}{year}"))
 
 
-def _rows(files: Files, path: str) -> list[Row]:
+def _rows(files: Files, path: str) -> list[_Row]:
     try:
         content = json.loads(files.read(path))
         of_images: dict[int, list[Any]] = {image["id"]: [] for image in content["images"]}
@@ -109,12 +109,12 @@ def _rows(files: Files, path: str) -> list[Row]:
     return [(names[number], number, of_images[number]) for number in sorted(names)]
 
 
-def _with_captions(files: Files, folder: str, row: Row) -> tuple[torch.Tensor, list[str]]:
+def _with_captions(files: Files, folder: str, row: _Row) -> tuple[torch.Tensor, list[str]]:
     name, _, annotations = row
     return decoded(files.read(f"{folder}/{name}")), [annotation["caption"] for annotation in annotations]
 
 
-def _with_boxes(files: Files, folder: str, row: Row) -> tuple[torch.Tensor, dict[str, Any]]:
+def _with_boxes(files: Files, folder: str, row: _Row) -> tuple[torch.Tensor, dict[str, Any]]:
     name, number, annotations = row
     image = decoded(files.read(f"{folder}/{name}"))
     boxes = torch.tensor([annotation["bbox"] for annotation in annotations], dtype=torch.float32).reshape(-1, 4)

@@ -50,11 +50,11 @@ def FER2013(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[to
     return drawn(partial(_rows, candidates, split), _sample)
 
 
-Row = tuple[str, int, str, str | None]
+_Row = tuple[str, int, str, str | None]
 """The place of a file, the number of a row, its pixels and its label."""
 
 
-def _rows(candidates: list[Files], split: str) -> Iterator[Row]:
+def _rows(candidates: list[Files], split: str) -> Iterator[_Row]:
     files = _first_there(candidates)
     table = csv.DictReader(io.StringIO(content(files).decode(), newline=""), skipinitialspace=True)
     named = {*(table.fieldnames or ())}
@@ -78,7 +78,7 @@ def _first_there(candidates: list[Files]) -> Files:
     return candidates[-1]
 
 
-def _sample(row: Row) -> tuple[torch.Tensor, int | None]:
+def _sample(row: _Row) -> tuple[torch.Tensor, int | None]:
     place, number, pixels, label = row
     try:
         image = np.array(pixels.split(), dtype=np.uint8).reshape(48, 48)

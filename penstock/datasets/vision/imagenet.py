@@ -11,7 +11,7 @@ import torch
 
 from ...registry import IterDataPipe
 from ..definition import dataset
-from ..files import Files, Tar
+from ..files import Files, TarAccess
 from ..resource import Resource
 from .images import decoded
 from .matlab import variables
@@ -24,7 +24,7 @@ _WNIDS = Names("imagenet_wnids.txt")
 _NOTE = "Download it from https://image-net.org/challenges/LSVRC/2012/2012-downloads.php, which asks for an account"
 _DEVKIT = "ILSVRC2012_devkit_t12/data"
 
-Row = tuple[str, int, int, int]
+_Row = tuple[str, int, int, int]
 """The name of an image, where it begins in the archive, its bytes and its label."""
 
 
@@ -95,7 +95,7 @@ def _labels_of_devkit(devkit: Files) -> dict[str, int]:
     return {number: label_of(labels, wnid, devkit, path) for number, wnid in leaves}
 
 
-def _places(files: Files) -> Iterator[Row]:
+def _places(files: Files) -> Iterator[_Row]:
     """Yield where each image of the train split lies, in a tar of tars, one for each class."""
     tar = _tar(files)
     labels = {wnid: label for label, wnid in enumerate(_WNIDS)}
@@ -105,10 +105,10 @@ def _places(files: Files) -> Iterator[Row]:
             yield name, offset, size, label
 
 
-def _sample(files: Files, row: Row) -> tuple[torch.Tensor, int]:
+def _sample(files: Files, row: _Row) -> tuple[torch.Tensor, int]:
     name, offset, size, label = row
     return decoded(_tar(files).read_at(offset, size, name)), label
 
 
-def _tar(files: Files) -> Tar:
-    return cast("Tar", files.access())
+def _tar(files: Files) -> TarAccess:
+    return cast("TarAccess", files.access())

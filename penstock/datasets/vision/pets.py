@@ -17,7 +17,7 @@ from .rows import drawn, flawed, kinds_of, one_or_all, text_lines
 
 __all__ = ["OxfordIIITPet"]
 
-Row = tuple[str, int, int]
+_Row = tuple[str, int, int]
 """The name of an image, the label of its breed, and 0 for a cat or 1 for a dog."""
 
 
@@ -70,7 +70,7 @@ def OxfordIIITPet(
     return drawn(rows, partial(_sample, resources["images"], resources["annotations"], kinds))
 
 
-def _rows(files: Files, path: str) -> list[Row]:
+def _rows(files: Files, path: str) -> list[_Row]:
     found = []
     for number, line in enumerate(text_lines(files, path), 1):
         try:
@@ -84,7 +84,7 @@ def _rows(files: Files, path: str) -> list[Row]:
     return found
 
 
-def _sample(images: Files, annotations: Files, kinds: Sequence[str], row: Row) -> tuple[torch.Tensor, Any]:
+def _sample(images: Files, annotations: Files, kinds: Sequence[str], row: _Row) -> tuple[torch.Tensor, Any]:
     name, breed, species = row
     targets = [
         breed

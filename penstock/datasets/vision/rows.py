@@ -11,7 +11,7 @@ import torch
 
 from ...pipes.bases.drawing import Shuffling, in_random_order
 from ...registry import IterDataPipe
-from ..fetching import place_of
+from ..fetching import path_of
 from ..files import Files
 from .images import decoded
 
@@ -45,7 +45,7 @@ class Rows(IterDataPipe[T]):
         return iter(self.fn())
 
 
-class RowShuffler(Shuffling[T]):
+class ShuffledRows(Shuffling[T]):
     """Yield all rows in a random order. They are few enough to be read first, and a state holds none of them."""
 
     gives = "same"
@@ -62,7 +62,7 @@ class RowShuffler(Shuffling[T]):
 
 def drawn(rows: Callable[[], Iterable[T]], make: Callable[[T], S]) -> IterDataPipe[S]:
     """Return a chain that makes a sample of each row that a function returns."""
-    return RowShuffler(Rows(rows)).sharding_filter().map(make)
+    return ShuffledRows(Rows(rows)).sharding_filter().map(make)
 
 
 def images_of(
@@ -106,7 +106,7 @@ def content(files: Files) -> bytes:
     for _, stream in files.open():
         with stream:
             return stream.read()
-    raise FileNotFoundError(errno.ENOENT, "there is no such file", place_of(files.resource, files.folder))
+    raise FileNotFoundError(errno.ENOENT, "there is no such file", path_of(files.resource, files.folder))
 
 
 def text_lines(files: Files, path: str) -> list[str]:
@@ -130,6 +130,6 @@ def one_or_all(targets: Sequence[Any]) -> Any:
 
 def flawed(files: Files, path: str, what: str, row: int | None = None) -> ValueError:
     """Return the error for a file that is not as it should be; rows are counted from 1 on."""
-    place = place_of(files.resource, files.folder)
+    place = path_of(files.resource, files.folder)
     inner = "" if path in ("", files.resource.name) else f", {path}"
     return ValueError(f"{place}{inner}{'' if row is None else f', row {row}'}: {what}")
