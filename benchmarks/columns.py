@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .columns_peers import BATCHES, BY_HAND, INFERENCE, OF_RAY, OURS, OURS_OF_MODELS, SHUFFLED, measure
+from .columns_peers import BATCHES, BY_HAND, INFERENCE, OF_RAY, ORDERS, OURS, OURS_OF_MODELS, SHUFFLED, measure
 from .harness import environment, measured_apart, plot, python_of_ray, rounds_of, share, table, verdict
 
 FILES = 8
-LEAST_OF_BY_HAND, LEAST_OF_OTHERS, LEAST_SHUFFLED = 0.9, 10.0, 3e6
+LEAST_OF_BY_HAND, LEAST_OF_OTHERS, LEAST_OF_ORDERS, LEAST_SHUFFLED = 0.9, 10.0, 0.95, 3e6
 
-KINDS = {"batches": BATCHES, "shuffled": SHUFFLED, "inference": INFERENCE}
+KINDS = {"batches": BATCHES, "orders": ORDERS, "shuffled": SHUFFLED, "inference": INFERENCE}
 
 
 def lay_out(folder: Path, rows: int) -> None:
@@ -88,6 +88,14 @@ def verdicts_on(kind: str, seconds: dict[str, list[float]], rows: int) -> list[s
         return [
             verdict(f"{kind}: {best}: at least as fast as {peer}: {times(best, peer):.2f} ×", times(best, peer) >= 1)
             for peer in rays
+        ]
+    if kind == "orders":
+        first, *others = ORDERS
+        return [
+            verdict(
+                f"{kind}: {peer}: as fast as {first}: {times(peer, first):.2f} ×", times(peer, first) >= LEAST_OF_ORDERS
+            )
+            for peer in others
         ]
     if kind == "shuffled":
         rate = rows / median(seconds[OURS])

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BATCHES", "BY_HAND", "INFERENCE", "OF_RAY", "OURS", "OURS_OF_MODELS", "SHUFFLED", "measure"]
+__all__ = ["BATCHES", "BY_HAND", "INFERENCE", "OF_RAY", "ORDERS", "OURS", "OURS_OF_MODELS", "SHUFFLED", "measure"]
 
 COLUMNS = [f"x{number}" for number in range(8)] + ["label"]
 FEATURES = [f"x{number}" for number in range(16)]
@@ -61,6 +61,27 @@ def ours_shuffled(folder: str) -> Epoch:
 
 def ours_shuffled_in_workers(folder: str) -> Epoch:
     return ours(folder, WORKERS, local_shuffle_buffer_size=BUFFER)
+
+
+def tensors_first(folder: str) -> Epoch:
+    import penstock as ps
+
+    dp: Any = ps.read_parquet(folder, COLUMNS).to_tensors().rebatch(ROWS)
+    return lambda: rows_in(dp)
+
+
+def batches_first(folder: str) -> Epoch:
+    import penstock as ps
+
+    dp: Any = ps.read_parquet(folder, COLUMNS).rebatch(ROWS).to_tensors()
+    return lambda: rows_in(dp)
+
+
+def batches_when_read(folder: str) -> Epoch:
+    import penstock as ps
+
+    dp: Any = ps.read_parquet(folder, COLUMNS, batch_size=ROWS).to_tensors()
+    return lambda: rows_in(dp)
 
 
 def hugging_face(folder: str, shuffled: bool = False) -> Epoch:
@@ -162,6 +183,11 @@ BATCHES: dict[str, Peer] = {
     "penstock in two workers": ours_in_workers,
     "Hugging Face datasets, streamed": hugging_face,
     "Ray Data": ray,
+}
+ORDERS: dict[str, Peer] = {
+    f"to_tensors().rebatch({ROWS})": tensors_first,
+    f"rebatch({ROWS}).to_tensors()": batches_first,
+    f"read_parquet(batch_size={ROWS}).to_tensors()": batches_when_read,
 }
 SHUFFLED: dict[str, Peer] = {
     "penstock": ours_shuffled,
