@@ -6,7 +6,9 @@
 [[0, 4], [16, 36], [64]]
 """
 
+import sys as _sys
 from pathlib import Path as _Path
+from typing import Any as _Any
 
 import lazy_loader as _lazy
 
@@ -16,10 +18,22 @@ if not (_Path(__file__).parent / "registry").is_dir():
 
 from .pipes import iter as iter
 from .pipes import map as map
-from .registry import IterDataPipe, MapDataPipe, later
+from .pipes.collect import where_it_is as _where_it_is
+from .registry import IterDataPipe, MapDataPipe
+from .registry import later as _later
+
+_sys.modules[f"{__name__}.iter"], _sys.modules[f"{__name__}.map"] = iter, map  # `from penstock.iter import …`
 
 # The other names in `__init__.pyi` are imported on first use.
-__getattr__, _, __all__ = _lazy.attach_stub(__name__, __file__)
+_imported, _, __all__ = _lazy.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> _Any:
+    try:
+        return _imported(name)
+    except AttributeError:
+        message = f"penstock has no {name!r}{_where_it_is(name, __all__)}"
+        raise AttributeError(message, name=name, obj=_sys.modules[__name__]) from None
 
 
 def __dir__() -> list[str]:
@@ -27,5 +41,5 @@ def __dir__() -> list[str]:
 
 
 for _kind in (IterDataPipe, MapDataPipe):  # not operators: what they give is no pipe
-    _kind.build_vocab = later("penstock.pipes.vocabulary", "build_vocab")  # type: ignore[attr-defined]
-    _kind.to_ray_dataset = later("penstock.runner.ray_data", "to_ray_dataset")  # type: ignore[attr-defined]
+    _kind.build_vocab = _later("penstock.pipes.vocabulary", "build_vocab")  # type: ignore[attr-defined]
+    _kind.to_ray_dataset = _later("penstock.runner.ray_data", "to_ray_dataset")  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from ..registry import operators
 from ..registry.functional import did_you_mean
 from .index import OPERATORS
 
-__all__ = ["class_names", "operator_class"]
+__all__ = ["class_names", "operator_class", "where_it_is"]
 
 
 def class_names(package: str) -> list[str]:
@@ -32,6 +32,16 @@ def operator_class(package: str, name: str) -> type:
         hint = f": it is in penstock.{other}" if there else did_you_mean(name, near)
         raise AttributeError(f"no operator class {name!r} in penstock.{kind}{hint}")
     return classes[kind, name]
+
+
+def where_it_is(name: str, known: list[str]) -> str:
+    """Return the end of an error message for a name that a package lacks, which has those that are `known`."""
+    for kind in ("iter", "map"):
+        if name in class_names(f"{__package__}.{kind}"):
+            return f": it is penstock.{kind}.{name}"
+        if operators.has_method(kind, name):
+            return f": it is a method of pipes, as in dp.{name}(…)"
+    return did_you_mean(name, known)
 
 
 def _addresses(package: str) -> dict[str, str]:

@@ -110,7 +110,7 @@ class Construction(type):
     """Rejects an operator over a bare iterable, which could be neither resumed nor notified when a pass begins."""
 
     _old_names: ClassVar[Mapping[str, str]] = {}
-    """The new name of each parameter that was renamed; under `"**"`, that for options once given as arguments."""
+    """The new name of each parameter that was renamed; with `[]` at its end, if that is a dict of options."""
 
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         if cls._old_names:  # type: ignore[attr-defined]
@@ -160,9 +160,10 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         signature.bind(*args, **kwargs)
     except TypeError as error:
         taken = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+        shown = inspect.Signature(taken[bool(args) and isinstance(args[0], _PIPES) :])  # a method gives the source
         unknown = next((name for name in kwargs if name not in signature.parameters), None)
         what = f"got an unexpected keyword argument {unknown!r}" if unknown else str(error)
-        message = f"{what}: {cls.functional_name or cls.__name__} takes {inspect.Signature(taken[1:])}"
+        message = f"{what}: {cls.functional_name or cls.__name__} takes {shown}"
         if not taken:
             message += f"; to read from a pipe, {cls.__name__} needs `def __init__(self, source)`"
         if unknown == "seed" and hasattr(cls, "set_seed"):

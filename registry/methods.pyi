@@ -843,6 +843,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         masks: str | collections.abc.Sequence[str] = '',
         *,
         on_error: penstock.registry.OnError = 'raise',
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.storage.FSSpecFileLister:
         """Yield the URL of each file in a folder, in sorted order.
@@ -852,8 +853,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is
         matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
         `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
-        cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them credentials
-        and endpoints come from the environment.
+        cannot be listed. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in
+        torchdata, as further arguments; without them credentials and endpoints come from the environment.
 
         Raises FileNotFoundError for a missing root, and ImportError where the package for a protocol is missing. Resuming
         counts files, so the files must be the same.
@@ -1581,15 +1582,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         kwargs_for_open: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.storage.FSSpecFileOpener:
         """Yield the URL and the stream of each file.
 
         Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
         `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
-        as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are options of
-        the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A stream
-        stays readable while it is held, and is closed when it is dropped.
+        as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Options of the file system, such as
+        `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and
+        endpoints come from the environment. A stream stays readable while it is held, and is closed when it is dropped.
 
         Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
@@ -2419,17 +2421,19 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         kwargs_for_open: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         **kwargs: typing.Any,
     ) -> penstock.pipes.iter.save.FSSpecSaver:
         """Write each item to the file at a URL, and yield the URL.
 
         Take it for a file per item at URLs, and `write_tar` or `write_parquet` for many items per file. An item is a pair
         of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. `kwargs_for_open` are
-        arguments for opening a file, such as `encoding` or `compression`. Further arguments are options of the file system,
-        such as `anon=True`; without them credentials and endpoints come from the environment. Folders are made as needed,
-        buckets are not. Local files are written as by `save_to_disk`. In object stores such as S3, an object appears when
-        its upload is complete, and replaces an earlier one. Larger objects are sent in parts of 16 MiB, to S3 several at a
-        time, each retried up to five times after transient errors. A failed upload is aborted.
+        arguments for opening a file, such as `encoding` or `compression`. Options of the file system, such as `anon=True`,
+        are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and endpoints
+        come from the environment. Folders are made as needed, buckets are not. Local files are written as by
+        `save_to_disk`. In object stores such as S3, an object appears when its upload is complete, and replaces an earlier
+        one. Larger objects are sent in parts of 16 MiB, to S3 several at a time, each retried up to five times after
+        transient errors. A failed upload is aborted.
 
         `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 

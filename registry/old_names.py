@@ -21,23 +21,21 @@ def by_new_names(
 ) -> dict[str, Any]:
     """Return keyword arguments under their new names, with a DeprecationWarning for each old name.
 
-    The key `"**"` of `old_names` gives the new parameter for options that used to be separate arguments. Raises
-    TypeError for an argument given under both names.
+    A new name that ends in `[]` is that of a dict of options, which used to be separate arguments. Raises TypeError for
+    an argument given under both names.
     """
     parameters = inspect.signature(taker).parameters
-    renamed = {old: old_names.get(old, old_names.get("**", old)) for old in given if old not in parameters}
+    renamed = [old for old in given if old in old_names and old not in parameters]
     found = {key: value for key, value in given.items() if key not in renamed}
-    for old, new in renamed.items():
-        if new == old:  # an unknown argument: `taker` raises for it
-            found[old] = given[old]
-            continue
-        instead = new if old in old_names else f"{new}={{{old!r}: …}}"
+    for old in renamed:
+        new, bracket, _ = old_names[old].partition("[")
+        instead = f"{new}={{{old!r}: …}}" if bracket else new
         warnings.warn(
             f"{name}({old}=…) is {instead} now; the next release removes the old name",
             DeprecationWarning,
             stacklevel=_frames_of_ours(),
         )
-        if old not in old_names:
+        if bracket:
             found[new] = {**(found.get(new) or {}), old: given[old]}
         elif new in found:
             raise TypeError(f"{name} got {new} twice, once by its old name {old}")

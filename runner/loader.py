@@ -257,12 +257,13 @@ class DataLoader2(Generic[T]):
 
     def seed(self, seed: int) -> None:
         """Set the seed that all epochs' seeds derive from; the next epoch is the first again."""
-        if not 0 <= seed < 2**64:
-            raise ValueError(f"a seed is an integer in 0 … 2**64 - 1, and this is {seed}")
+        expect_whole("seed", seed, least=0)
+        if seed >= 2**64:
+            raise ValueError(f"seed must be less than 2**64, and is {seed}")
         if self._under_way or (self._place is not None and self._place["steps"]):
-            self._reseeded = seed
+            self._reseeded = int(seed)
         else:
-            self._seed, self._epoch = seed, 0
+            self._seed, self._epoch = int(seed), 0
 
     def state_dict(self, *, local: bool = False, before_last: bool = False) -> dict[str, Any]:
         """Return, as plain data, the loader's position: just after the last item that it handed out.

@@ -122,7 +122,7 @@ def _known_to(protocol: str) -> set[str] | None:
 
 def no_option(what: str, unknown: Iterable[str]) -> str:
     """Return the error message for options that the client of an address does not take."""
-    return f"{what} is read with no option {', '.join(map(repr, sorted(unknown)))}"
+    return f"{what} takes no option {', '.join(map(repr, sorted(unknown)))}"
 
 
 def kept_file(link: ChainLink, arguments: Mapping[str, Any], fetch: Callable[[], IO[bytes]]) -> IO[bytes] | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
 __all__ = [
+    "IN_STORAGE_OPTIONS",
     "OPTIONS_OF_AMAZON",
     "amazon_client",
     "environment",
@@ -62,6 +63,9 @@ _OPTIONS_OF_AZURE = {
     "endpoint_url": "endpoint",
 }
 """Supported options: names in s3fs, gcsfs and adlfs → names in obstore."""
+
+IN_STORAGE_OPTIONS = dict.fromkeys((*OPTIONS_OF_AMAZON, *_OPTIONS_OF_GOOGLE, *_OPTIONS_OF_AZURE), "storage_options[]")
+"""Old names of operators' parameters, and what is written now."""
 
 _ONE_ATTEMPT: RetryConfig = {"max_retries": 0}
 _NO_OTHER_ATTEMPT = {"mode": "standard", "total_max_attempts": 1}

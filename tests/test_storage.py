@@ -407,4 +407,16 @@ def test_a_file_is_opened_again_after_an_error(memory: str, monkeypatch: pytest.
     dp = IterableWrapper([f"{memory}/a.txt"]).open_files_by_fsspec("b", on_error=ps.Retry(2, backoff=0))
     assert [stream.read() for _, stream in dp] == [b"one"]
     assert dp.stats()["open_files_by_fsspec"]["retried"] == 2
-    assert "on_error" not in FSSpecFileOpener(IterableWrapper([]), on_error="skip").options
+    assert "on_error" not in FSSpecFileOpener(IterableWrapper([]), on_error="skip").storage_options
+
+
+def test_options_of_a_file_system_are_given_as_to_any_operator(tmp_path):
+    options = {"auto_mkdir": True}
+    saved = IterableWrapper([("a.txt", "one")]).save_by_fsspec(
+        filepath_fn=lambda name: f"file://{tmp_path}/new/{name}", storage_options=options
+    )
+    assert len(list(saved)) == 1
+    listed = FSSpecFileLister(f"file://{tmp_path}/new", storage_options=options)
+    streams = listed.open_files_by_fsspec(storage_options=options, use_listings_cache=False)
+    assert [stream.read() for _, stream in streams] == ["one"]
+    assert "storage_options=Options(auto_mkdir, use_listings_cache)" in repr(streams)

@@ -12,6 +12,7 @@ from typing import IO, Any, ClassVar, Literal
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
 from ...registry.arguments import AUTO
 from ...registry.secrets import Options, without_secrets
+from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
 from ...storage.kept_files import KeptFiles, NotKept
 from ...storage.reading import open_file
@@ -106,7 +107,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
     holds_items = False
     _not_compared = ("directory", "max_bytes")
     guard: _CountingGuard
-    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
+    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -15,6 +16,7 @@ from ...registry import (
     functional_datapipe,
 )
 from ...registry.arguments import AUTO
+from ...registry.functional import did_you_mean
 from ...workers.calls import Processes, is_made_once
 from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads
@@ -24,6 +26,9 @@ from ..bases.works_ahead import WorksAhead
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_OF_EXECUTORS = ["thread_name_prefix", "initializer", "initargs"]
+"""What `threadpool_map` takes of the arguments of `concurrent.futures.ThreadPoolExecutor`."""
 
 _PATIENCE_WITH_PROCESSES = 5.0
 """Seconds that a process may continue with an abandoned item before it is killed."""
@@ -73,8 +78,12 @@ class ThreadPoolMapper(WorksAhead[Any]):
         expect_whole("scheduled_tasks", scheduled_tasks, or_word=AUTO)
         if max_workers is not None:
             expect_whole("max_workers", max_workers, or_word=AUTO)
-        if unknown := threadpool_kwargs.keys() - {"thread_name_prefix", "initializer", "initargs"}:
-            raise TypeError(f"threadpool_map has no parameter {', '.join(map(repr, sorted(unknown)))}")
+        if unknown := sorted(threadpool_kwargs.keys() - {*_OF_EXECUTORS}):
+            known = [*inspect.signature(type(self)).parameters][1:-1] + _OF_EXECUTORS
+            raise TypeError(
+                f"threadpool_map has no parameter {', '.join(map(repr, unknown))}: it takes {', '.join(known)}"
+                + did_you_mean(unknown[0], known)
+            )
         self.source = source
         self.fn = fn
         self.input_col = input_col

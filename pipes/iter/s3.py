@@ -11,7 +11,7 @@ from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, funct
 from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.addresses import Client, client_of
-from ...storage.clients import environment, for_one_attempt, timeouts
+from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import Untold
 from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
@@ -60,7 +60,7 @@ class S3FileLister(IterDataPipe[str]):
     """
 
     holds_items = False
-    _old_names: ClassVar[dict[str, str]] = {"**": "storage_options"}
+    _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
     after: str = own("")
     """The key of the last object yielded for the current prefix."""
 
@@ -153,7 +153,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     buffered = "files"
     holds_items = False
     _not_compared = ("buffer_size", "max_bytes", "multi_part_download", "request_timeout_ms")
-    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", "**": "storage_options"}
+    _old_names: ClassVar[dict[str, str]] = {"concurrency": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
         self,

@@ -153,11 +153,12 @@ class FSSpecSaver(ItemSaver):
 
     Take it for a file per item at URLs, and `write_tar` or `write_parquet` for many items per file. An item is a pair
     of a URL, or an argument of `filepath_fn`, and the data. `mode` is as for `save_to_disk`. `kwargs_for_open` are
-    arguments for opening a file, such as `encoding` or `compression`. Further arguments are options of the file system,
-    such as `anon=True`; without them credentials and endpoints come from the environment. Folders are made as needed,
-    buckets are not. Local files are written as by `save_to_disk`. In object stores such as S3, an object appears when
-    its upload is complete, and replaces an earlier one. Larger objects are sent in parts of 16 MiB, to S3 several at a
-    time, each retried up to five times after transient errors. A failed upload is aborted.
+    arguments for opening a file, such as `encoding` or `compression`. Options of the file system, such as `anon=True`,
+    are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and endpoints
+    come from the environment. Folders are made as needed, buckets are not. Local files are written as by
+    `save_to_disk`. In object stores such as S3, an object appears when its upload is complete, and replaces an earlier
+    one. Larger objects are sent in parts of 16 MiB, to S3 several at a time, each retried up to five times after
+    transient errors. A failed upload is aborted.
 
     `on_error` handles an item that cannot be written, or for which `filepath_fn` raises.
 
@@ -179,16 +180,17 @@ class FSSpecSaver(ItemSaver):
         *,
         kwargs_for_open: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(source, mode, filepath_fn, on_error)
         self.kwargs_for_open = kwargs_for_open
-        self.options = Options(kwargs)
+        self.storage_options = Options({**(storage_options or {}), **kwargs})
 
     def _text_options(self) -> Mapping[str, Any]:
         return {name: value for name, value in (self.kwargs_for_open or {}).items() if name in OF_TEXT}
 
     def _write(self, path: str, content: Any) -> None:
         arguments = {name: value for name, value in (self.kwargs_for_open or {}).items() if name not in OF_TEXT}
-        with whole_file(path, self._binary_mode, self.options, counted_by=self.guard, **arguments) as file:
+        with whole_file(path, self._binary_mode, self.storage_options, counted_by=self.guard, **arguments) as file:
             write_in_parts(file, content)

@@ -30,8 +30,8 @@ class FSSpecFileLister(Lister):
     are not entered. `masks` are shell patterns. The name of a file must match one of them; a mask with a slash is
     matched against the complete URL. URLs begin as the root does, chained ones (`simplecache::s3://…`,
     `zip://::data.zip`) included; a local path without `file://` gives absolute paths. `on_error` handles a root that
-    cannot be listed. Further arguments are options of the file system, such as `anon=True`; without them credentials
-    and endpoints come from the environment.
+    cannot be listed. Options of the file system, such as `anon=True`, are given as `storage_options` or, as in
+    torchdata, as further arguments; without them credentials and endpoints come from the environment.
 
     Raises FileNotFoundError for a missing root, and ImportError where the package for a protocol is missing. Resuming
     counts files, so the files must be the same.
@@ -47,13 +47,19 @@ class FSSpecFileLister(Lister):
     """
 
     def __init__(
-        self, root: Roots, masks: str | Sequence[str] = "", *, on_error: OnError = "raise", **kwargs: Any
+        self,
+        root: Roots,
+        masks: str | Sequence[str] = "",
+        *,
+        on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(root, masks, on_error)
-        self.options = Options(kwargs)
+        self.storage_options = Options({**(storage_options or {}), **kwargs})
 
     def _files_under(self, root: str) -> Iterator[str]:
-        if is_local_path(root) and not self.options and os.path.isdir(root):
+        if is_local_path(root) and not self.storage_options and os.path.isdir(root):
             # Several times as fast as fsspec, which calls stat for each file.
             yield from files_in(os.path.abspath(root), self.masks)
             return
@@ -62,7 +68,7 @@ class FSSpecFileLister(Lister):
                 yield url
 
     def _urls_under(self, root: str) -> list[str]:
-        file_system, path = locate_for_one_attempt(root, self.options)
+        file_system, path = locate_for_one_attempt(root, self.storage_options)
         file_system.invalidate_cache(path)  # else a later pass would get cached listings
         if not root.endswith("/") and is_file(root, file_system, path):
             return [root]
@@ -76,9 +82,9 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
 
     Take it for URLs where one stream at a time is enough, or for text; `load_files_by_s3` loads many at once. `mode` is
     `"r"`, `"rt"` or `"t"` for text, `"rb"` or `"b"` for bytes. `kwargs_for_open` are arguments for opening a file, such
-    as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Further arguments are options of
-    the file system, such as `anon=True`; without them credentials and endpoints come from the environment. A stream
-    stays readable while it is held, and is closed when it is dropped.
+    as `encoding` or `compression`. `on_error` handles a file that cannot be opened. Options of the file system, such as
+    `anon=True`, are given as `storage_options` or, as in torchdata, as further arguments; without them credentials and
+    endpoints come from the environment. A stream stays readable while it is held, and is closed when it is dropped.
 
     Raises FileNotFoundError for a missing file, and ImportError where the package for a protocol is missing.
 
@@ -98,6 +104,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         *,
         kwargs_for_open: Mapping[str, Any] | None = None,
         on_error: OnError = "raise",
+        storage_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         is_binary(mode)
@@ -106,7 +113,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.kwargs_for_open = kwargs_for_open
         self.on_error = on_error
         self.guard = Guard(on_error)
-        self.options = Options(kwargs)
+        self.storage_options = Options({**(storage_options or {}), **kwargs})
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open
@@ -115,4 +122,4 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         url = checked_path(url)
         arguments = dict(self.kwargs_for_open or {})
         text = {name: arguments.pop(name) for name in OF_TEXT if name in arguments}
-        return url, opened(url, self.options, None if is_binary(self.mode) else text, arguments)
+        return url, opened(url, self.storage_options, None if is_binary(self.mode) else text, arguments)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...registry.notes import add_note
 from ...registry.secrets import Options
+from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.streams import checked_path
 from ..bases.write_shards import CountedFile, ShardWriter, check_division, check_template
 from ..files.encoding import encoded
@@ -67,7 +68,7 @@ class TarWriter(ShardWriter):
     """
 
     counted = "samples"
-    _old_names: ClassVar[dict[str, str]] = {"**": "storage_options"}
+    _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
 
     def __init__(
         self,

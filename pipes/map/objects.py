@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
 from ...registry.secrets import Options
-from ...storage.clients import timeouts
+from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path
@@ -48,7 +48,7 @@ class ObjectReader(Fetching[bytes]):
     does = ("labours",)
     works_in = "threads"
     payload = ("urls",)
-    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "**": "storage_options"}
+    _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", **IN_STORAGE_OPTIONS}
 
     def __init__(
         self,

@@ -29,6 +29,11 @@ def test_importing_penstock_does_not_import(module: str, imported: set[str]) -> 
     assert module not in imported
 
 
+def test_the_operators_are_imported_as_they_are_named() -> None:
+    code = "from penstock.iter import Batcher; import penstock.map; print(Batcher.__name__, 'Mapper' in dir(penstock.map))"
+    assert run(code).split() == ["Batcher", "True"]
+
+
 WITHOUT_DATAPIPES = """
     import sys
     import torch.utils.data

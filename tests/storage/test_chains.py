@@ -253,7 +253,7 @@ def test_no_option_makes_a_reader_write_an_archive(option: dict[str, Any], tmp_p
         lambda: list(url.open_files_by_fsspec("rb", zip=option)),
         lambda: list(IterableWrapper([f"zip://::{tmp_path}/a.zip"]).list_files_by_fsspec(zip=option)),
     ):
-        with pytest.raises(TypeError, match=f"is read with no option '{next(iter(option))}'"):
+        with pytest.raises(TypeError, match=f"takes no option '{next(iter(option))}'"):
             use()
         assert (tmp_path / "a.zip").read_bytes() == packed
 
@@ -265,7 +265,7 @@ def test_nothing_is_written_into_an_archive(protocol: str, tmp_path: Path) -> No
     with pytest.raises(OSError, match="archives are only read") as caught:
         list(dp.save_by_fsspec("wb"))
     assert caught.value.errno == errno.EROFS
-    with pytest.raises(TypeError, match="is read with no option 'mode'"):
+    with pytest.raises(TypeError, match="takes no option 'mode'"):
         list(dp.save_by_fsspec("wb", **{protocol: {"mode": "w"}}))
     assert (tmp_path / "a").read_bytes() == zip_of(b"inside")
 
@@ -390,7 +390,7 @@ def test_options_are_for_all_links_of_their_protocol(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", ["simplecache", "filecache"])
 def test_an_option_that_a_keeping_link_does_not_take_is_an_error(protocol: str, option: str) -> None:
     dp = IterableWrapper([f"{protocol}::memory://chains/a"]).load_files_by_s3(storage_options={option: 1})
-    with pytest.raises(TypeError, match=f"{protocol}:: is read with no option '{option}', only with cache_storage"):
+    with pytest.raises(TypeError, match=f"{protocol}:: takes no option '{option}', only with cache_storage"):
         list(dp)
 
 

@@ -146,7 +146,7 @@ def test_options_of_a_chain_reach_its_first_link(s3_server: S3Server, tmp_path: 
 
 @pytest.mark.parametrize("url", ["simplecache::file:///a.txt", "zip://a.txt::/folder/a.zip"])
 def test_an_option_that_no_link_takes_is_an_error(url: str) -> None:
-    with pytest.raises(TypeError, match=r"a\.(txt|zip) is read with no option 'anon'"):
+    with pytest.raises(TypeError, match=r"a\.(txt|zip) takes no option 'anon'"):
         list(IterableWrapper([url]).read_text(storage_options={"anon": True}))
 
 

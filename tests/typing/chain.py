@@ -7,10 +7,12 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import penstock as ps
+from penstock.iter import IterableWrapper
 from penstock.registry import DataChunk
 
 numbers = ps.iter.IterableWrapper(range(10))
 assert_type(numbers, ps.iter.IterableWrapper[int])
+assert_type(numbers, IterableWrapper[int])
 
 chain = (
     numbers.enumerate()

@@ -1,0 +1,3 @@
+"""The iterable operators."""
+
+from .pipes.iter import *  # noqa: F403

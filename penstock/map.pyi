@@ -1,0 +1,3 @@
+"""The map-style operators."""
+
+from .pipes.map import *  # noqa: F403
