@@ -253,7 +253,7 @@ def test_collate_takes_a_function_for_each_column_and_the_default_for_the_rest()
     ("rows", "error", "message"),
     [
         ([{"x": 1}, {"x": 2}], KeyError, r"the batch has no column 'name': its columns are \['x'\]"),
-        ([{"name": 1}, {"name": 2, "y": 2}], ValueError, r"different columns: \['name'\] and \['name', 'y'\]"),
+        ([{"name": 1}, {"name": 2, "y": 2}], ValueError, "a column 'y', and before it the columns were 'name'"),
         ([(1, 2), (1,)], ValueError, "shorter"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 from torch.utils.data import default_collate
 
 from ...registry.notes import add_note
+from ..columns.writing import columns_of_rows
 
 __all__ = ["collated_columns", "default_collated"]
 
@@ -38,10 +39,6 @@ def collated_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequen
 
 def _columns_of(batch: Sequence[Any]) -> dict[Any, list[Any]]:
     """Return the values of a batch of rows by column; ValueError where the rows have different columns."""
-    if not isinstance(batch[0], Mapping):
-        return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}
-    names = batch[0].keys()
-    for row in batch:
-        if row.keys() != names:
-            raise ValueError(f"the rows of the batch have different columns: {[*names]} and {[*row]}")
-    return {name: [row[name] for row in batch] for name in names}
+    if isinstance(batch[0], Mapping):
+        return columns_of_rows(batch)
+    return {column: [*values] for column, values in enumerate(zip(*batch, strict=True))}

@@ -15,6 +15,7 @@ from ...registry.notes import add_note
 from ...storage.addresses import is_local_path
 from ...storage.ranged import Ranged
 from ...storage.reading import open_to_seek
+from .arrow_values import first_failing
 from .filters import fields_in, guarantee
 from .formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
 from .origins import Origin, known_values
@@ -200,15 +201,8 @@ def _cast(column: Any, wanted: pa.DataType, name: str) -> Any:
     try:
         return column.cast(wanted)
     except pa.ArrowException as error:
-        low, high = 0, len(column)  # the first row that fails is in between
-        while high - low > 1:
-            middle = (low + high) // 2
-            try:
-                column.slice(low, middle - low).cast(wanted)
-                low = middle
-            except pa.ArrowException:
-                high = middle
-        add_note(error, f"column {name!r} is {column.type}, and cannot become {wanted}: row {low} fails")
+        row, _ = first_failing(column, lambda part: part.cast(wanted), error)
+        add_note(error, f"column {name!r} is {column.type}, and cannot become {wanted}: row {row} fails")
         raise
 
 
