@@ -69,7 +69,7 @@ def tensors_of(
     >>> tensors_of(pa.record_batch({"id": [1, 2], "text": ["a", "b"]}))
     {'id': tensor([1, 2]), 'text': ['a', 'b']}
     """
-    if columns is dtypes is None and isinstance(batch, dict) and {*map(type, batch.values())} <= {torch.Tensor}:
+    if (columns, dtypes) == (None, None) and isinstance(batch, dict) and {*map(type, batch.values())} <= {torch.Tensor}:
         return {**batch}  # fast path: batches cut from tensors
     names = names_of(batch) if columns is None else columns
     if unknown := [name for name in dtypes if name not in names] if isinstance(dtypes, Mapping) else []:
