@@ -39,10 +39,10 @@ from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..registry.views.explanation import Explanation, explained
 from ..registry.views.picture import Picture
-from ..registry.views.profile import Consumer, Profile
+from ..registry.views.profile import Profile
 from ..registry.views.progress import is_watched, known_length, losses_and_waits, progress_bar
 from ..registry.views.steps import Share
-from ..registry.views.times import measure, measured_steps
+from ..registry.views.times import Consumer, measure, measured_steps
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .profiles import profile_of
