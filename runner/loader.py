@@ -405,7 +405,7 @@ class DataLoader2(Generic[T]):
 
     @property
     def tuned(self) -> str:
-        """What was found so far for numbers that are to be found: by `autotune`, and by steps with "auto".
+        """The settings that `autotune` and "auto" have found so far.
 
         It is empty if there are none.
 
@@ -571,7 +571,7 @@ class DataLoader2(Generic[T]):
                 f"the state is that of {_of_rank(part, parts)}, and this loader's would be that of "
                 f"{_of_rank(here, ranks)}: "
                 + (
-                    "a sharding_filter for ranks only goes on on as many of them"
+                    "a sharding_filter for ranks resumes only on the same number of ranks"
                     if is_bound is True
                     else "give every rank the state of all, which state_dict() or merge_state_dicts() returns"
                 )

@@ -192,9 +192,10 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
 class TextReader(IterDataPipe[dict[str, str]]):
     r"""Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
-    Line ends are removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes
-    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
-    read; lines already yielded stay.
+    Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
+    removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes paths and URLs of
+    fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines
+    already yielded stay.
 
     Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
     in another encoding.

@@ -31,7 +31,7 @@ _STRANDS = (-4.0, 0.0, 4.0)
 _AROUND = [(1, 0), (1, -1), (-1, -1), (-1, -1), (1, -1), (1, 0)]
 """To which side the strands lie, where a line runs down, to the right, up, to the right and down."""
 _STRAIGHT = 14
-"""How far a line runs down before it bends: what its items are stands beside it."""
+"""How far a line runs down before it bends: the item type is written beside it."""
 
 
 def svg_of(steps: Sequence[Step], workers: str | None = None) -> str:
