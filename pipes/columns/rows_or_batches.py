@@ -17,7 +17,7 @@ __all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "may_be_b
 P = TypeVar("P", bound=IterDataPipe[Any])
 
 TOLD_BATCHES = (
-    "this dict counts as a batch, because of batched=True or an earlier operator; for rows give batched=False"
+    "this item counts as a batch, because of batched=True or an earlier operator; for rows give batched=False"
 )
 """A note for errors of an item declared to be a batch."""
 
