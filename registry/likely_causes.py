@@ -141,7 +141,7 @@ def attribute_that_passes_change(failure: Failure) -> str | None:
 
 
 def shared_by_pipes(pipe: Any) -> dict[str, str]:
-    """Return, as text, what the pipes of a class share and might change: to be asked for before a law is checked."""
+    """Return, as text, what the pipes of a class share and might change; call it before a law is checked."""
     return {what: repr(value) for what, value in _shared_by_pipes(type(pipe))}
 
 

@@ -1849,7 +1849,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the items as they are, and show a progress bar on a terminal or in a notebook.
 
         The bar has the number of items, their rate, the time left where the length is known, how many items the steps
-        before it have skipped and tried again, and the share of time spent waiting for input, which is making items. A
+        before it have skipped and tried again, and the share of time spent waiting for input, that is, making items. A
         resumed pass goes on counting.
 
         The bar is written to stderr. There is none where stderr is no terminal, such as a log. In the workers of a loader
@@ -2054,7 +2054,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `size` is a pair of height and width, or the shorter side. `decoder` is `"auto"`, which takes simplejpeg,
         torchvision or torchcodec for JPEGs, the first that works here, and Pillow for all else; or one of these by name, or
         `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
-        most. Images are not turned as their EXIF says.
+        most. No EXIF rotation is applied.
 
         Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
         and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
@@ -2896,7 +2896,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.webdataset.WebDataset:
         """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
-        Take it behind `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
+        Take it after `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
         a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"` is the path up to that dot,
         with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream. Files whose name has
         no dot, or begins with one, are metadata by convention: they are closed and left out. `on_error` handles a file that
@@ -3293,10 +3293,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.vocabulary.Vocab:
         """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
 
-        It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
-        they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
-        `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
-        special token that stands for unknown ones.
+        It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
+        the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
+        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+        ones.
 
         Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
         room for other tokens.
@@ -3533,10 +3533,10 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.vocabulary.Vocab:
         """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
 
-        It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
-        they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
-        `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
-        special token that stands for unknown ones.
+        It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
+        the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
+        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+        ones.
 
         Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
         room for other tokens.

@@ -77,7 +77,7 @@ def _torchvision(module: Any, data: bytes, mode: str, reduction: int) -> Any:
 def _torchcodec(module: Any, data: bytes, mode: str, reduction: int) -> Any:
     with _pillow().open(io.BytesIO(data)) as image:
         if image.getexif().get(0x0112, 1) != 1:
-            raise ValueError("it would be turned as its EXIF says")
+            raise ValueError("torchcodec would apply its EXIF rotation")
     return module.decode_jpeg(data, mode="GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
 
 

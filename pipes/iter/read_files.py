@@ -86,7 +86,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     `size` is a pair of height and width, or the shorter side. `decoder` is `"auto"`, which takes simplejpeg,
     torchvision or torchcodec for JPEGs, the first that works here, and Pillow for all else; or one of these by name, or
     `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
-    most. Images are not turned as their EXIF says.
+    most. No EXIF rotation is applied.
 
     Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
     and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.

@@ -26,15 +26,15 @@ _ONE = {"threads": "thread", "processes": "process", "actors": "actor"}
 _LONG_FOR_GIL = 0.0012
 """Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
 _LARGE = 0.001
-"""Items are large if sending one takes more seconds."""
+"""Items are large if sending one takes more seconds than this."""
 _SLOWER, _SLOWER_BY = 1.7, 0.1
-"""A worker is slower than the others if it needs so many times the time for an item, and so many seconds more."""
+"""A worker is slower than the others if an item takes this many times as long, and this many seconds more in all."""
 
 
 def verdict(profile: Times) -> str:
     """Return what limits the rate, in a sentence or two."""
     consumer = profile.consumer
-    # Without the first item, before which processes start.
+    # Without the wait for the first item, while processes start.
     seconds = consumer.waited + consumer.worked or profile.seconds
     if not profile.steps and consumer.items:
         return "No step was measured: those of other libraries count with the step of Penstock that reads them."
@@ -126,7 +126,7 @@ def _in_thread(profile: Times, steps: list[StepTimes], thread: int | None, secon
     if not here:
         return "no step of it was measured."
     for step in here:
-        # While its reader waits, the thread has room: it is longer blocked only where it waits for the GIL.
+        # While its reader waits, the thread has room: if it seems blocked for longer, it waits for the GIL.
         blocked = min(step.blocked, seconds - step.waiting)
         if step.works_in != "workers" and not step.threads and min(step.waiting, blocked) > _IN_TURN * seconds:
             return _of_small_buffer(step, seconds)

@@ -67,7 +67,7 @@ class Profile(Times):
     def save(self, path: str | PathLike[str]) -> None:
         """Write a time line in the format of Chrome's traces, which https://ui.perfetto.dev opens.
 
-        A step whose calls are very many shows some of them only.
+        Of a step with very many calls, only some are shown.
         """
         Path(path).write_text(json.dumps({"traceEvents": [*_events(self)], "displayTimeUnit": "ms"}))
 

@@ -83,7 +83,7 @@ class StepTimes:
     skipped: int = 0
     retried: int = 0
     processes: int = 1
-    """How many chains these times are of."""
+    """How many chains these times cover."""
     spans: list[tuple[int, int, int]] = field(default_factory=list)
     """Some calls, for a time line: a thread's number, 0 for the reader's, the beginning and the duration, in ns."""
 
@@ -104,7 +104,7 @@ class Consumer:
 
     items: int = 0
     first: float = 0.0
-    """The time that it waited for the first item of each pass, before which workers start."""
+    """The time that it waited for the first item of each pass, while workers start."""
     waited: float = 0.0
     """The time that it waited for the other items."""
     worked: float = 0.0
@@ -242,7 +242,7 @@ def add_up_times(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> li
     total: list[StepTimes] = []
     for steps in chains:
         if [step.name for step in steps] != [step.name for step in total[: len(steps)]]:
-            total = [*steps]  # a function of the user made other chains: the last stands for all
+            total = [*steps]  # a user's function made different chains: the last one stands for all
             continue
         for before, step in zip(total, steps, strict=True):
             _add(before, step, but=("threads", "processes") if in_turn else ())
