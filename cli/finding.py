@@ -79,7 +79,7 @@ def _module_of_file(path: Path) -> ModuleType:
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
-    module = sys.modules[path.stem] = module_from_spec(spec)  # where classes that it defines, and workers, look it up
+    module = sys.modules[path.stem] = module_from_spec(spec)  # where its classes and workers look it up
     with their_code():
         spec.loader.exec_module(module)
     return module
@@ -96,7 +96,7 @@ def _attribute(module: ModuleType, where: str, name: str) -> Any:
 def _expect_arguments(name: str, function: Any, given: dict[str, Any]) -> None:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of a function written in C, perhaps
+    except (TypeError, ValueError):  # perhaps a function written in C
         return
     try:
         signature.bind(**given)

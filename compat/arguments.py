@@ -1,4 +1,4 @@
-"""What torchdata took for an operator's source: any name, as here all are `source`, and a bare list."""
+"""Sources as torchdata took them: under any parameter name, and as a bare list."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def page() -> str:
             "What do you want to do? In each group the operator to prefer comes first.",
             "`penstock ops tar` finds operators by words, and `penstock ops load_from_tar` explains one, as does",
             "`help(dp.load_from_tar)`. Those with a capital letter are classes of `ps.iter` and `ps.map` without a",
-            "method. *map* marks what map-style pipes have, too.",
+            "method. *map* marks methods of map-style pipes, and classes of `ps.map`.",
             "",
             "<!-- Written by `python docs/make_operators.py`. Changes here are lost. -->",
             *(line for title, (advice, names) in GROUPS.items() for line in _group(title, advice, names.split())),

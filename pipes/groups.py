@@ -13,13 +13,15 @@ GROUPS: dict[str, tuple[str, str]] = {
     ),
     "List files": (
         "Take `list_files_by_s3` for all that is below a prefix in S3, and `list_files_by_fsspec` for a "
-        "folder or any other URL. The others are torchdata's, or for one store.",
-        "list_files_by_s3 list_files_by_fsspec list_files list_table_files list_row_groups list_files_by_iopath "
-        "list_files_by_ais shard_expand",
+        "folder or any other URL. `list_table_files` lists files of one format, `list_row_groups` the row groups of "
+        "Parquet files. `shard_expand` makes names without listing. The others are for local folders, iopath and "
+        "AIStore.",
+        "list_files_by_s3 list_files_by_fsspec list_table_files list_row_groups shard_expand list_files "
+        "list_files_by_iopath list_files_by_ais",
     ),
     "Open files, and load objects": (
         "Take `load_files_by_s3` for many objects: it loads several at once. Take `open_files_by_fsspec` where a step "
-        "needs one stream at a time. `cache_files` keeps what was read on a local disk.",
+        "needs one stream at a time. `cache_files` keeps the files on a local disk.",
         "load_files_by_s3 open_files_by_fsspec cache_files open_files read_from_remote read_from_http read_from_gdrive "
         "open_files_by_iopath load_files_by_ais",
     ),
@@ -28,12 +30,14 @@ GROUPS: dict[str, tuple[str, str]] = {
         "load_from_tar load_from_zip load_from_rar decompress extract load_from_bz2 load_from_xz",
     ),
     "Read the content of streams": (
-        "`webdataset` groups the members of tars to samples, and `routed_decode` decodes each by its extension.",
-        "webdataset routed_decode readlines read_from_stream parse_csv_as_dict parse_csv parse_json_files "
-        "load_from_tfrecord lines_to_paragraphs",
+        "`webdataset` groups the members of tars into samples, and `routed_decode` decodes each by its extension. "
+        "`read_from_stream` gives the content as it is, where no parser fits.",
+        "webdataset routed_decode readlines lines_to_paragraphs parse_csv_as_dict parse_csv parse_json_files "
+        "load_from_tfrecord read_from_stream",
     ),
     "Read tables, images, text and arrays": (
-        "`ps.read_parquet(url)` and its like list the files, too. They yield columns, batch by batch.",
+        "`ps.read_parquet(url)` and its like list the files, too. `read_images` and `read_text` yield a dict for each "
+        "image or line. The others yield columns, batch by batch.",
         "read_parquet read_csv read_json read_ipc read_orc read_numpy read_images read_text load_parquet_as_df",
     ),
     "Turn columns into tensors, and back": (
@@ -50,16 +54,17 @@ GROUPS: dict[str, tuple[str, str]] = {
         "slice drop flatten add_index enumerate repeat",
     ),
     "Shuffle": (
-        "`shuffle` draws from a buffer. Shuffle files or row groups first, then items: small buffers do then.",
+        "`shuffle` draws from a buffer. Shuffle files or row groups first: then a small item buffer is enough.",
         "shuffle shuffle_rows shuffle_row_groups shuffled_flatmap in_batch_shuffle",
     ),
     "Batch": (
-        "`batch` counts items. The others look at how long they are.",
+        "`batch` counts items. `bucket_by_length`, `bucketbatch`, `max_token_bucketize` and `pack` look at how long "
+        "they are.",
         "batch unbatch collate bucket_by_length bucketbatch max_token_bucketize pack groupby",
     ),
     "Join streams": (
-        "`mix` draws by weight and is what training on several corpora needs. `zip` and `mux` go in step.",
-        "zip zip_longest concat mix mux mux_longest zip_with_iter zip_with_map SampleMultiplexer",
+        "`mix` draws by weight: take it to train on several corpora. `mux` takes turns, and `zip` makes tuples.",
+        "mix mux mux_longest concat zip zip_longest zip_with_iter zip_with_map SampleMultiplexer",
     ),
     "Split a stream": (
         "`fork` gives every branch all items, `demux` each item to one.",
@@ -70,7 +75,8 @@ GROUPS: dict[str, tuple[str, str]] = {
         "header cycle set_length",
     ),
     "Keep what was made": (
-        "`in_memory_cache` keeps items in this process, `on_disk_cache` to `end_caching` the files that steps make.",
+        "`in_memory_cache` keeps items in this process. `on_disk_cache` and `end_caching` keep the files that the "
+        "steps between them make.",
         "in_memory_cache on_disk_cache end_caching",
     ),
     "Share the work, and read ahead": (
@@ -85,7 +91,7 @@ GROUPS: dict[str, tuple[str, str]] = {
         "The writers of shards name their files. The savers take the name with each item.",
         "write_parquet write_tar write_numpy write_csv write_json save_by_fsspec save_to_disk save_by_iopath",
     ),
-    "Check": ("A file whose digest is another one is an error.", "check_hash"),
+    "Check": ("A wrong digest is an error.", "check_hash"),
     "See how far it is": (
         "`DataLoader2(…, progress=True)` shows a bar for each epoch, from outside of the workers.",
         "progress",
@@ -95,7 +101,7 @@ GROUPS: dict[str, tuple[str, str]] = {
         "to_map_datapipe to_iter_datapipe",
     ),
 }
-"""Of each group, what to know to choose, and its operators: the one to prefer first."""
+"""For each group, advice on choosing, and its operators: the preferred one first."""
 
 
 def entries_of(name: str) -> list[Operator]:

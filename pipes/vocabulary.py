@@ -21,10 +21,10 @@ class Vocab:
     """Tokens with their ids: the place of each in `tokens`. Called with a list of tokens it returns their ids.
 
     It is a function for `map`, as in `.map(vocab)`, and pickles. An unknown token has the id of the token `default`;
-    where there is none, it raises KeyError, which names it. Two that have the same tokens and default are equal. The
-    methods have the names that they have in torchtext.
+    without one, it raises a KeyError that names the token. Vocabularies with the same tokens and default are equal. The
+    methods have torchtext's names.
 
-    Raises ValueError for a token that comes twice, and for a default that is none of the tokens.
+    Raises ValueError for a token that comes twice, and for a default that is not among the tokens.
 
     >>> vocab = Vocab(["<unk>", "a", "film"], default="<unk>")
     >>> vocab(["a", "good", "film"])
@@ -107,14 +107,14 @@ class Vocab:
         """Write it to a path or URL, as JSON; the file appears once it is whole."""
         default = None if self._default is None else self._tokens[self._default]
         told = {"format": _FORMAT, "default": default, "tokens": self._tokens}
-        # Tokens of bytes that are no text may hold half a character, which UTF-8 has not; `load` takes it.
+        # Tokens made of bytes may hold half a character, which UTF-8 lacks; `load` accepts it.
         content = json.dumps(told, indent=0, ensure_ascii=False).encode("utf-8", "surrogatepass")
         with whole_file(str(url), "wb", storage_options or {}) as file:
             file.write(content)
 
     @classmethod
     def load(cls, url: str, *, storage_options: Mapping[str, Any] | None = None) -> Vocab:
-        """Return the vocabulary that `save` wrote; raise ValueError if a file is none.
+        """Return the vocabulary that `save` wrote; raise ValueError for another file.
 
         >>> vocab = Vocab(["<unk>", "a", "film"], default="<unk>")
         >>> vocab.save("memory://vocab.json")
@@ -142,10 +142,10 @@ def build_vocab(
 ) -> Vocab:
     """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
 
-    It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
-    they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
-    `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
-    special token that stands for unknown ones.
+    It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
+    the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
+    `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+    ones.
 
     Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
     room for other tokens.
@@ -171,7 +171,7 @@ def build_vocab(
         if isinstance(item, (str, bytes)):
             raise TypeError(f"each item must be a list of tokens: split {item!r:.60} before, as by .map(str.split)")
         try:
-            counts.update(iter(item))  # of a mapping, `update` would add its values
+            counts.update(iter(item))  # `update` would add the values of a mapping
         except TypeError:
             raise TypeError(f"each item must be a list of tokens, which are strings, and is {item!r:.60}") from None
     for token in special:
@@ -183,7 +183,7 @@ def build_vocab(
 
 
 def _checked(what: str, tokens: Iterable[str]) -> list[str]:
-    """Return tokens as a list, each of which is another string."""
+    """Return tokens as a list; raise for anything but different strings."""
     if isinstance(tokens, str):
         raise TypeError(f"{what} must be a list of strings, and not {tokens!r:.60}")
     checked = [*tokens]

@@ -44,7 +44,7 @@ from .torch_pipes import (
 from .views.facts import product_of_buffers
 from .views.known import never_ends
 from .views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
-from .views.times import measure, measured_steps, times_of_steps
+from .views.times import Consumer, measure, measured_steps, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -413,7 +413,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         True
         """
         from .views.picture import Picture
-        from .views.profile import Consumer, Profile
+        from .views.profile import Profile
 
         expect_whole("passes", passes)
         if n is not None:

@@ -1,7 +1,7 @@
-"""The items that are not timed step by step: how long they took, and in which steps.
+"""Estimates how much time untimed items took in each step.
 
-A thread knows how long each of these items took. As a rule they are as those that were timed, which tell the shares of
-the steps. A long one may be of another kind. Another thread looks now and then which step it is in.
+Untimed items are timed as a whole, not step by step. Most resemble the timed items, so the shares of the steps in timed
+items apply to them. A long item may be of another kind: a thread samples now and then which step it is in.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .notes import local_of
 __all__ = ["LeftOut", "MeterPart", "holds_meter", "meter_at", "waits_in"]
 
 MeterPart = tuple[Any, str]
-"""A meter, and which of its times is meant: "own" or "waiting"."""
+"""A meter, and one of its times: "own" or "waiting"."""
 
 _BETWEEN_LOOKS = 0.01
 _LOOKS_IN_VAIN = 100
-"""After so many in a row that found no item under way, a thread is not looked at any more."""
+"""Stop sampling a thread after this many samples without an item."""
 _LITTLE = 0.001
-"""A timed item counts so much in the shares if it follows no gap: it tells them only where nothing else does."""
+"""Weight of a timed item that follows no gap: it counts only where no other is known."""
 
 _variables: dict[CodeType, str] = {}
 _waits: set[CodeType] = set()
 _threads: dict[int, LeftOut] = {}
-"""The threads that are looked at, by their ids."""
+"""The sampled threads, by their ids."""
 _starting = threading.Lock()
 _looker: threading.Thread | None = None
 
@@ -42,7 +42,7 @@ def holds_meter(function: Callable[..., Any], variable: str) -> None:
 
 
 def waits_in(function: Callable[..., Any]) -> None:
-    """Declare that a step that is in a function waits for its threads or processes."""
+    """Declare that a step in this function waits for its threads or processes."""
     _waits.add(function.__code__)
 
 
@@ -60,23 +60,23 @@ def meter_at(frame: FrameType | None) -> MeterPart | None:
 
 
 class LeftOut:
-    """What one thread has left out, and how the time of it is divided among the steps."""
+    """The untimed items of one thread, and how their time is divided among the steps."""
 
     def __init__(self) -> None:
         self.quick = 0
-        """The time of all quick items."""
+        """The time of all quick untimed items."""
         self.long = 0
-        """The time of all long items."""
+        """The time of all long untimed items."""
         self.began = 0
-        """When the present item began; 0 if none is under way."""
+        """When the present untimed item began; 0 without one."""
         self._timed: defaultdict[MeterPart, float] = defaultdict(float)
-        """What the parts took of timed items, each as often as it was left out before."""
+        """Time per part in timed items, each weighted by the number of items untimed before it."""
         self._seen: defaultdict[MeterPart, float] = defaultdict(float)
-        """How long long items were seen in each part."""
+        """Time per part in the samples of long items."""
         self._looks: list[tuple[MeterPart, int, int]] = []
-        """The present item: in which part it was seen, since when and until when."""
+        """The samples of the present item: the part, the beginning and the end."""
         self._of_timed = self._of_seen = 0.0
-        """The sums of both."""
+        """The sums of these times over all parts."""
         self._in_vain = 0
 
     def end(self, longest: int) -> None:
@@ -94,24 +94,24 @@ class LeftOut:
             self._looks = []
 
     def told_by(self, parts: Iterable[tuple[MeterPart, float]], times: int) -> None:
-        """Let a timed item tell the shares, by what its parts took, for the items that were left out before it."""
+        """Add the parts of a timed item to the shares, weighted by `times`, the number of items untimed before it."""
         for part, took in parts:
             weighted = took * (times or _LITTLE)
             self._timed[part] += weighted
             self._of_timed += weighted
 
     def time_of(self, part: MeterPart) -> float:
-        """Return how long a part took, of all items."""
+        """Return how long a part took in all untimed items."""
         timed = self._timed.get(part, 0.0) / (self._of_timed or 1)
         seen = self._seen.get(part, 0.0) / self._of_seen if self._of_seen else timed
         return self.quick * timed + self.long * seen
 
     def times(self) -> dict[MeterPart, float]:
-        """Return how long each part took."""
+        """Return how long each part took in all untimed items."""
         return {part: self.time_of(part) for part in {*self._timed, *self._seen}}
 
     def watch(self) -> None:
-        """Let this thread be looked at."""
+        """Begin to sample this thread."""
         global _looker
         _threads[threading.get_ident()] = self
         with _starting:
@@ -120,11 +120,11 @@ class LeftOut:
                 _looker.start()
 
     def unwatch(self) -> None:
-        """Let this thread not be looked at any more."""
+        """Stop sampling this thread."""
         _threads.pop(threading.get_ident(), None)
 
     def look(self, frame: FrameType, before: int, now: int) -> bool:
-        """See which part the present item is in since `before`; False if there was none for long."""
+        """Sample which part the present item is in since `before`; False after many samples without an item."""
         began = self.began
         self._in_vain = 0 if began else self._in_vain + 1
         if 0 < began < now and (part := meter_at(frame)) is not None:
@@ -143,5 +143,5 @@ def _look() -> None:
         for thread, left_out in [*_threads.items()]:
             if thread not in frames or not left_out.look(frames[thread], before, now):
                 _threads.pop(thread, None)
-        frames.clear()  # they keep items, and iterators that end; this frame is among them: a cycle
+        frames.clear()  # frames keep items and iterators alive; this frame is among them, a cycle
         before = now

@@ -1,7 +1,7 @@
 """Why an operator breaks a law: likely causes, one function for each.
 
-A cause is a function of what failed. It looks for one mistake, and returns a sentence with the mend; or None, where it
-does not find the mistake itself: nothing is guessed.
+A cause is a function of what failed. It looks for one mistake, and returns a sentence with the mend, or None where it
+does not find the mistake. It never guesses.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def attribute_that_passes_change(failure: Failure) -> str | None:
 
 
 def shared_by_pipes(pipe: Any) -> dict[str, str]:
-    """Return, as text, what the pipes of a class share and might change: to be asked for before a law is checked."""
+    """Return, as text, what the pipes of a class share and might change; call it before a law is checked."""
     return {what: repr(value) for what, value in _shared_by_pipes(type(pipe))}
 
 
@@ -171,7 +171,7 @@ def member_that_cannot_be_pickled(failure: Failure) -> str | None:
 
 
 def memory_files_are_shared(failure: Failure) -> str | None:
-    """Find files of fsspec's memory file system: without the one object for all readers, the law is kept."""
+    """Detect fsspec memory files: the law holds once each open() returns its own object."""
     module = sys.modules.get("fsspec.implementations.memory")
     if module is None:
         return None

@@ -3,7 +3,7 @@
 A step is measured if it has a `Meter`. All times are in nanoseconds. The steps of a thread read one another: the own
 time of a step is its time less that of the steps that it read meanwhile. Timing a call takes about half a µs, which
 steps are not charged with. Where items are so fast that this would show, only some items of the thread's last step are
-timed, chosen at random; `left_out` divides the time of the others among the steps.
+timed, chosen at random; `left_out` estimates the time of the others.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = [
 T = TypeVar("T")
 
 _MOST_COST = 0.01
-"""The share of the time that measuring may take, before items are left out."""
+"""Where timing takes more than this share of the time, some items stay untimed."""
 _FIRST_CALLS = 500
-"""So many are measured before any is left out."""
+"""Time this many calls before leaving any item untimed."""
 _LONGEST_GAP = 1000
 _LONG = 1_000_000
-"""An item that is left out is long if it takes more than this, and more than so many times the mean of those timed."""
+"""An untimed item is long if it takes more than this, and more than `_LONGER_BY` times the mean of timed items."""
 _LONGER_BY = 10
 _MOST_SPANS = 500
 _BETWEEN_PROBES = 10_000_000
@@ -146,7 +146,7 @@ class Meter:
         self.looks = 0
         """How often its reader asked for an item that is read ahead."""
         self.ready = 0
-        """How many items were ready then, all looks together."""
+        """How many items were ready then, summed over all looks."""
         self.empty = 0
         """How many looks found none."""
         self.blocked = 0
@@ -184,7 +184,7 @@ class Meter:
         return None if self._clock is None else self._clock.thread_of
 
     def add(self, what: str, took: float) -> None:
-        """Add a time of items that were left out."""
+        """Add the time of untimed items."""
         if what == "own":
             self._own += took
         else:
@@ -195,7 +195,7 @@ class Meter:
         return self._tally.follow(items)
 
     def begin(self) -> tuple[Clock, Call | None]:
-        """Begin a pass, and with its first item."""
+        """Begin a pass and its first item."""
         self._clock = clock = clock_of_thread()
         if clock.is_off:
             return clock, None
@@ -204,7 +204,7 @@ class Meter:
         return clock, self.enter(clock)
 
     def enter(self, clock: Clock) -> Call:
-        """Begin with an item, unless the clock is off."""
+        """Begin an item, unless the clock is off."""
         reader, inner = clock.meter, clock.inner
         if reader is clock.root:
             if clock.gap:
@@ -237,19 +237,19 @@ class Meter:
                 clock.plan(took)
 
     def end(self, clock: Clock, call: Call | None) -> None:
-        """End a pass, and the item under way, if any."""
+        """End a pass, and the current item, if any."""
         if call is not None:
             self.leave(clock, call)
         if clock.meter is clock.root and not clock.is_off:
             clock.settle()
 
     def call(self, function: Callable[..., T], items: int, *arguments: Any) -> T:
-        """Return what a function returns, which makes so many items of the step, and measure what it takes."""
+        """Call a function that makes `items` items of the step, measure it, and return its result."""
         self._called += items
         self._clock = clock = clock_of_thread()
         if clock.is_off:
             return function(*arguments)
-        gap, clock.gap = clock.gap, 0  # what is called by itself has no end that would settle what was left out
+        gap, clock.gap = clock.gap, 0  # time each: a direct call has no end event, to settle a gap
         call = self.enter(clock)
         clock.gap = gap
         try:
@@ -258,10 +258,10 @@ class Meter:
             self.leave(clock, call)
 
     def looked(self, ready: int, took: int) -> None:
-        """Count that the reader asked for an item: `ready` were there, and it came after so long."""
+        """Count a request of the reader: `ready` items were there, and the item came after `took`."""
         self.looks += 1
         self.ready += ready
-        if not ready:  # else it took long for another reason, such as the GIL
+        if not ready:  # with items ready, another reason made it wait, such as the GIL
             clock = clock_of_thread()
             clock.inner += took
             self._waiting += took
@@ -300,7 +300,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.meter: Meter | None = None
-        """The step that is being measured."""
+        """The step being measured."""
         self.root: Meter | None = None
         """The `meter` when no step is being measured."""
         self.thread_of: Meter | None = None
@@ -308,15 +308,15 @@ class Clock:
         self.inner = 0
         """The time of the steps that the present one has read."""
         self.idle = 0
-        """The time that this thread waited until what it makes is wanted."""
+        """The time that this thread waited because its items were not wanted yet."""
         self.is_off = False
         """Whether the present item is not timed."""
         self.gap: int
         """How many more items are not timed."""
         self.longest: int
-        """Items that take no longer are quick."""
+        """The longest time of a quick item."""
         self.parts: list[tuple[MeterPart, float]] | None = None
-        """What the parts of the present item took, if it is timed."""
+        """The time of each part of the present item, if it is timed."""
         self.left_out = LeftOut()
         self.begin()
 
@@ -328,14 +328,14 @@ class Clock:
         self.calls = self._calls = self._items = self._took = self._cost = 0
 
     def settle(self) -> None:
-        """Add the times of items that were left out to those of the steps."""
+        """Add the times of untimed items to the steps."""
         self.left_out.unwatch()
         left_out, self.left_out = self.left_out, LeftOut()
         for (meter, what), took in left_out.times().items():
             meter.add(what, took)
 
     def plan(self, took: int) -> None:
-        """Decide how many items are left out after one that took so long."""
+        """Decide how many items to leave untimed after a timed one."""
         began = perf_counter_ns()
         if self.parts is not None and took <= self.longest:
             self.left_out.told_by(self.parts, self._before)
@@ -355,7 +355,7 @@ class Clock:
         self._cost += calls * sum(_added) + perf_counter_ns() - began
 
 
-_random = random.Random(0)  # not the program's, whose numbers must stay the same
+_random = random.Random(0)  # not the program's generator, whose numbers must stay the same
 
 
 class _Here(threading.local):

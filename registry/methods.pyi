@@ -1101,8 +1101,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         file, read at once, may have `max_bytes`, or a hundred times its compressed size where that is more. Stored files
         are read directly; a program unpacks compressed ones: unrar, unar, 7-Zip or bsdtar.
 
-        `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
-        failure are not taken back. It cannot be a `Retry`.
+        `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
 
         Raises rarfile.BadRarFile for an archive that is truncated or corrupt, rarfile.RarCannotExec for a compressed file
         without a program to unpack it, RuntimeError for an archive that is encrypted or one volume of several, ValueError
@@ -1143,8 +1142,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         and metadata, may have `max_bytes` bytes. A large file of a compressed archive, read at once, may have the largest
         of 1 GiB, `max_bytes` and a hundred times the compressed bytes.
 
-        `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
-        failure are not taken back. It cannot be a `Retry`.
+        `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
 
         Raises tarfile.ReadError for an archive that is corrupt, truncated or without an end mark. Raises ValueError for a
         name that is absolute or leaves the archive by `..`, and for a header of more than `max_bytes`. Raises TypeError for
@@ -1172,10 +1170,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.tfrecord.TFRecordLoader:
         """Yield a dict for each example in TFRecord files: by names, features as tensors or lists of bytes.
 
-        Takes pairs of a path and a stream of bytes, which is closed at the end of the file. For compressed files, put
-        `decompress` before. Records are `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers
-        becomes a tensor of shape (values,), of float32 or int64; a feature of bytes, a list. A feature list, with values
-        for each step, becomes a list of these. Names are sorted. Checksums are verified.
+        Take it for data that you have as TFRecord files; TensorFlow is not needed. Takes pairs of a path and a stream of
+        bytes, which is closed at the end of the file. For compressed files, put `decompress` before. Records are
+        `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers becomes a tensor of shape (values,),
+        of float32 or int64; a feature of bytes, a list. A feature list, with values for each step, becomes a list of these.
+        Names are sorted. Checksums are verified.
 
         `spec` selects features: it maps their names to (shape, dtype), either of which may be None, or to None. Tensors get
         the shape, in which one dimension may be -1, and the dtype. Bytes with a shape become nested lists, and with the
@@ -1235,8 +1234,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
         hundred times its compressed size where that is more.
 
-        `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
-        failure are not taken back. It cannot be a `Retry`.
+        `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
 
         Raises zipfile.BadZipFile for an archive that is truncated or corrupt, and RuntimeError for an encrypted file.
         Raises ValueError for a name that is absolute or leaves the archive by `..`, and for a file beyond `max_bytes`.
@@ -1265,11 +1263,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.table.ParquetDataFrameLoader:
         """Yield a `pyarrow.Table` for each row group of each Parquet file.
 
-        Takes paths or URLs of fsspec. For new code take `read_parquet`, which reads ahead. `columns` names the columns to
-        read, by default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type,
-        or one type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are
-        in main memory. `storage_options` are for the file system. `on_error` handles a file that cannot be opened, or a row
-        group that cannot be read.
+        Prefer `read_parquet`, which reads ahead. Takes paths or URLs of fsspec. `columns` names the columns to read, by
+        default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type, or one
+        type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are in main
+        memory. `storage_options` are for the file system. `on_error` handles a file that cannot be opened, or a row group
+        that cannot be read.
 
         Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, and `pyarrow.ArrowInvalid`, a
         ValueError, for a file that is not Parquet, or values of another type.
@@ -1295,11 +1293,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Mapper[R]:
         """Yield `fn(item)` for each item.
 
-        Take it first. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and `map_pool`
-        for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments,
-        and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the
-        result replaces the first input column, and the other input columns are removed. Named tuples stay named tuples if
-        their fields stay. Items of the source are copied, never changed.
+        Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
+        `map_pool` for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as
+        arguments, and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without
+        `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
+        named tuples if their fields stay. Items of the source are copied, never changed.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -1327,11 +1325,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.transform.Mapper[typing.Any]:
         """Yield `fn(item)` for each item.
 
-        Take it first. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and `map_pool`
-        for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments,
-        and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the
-        result replaces the first input column, and the other input columns are removed. Named tuples stay named tuples if
-        their fields stay. Items of the source are copied, never changed.
+        Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
+        `map_pool` for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as
+        arguments, and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without
+        `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
+        named tuples if their fields stay. Items of the source are copied, never changed.
 
         `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 
@@ -1645,7 +1643,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `document_ids`: for each token the number of its sequence in the pack, from 1, and 0 where it is padding
         - `position_ids`: for each token its place in its sequence, from 0; padding counts as a sequence here
         - `cu_seqlens`, if asked for: where the sequences begin, padding included, and then `length`, as int32: the offsets
-          that attention over sequences of various lengths takes. Packs have various numbers of them, so they do not stack.
+          that variable-length attention expects. Packs have various numbers of them, so they do not stack.
 
         An item may also be a dict of sequences of equal length, such as `{"input_ids": …, "labels": …}`. They are packed
         alike, under their names; `pad_value` can then be a dict, with 0 for missing names.
@@ -1853,7 +1851,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the items as they are, and show a progress bar on a terminal or in a notebook.
 
         The bar has the number of items, their rate, the time left where the length is known, how many items the steps
-        before it have skipped and tried again, and the share of time spent waiting for input, which is making items. A
+        before it have skipped and tried again, and the share of time spent waiting for input, that is, making items. A
         resumed pass goes on counting.
 
         The bar is written to stderr. There is none where stderr is no terminal, such as a log. In the workers of a loader
@@ -2058,7 +2056,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         `size` is a pair of height and width, or the shorter side. `decoder` is `"auto"`, which takes simplejpeg,
         torchvision or torchcodec for JPEGs, the first that works here, and Pillow for all else; or one of these by name, or
         `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
-        most. Images are not turned as their EXIF says.
+        most. No EXIF rotation is applied.
 
         Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
         and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
@@ -2245,9 +2243,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_files.TextReader:
         """Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
-        Line ends are removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes
-        paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
-        read; lines already yielded stay.
+        Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
+        removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes paths and URLs of
+        fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines
+        already yielded stay.
 
         Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
         in another encoding.
@@ -2901,7 +2900,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.webdataset.WebDataset:
         """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
-        Take it behind `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
+        Take it after `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
         a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"` is the path up to that dot,
         with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream. Files whose name has
         no dot, or begins with one, are metadata by convention: they are closed and left out. `on_error` handles a file that
@@ -3298,10 +3297,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.vocabulary.Vocab:
         """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
 
-        It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
-        they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
-        `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
-        special token that stands for unknown ones.
+        It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
+        the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
+        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+        ones.
 
         Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
         room for other tokens.
@@ -3538,10 +3537,10 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.vocabulary.Vocab:
         """Return the vocabulary of a chain of lists of tokens, by reading it: `dp.build_vocab()`, or of any iterable.
 
-        It has the tokens that come at least `min_freq` times, the most frequent first, and in the order of the text where
-        they are equally frequent: the same for any order of the chain. `specials` come before them, or behind them with
-        `special_first=False`, each once. `max_tokens` bounds the number of all, and drops the rarest. `default` is the
-        special token that stands for unknown ones.
+        It has the tokens that come at least `min_freq` times: the most frequent first, and equally frequent ones sorted, so
+        the order of the chain does not matter. `specials` come before them, or after them with `special_first=False`.
+        `max_tokens` bounds the number of all, and drops the rarest. `default` is the special token that stands for unknown
+        ones.
 
         Raises TypeError for items that are not lists of strings, and ValueError for specials that repeat, or that leave no
         room for other tokens.

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from ..registry import capture, flatten, say_where
 from ..registry.notes import add_note
-from ..registry.views.profile import WorkerTimes
-from ..registry.views.times import times_of_steps
+from ..registry.views.times import WorkerTimes, times_of_steps
 from ..workers.processes import pickled_error
 from ..workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from .shards import Epoch, Place, Report, ShardPass, ShardProfile, Turns

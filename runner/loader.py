@@ -39,10 +39,10 @@ from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..registry.views.explanation import Explanation, explained
 from ..registry.views.picture import Picture
-from ..registry.views.profile import Consumer, Profile
+from ..registry.views.profile import Profile
 from ..registry.views.progress import is_watched, known_length, losses_and_waits, progress_bar
 from ..registry.views.steps import Share
-from ..registry.views.times import measure, measured_steps
+from ..registry.views.times import Consumer, measure, measured_steps
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .profiles import profile_of
@@ -406,7 +406,7 @@ class DataLoader2(Generic[T]):
 
     @property
     def tuned(self) -> str:
-        """What was found so far for numbers that are to be found: by `autotune`, and by steps with "auto".
+        """The settings that `autotune` and "auto" have found so far.
 
         It is empty if there are none.
 
@@ -572,7 +572,7 @@ class DataLoader2(Generic[T]):
                 f"the state is that of {_of_rank(part, parts)}, and this loader's would be that of "
                 f"{_of_rank(here, ranks)}: "
                 + (
-                    "a sharding_filter for ranks only goes on on as many of them"
+                    "a sharding_filter for ranks resumes only on the same number of ranks"
                     if is_bound is True
                     else "give every rank the state of all, which state_dict() or merge_state_dicts() returns"
                 )

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from ..registry import walk
-from ..registry.views.profile import Consumer, Profile, WorkerTimes
-from ..registry.views.times import StepTimes, add_up_times, times_of_steps
+from ..registry.views.profile import Profile
+from ..registry.views.times import Consumer, StepTimes, WorkerTimes, add_up_times, times_of_steps
 from .reader import ShardReader
 from .shards import ShardProfile
 
@@ -44,7 +44,7 @@ def _reads_here(step: StepTimes, source: int) -> StepTimes:
 
 
 def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
-    """Return the times of the step that reads the shards: in the main process it only waits, but for their start."""
+    """Return the times of the step that reads the shards: its time here is waiting, except for starting the shards."""
     text = f"{number} worker{'s' * (number > 1)}"
     waiting = max(step.waiting + step.own - start, 0.0)
     step = replace(step, name="workers", label=text, text=text, works_in="workers", processes=number)
@@ -52,7 +52,7 @@ def _waits_for_workers(step: StepTimes, number: int, start: float) -> StepTimes:
 
 
 def _workers_of(reports: list[ShardProfile]) -> list[WorkerTimes]:
-    """Return the times of each worker, which the reports of several shards have, each of another moment."""
+    """Return the times of each worker: several shards report on one worker; the newest report counts."""
     latest: dict[tuple[str, tuple[int, int]], WorkerTimes] = {}
     for report in reports:
         key = report.worker.name, report.reading

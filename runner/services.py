@@ -44,9 +44,9 @@ __all__ = [
 
 
 _MOST_AHEAD = 64
-"""How many items each worker reads ahead at most, if that is to be found."""
+"""The most items that autotune lets each worker read ahead."""
 _MOST_TRIALS = 4
-"""How often other numbers of workers are tried: each time, items that were read ahead are read again."""
+"""How often autotune tries another number of workers; each try rereads what was read ahead."""
 _SECONDS_OF_WINDOW = 0.3
 
 

@@ -33,8 +33,7 @@ from ..registry.own import NotPlain
 from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
-from ..registry.views.profile import WorkerTimes
-from ..registry.views.times import StepTimes, measure
+from ..registry.views.times import StepTimes, WorkerTimes, measure
 from .seeds import SeedGenerator
 from .together import Together
 

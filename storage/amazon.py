@@ -22,7 +22,7 @@ _SAYS = {
     "PUT": re.compile(rb"^(ETag|Location): |<ETag>", re.IGNORECASE | re.MULTILINE),
     "POST": re.compile(rb"<(UploadId|ETag|DeleteResult|Error)\b"),
 }
-"""Method → what the answer has if it is S3's: a gateway's page has status 200, too."""
+"""Method → what S3's own answer contains: a gateway's page has status 200, too."""
 
 
 class Session(AIOHTTPSession):  # type: ignore[misc]  # aiobotocore has no types

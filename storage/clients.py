@@ -80,7 +80,7 @@ _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _ALL_THAT_IS_NEEDED = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _ALL_THAT_IS_KNOWN = ("AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_CA_BUNDLE")
 _FILES_OF_BOTOCORE = ("~/.aws/config", "~/.aws/credentials", "~/.boto", "/etc/boto.cfg")
-"""Sources of botocore's configuration. The first suffice, the second may be set as well, the files must not exist."""
+"""Sources of botocore's configuration. The first variables suffice, the next may be set too; no file may exist."""
 
 _ENVIRONMENT = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_REGION"),
@@ -212,7 +212,7 @@ def _check_names(options: Mapping[str, Any], known: Iterable[str]) -> None:
 def _check_common(options: Mapping[str, Any]) -> None:
     """Raise TypeError for options of botocore's that only S3 takes."""
     for name, known in (("client_kwargs", set[str]()), ("config_kwargs", _OF_CONFIG)):
-        if unknown := {*(options.get(name) or {})} - known - {"retries"}:  # we say that one ourselves
+        if unknown := {*(options.get(name) or {})} - known - {"retries"}:  # we set `retries` ourselves
             raise TypeError(
                 f"only S3 takes the option {', '.join(map(repr, sorted(unknown)))} in {name}; other stores take "
                 f"{', '.join(sorted(_OF_CONFIG))} in config_kwargs"

@@ -162,7 +162,7 @@ class _Upload(io.RawIOBase):
         return found if is_this else {}
 
     def _expect(self, answer: Mapping[str, Any], *names: str) -> None:
-        """Raise OSError if an answer has none of these: a gateway's page has status 200, too."""
+        """Raise OSError if an answer has none of these names: a gateway's page has status 200, too."""
         if answer.keys().isdisjoint(names):
             raise OSError(errno.EIO, PERHAPS_WRITTEN, without_secrets(self._url))
 

@@ -19,7 +19,7 @@ ROWS = re.findall(
 
 @cache
 def names_in(file: str) -> set[str]:
-    """The functions and methods that a file defines."""
+    """The classes, functions and methods that a file defines."""
 
     def names(body: list[Any], prefix: str = "") -> set[str]:
         found: set[str] = set()
@@ -27,7 +27,7 @@ def names_in(file: str) -> set[str]:
             if isinstance(node, ast.FunctionDef):
                 found.add(prefix + node.name)
             if isinstance(node, ast.ClassDef):
-                found |= names(node.body, f"{prefix}{node.name}.")
+                found |= {prefix + node.name, *names(node.body, f"{prefix}{node.name}.")}
         return found
 
     return names(ast.parse((ROOT / file).read_text()).body)

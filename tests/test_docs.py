@@ -64,11 +64,12 @@ def test_the_examples_of_a_module_are_true(name: str, monkeypatch: pytest.Monkey
 
 
 def test_every_file_of_the_package_is_among_the_modules() -> None:
+    packages = {ROOT / folder: package for package, folder in SETUPTOOLS["package-dir"].items()}
     names = {
-        ".".join((package, *file.relative_to(ROOT / folder).with_suffix("").parts))
-        for package, folder in SETUPTOOLS["package-dir"].items()
-        for file in (ROOT / folder).rglob("*.py")
-        if not file.stem.startswith("__")
+        ".".join((package, *file.relative_to(folder).with_suffix("").parts))
+        for folder, package in packages.items()
+        for file in folder.rglob("*.py")
+        if not file.stem.startswith("__") and next(each for each in file.parents if each in packages) == folder
     }
     assert names
     assert names <= {*modules()}

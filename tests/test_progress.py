@@ -86,7 +86,7 @@ def test_reading_all_shows_a_bar_after_a_while(terminal: Terminal, monkeypatch: 
 
     assert ps.iter.IterableWrapper(range(3)).take_all() == [0, 1, 2]
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(base, "PATIENCE", 0.01)
+    monkeypatch.setattr(base, "BAR_AFTER", 0.01)
     assert ps.iter.IterableWrapper(waiting_for("take_all: 0 items"), deepcopy=False).take_all() == [True]
     assert ps.iter.IterableWrapper(waiting_for("count: 0 items"), deepcopy=False).count() == 1
     assert ps.iter.IterableWrapper(waiting_for("mine: 0 items"), deepcopy=False).progress("mine").count() == 1
@@ -97,7 +97,7 @@ def test_reading_all_shows_a_bar_after_a_while(terminal: Terminal, monkeypatch: 
 
 @writing_to_terminal
 def test_map_style_chains_are_counted_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "PATIENCE", 0.01)
+    monkeypatch.setattr(base, "BAR_AFTER", 0.01)
     dp = ps.map.SequenceWrapper([*range(3)]).map(lambda number: number or terminal.shown("take_all:   0%|"))
     assert dp.take_all() == [True, 1, 2]
 
@@ -106,7 +106,7 @@ def test_map_style_chains_are_counted_too(terminal: Terminal, monkeypatch: pytes
 def test_writers_show_how_much_they_have_written(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(write_shards, "PATIENCE", 0.01)
+    monkeypatch.setattr(write_shards, "BAR_AFTER", 0.01)
 
     def row(number: int) -> dict[str, Any]:
         if number == 5:  # in the second file
@@ -121,7 +121,7 @@ def test_writers_show_how_much_they_have_written(
 
 @writing_to_terminal
 def test_savers_count_their_files(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(save, "PATIENCE", 0.01)
+    monkeypatch.setattr(save, "BAR_AFTER", 0.01)
 
     def named(number: int) -> tuple[str, str]:
         if number == 1:

@@ -219,7 +219,7 @@ def test_a_row_where_the_chain_tells_of_batches_is_an_error_that_says_how_to_tel
     ):
         with pytest.raises((TypeError, ValueError)) as caught:
             list(read(batches().map(lambda batch: item)))
-        assert any("batched=False is for rows" in note for note in caught.value.__notes__)
+        assert any("for rows give batched=False" in note for note in caught.value.__notes__)
     assert len(list(batches().map(lambda batch: item).map_pool(lambda: list, batch_size=2, batched=False))) == 1
 
 

@@ -106,7 +106,7 @@ class IterDataset(IterDataPipe[T]):
         parts, _ = part_read(self)
         if parts == 1 and count not in (None, found):
             told = f"{self.info.title}({self.info.split!r}) should have {count} samples, and has {found}"
-            warnings.warn(told, stacklevel=3)  # of the line that reads it
+            warnings.warn(told, stacklevel=3)  # the line that reads it
 
     def __len__(self) -> int:
         return len(self.source)
@@ -117,12 +117,12 @@ class IterDataset(IterDataPipe[T]):
     __str__ = __repr__
 
     def in_a_chain(self) -> str:
-        """Return the text of the data set in that of a longer chain."""
+        """Return the text that stands for the data set in a longer chain."""
         return f"{self.info.title}({self.info.split!r})"
 
 
 class MapDataset(MapDataPipe[T]):
-    """Give the samples of a split of a data set by index; the first access reads what is in front of its shuffle."""
+    """Give the samples of a split of a data set by index; the first access reads what comes before its shuffle."""
 
     def __init__(self, source: MapDataPipe[T], info: Info) -> None:
         self.source = source
@@ -146,7 +146,7 @@ class MapDataset(MapDataPipe[T]):
     __str__ = __repr__
 
     def in_a_chain(self) -> str:
-        """Return the text of the data set in that of a longer chain."""
+        """Return the text that stands for the data set in a longer chain."""
         return f"{self.info.title}({self.info.split!r})"
 
 
@@ -165,10 +165,10 @@ class Dataset(Generic[T]):
     `map_style=True`, a pipe is returned that is read by index.
 
     `splits` has the number of items of each, or None; `count(split, **options)` returns it where it depends on options.
-    So may `categories` be a function. Data sets of the same files share a `folder` in the root.
+    `categories` may be such a function, too. Data sets of the same files share a `folder` in the root.
 
     Calling it raises ValueError for a split that there is not, and TypeError for an unknown argument. Reading raises
-    FileNotFoundError where a file cannot be had or its layout has changed, RuntimeError where its digest is another.
+    FileNotFoundError where a file cannot be had or its layout has changed, RuntimeError where its digest is wrong.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -379,7 +379,7 @@ def arranged(chain: IterDataPipe[T], info: Info, shuffle: bool, map_style: bool)
 
 
 def _steps_from_shuffle(chain: Any) -> list[Any]:
-    """Return the shuffle of a chain, its sharding point, and the steps behind; none unless those are all `map`."""
+    """Return the shuffle of a chain, its sharding point, and the steps after it; empty unless those are all `map`."""
     steps = [chain]
     while isinstance(steps[0], Mapper):
         steps.insert(0, steps[0].source)
@@ -391,9 +391,9 @@ def _steps_from_shuffle(chain: Any) -> list[Any]:
 
 
 def _by_index(title: str, steps: list[Any]) -> MapDataPipe[Any]:
-    """Return what is in front of a shuffle as a pipe that is read by index, with the functions behind it."""
+    """Return what comes before a shuffle as a pipe read by index, with the functions after it."""
     if not steps:
-        raise TypeError(f"{title} cannot be read by index: other steps than map stand behind its sharding_filter")
+        raise TypeError(f"{title} cannot be read by index: other steps than map follow its sharding_filter")
     samples: MapDataPipe[Any] = steps[0].source.enumerate().to_map_datapipe()
     for step in steps:
         if isinstance(step, Mapper):

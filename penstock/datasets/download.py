@@ -70,7 +70,7 @@ def _from_the_web(url: str, part: str, size: int | None) -> None:
     try:
         with new_session() as session, session.get(url, headers=headers, stream=True, timeout=_PATIENCE) as answer:
             if answer.status_code == 416 and answer.headers.get("Content-Range", "") == f"bytes */{have}":
-                return  # all of it had come
+                return  # an earlier call left the whole file
             if not _fits(answer, have, version):
                 forget(part)
                 what = "the server sent another range, or another version, than it was asked for"
@@ -93,7 +93,7 @@ def _from_the_web(url: str, part: str, size: int | None) -> None:
 
 
 def _fits(answer: Any, have: int, version: str) -> bool:
-    """Say whether an answer is no range, or the rest of a file, of the version that was asked for."""
+    """Say whether an answer is the whole file, or the rest of the requested version."""
     if answer.status_code == 206:
         goes_on = have and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
         return bool(goes_on) and _version_of(answer.headers) in ("", version)

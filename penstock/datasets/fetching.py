@@ -43,11 +43,11 @@ _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _verified: dict[str, str] = {}
-"""What was noted of the files that this process has verified."""
+"""The notes on the files that this process has verified."""
 
 _in_store: set[str] = set()
 _unpacked: dict[str, str | None] = {}
-"""The objects that this process has found, and what they tell of unpacking: each `read` asks for its archive."""
+"""The objects that this process has found, and their notes on unpacking: each `read` asks for both."""
 
 
 def members_of(archives: IterDataPipe[str], name: str) -> IterDataPipe[tuple[str, IO[bytes]]]:
@@ -193,12 +193,12 @@ def _candidates(resource: Resource, folder: str) -> list[str]:
 
 
 def _is_there(resource: Resource, place: str) -> bool:
-    """Say whether a resource is there; verify a file of which that is not noted."""
+    """Say whether a resource is there; verify its file unless a note says that it was."""
     if _is_known(resource, place):
         return True
     if not is_local_path(place) or not os.path.exists(place):
         return False
-    note = _note(resource, place)  # of before, so that a change meanwhile shows
+    note = _note(resource, place)  # taken before, so that a change meanwhile shows
     _verify(resource, place, place)
     _keep_note(place, note)
     return True
@@ -234,7 +234,7 @@ def _is_in_store(url: str, expected: int | None = None) -> bool:
 
 
 def _verify(resource: Resource, path: str, origin: str) -> None:
-    """Raise RuntimeError if a file has another size or digest than it should, or plainly is no such file."""
+    """Raise RuntimeError for a file of a wrong size, digest or kind."""
     try:
         size = os.path.getsize(path)
         if resource.size is not None and size != resource.size:

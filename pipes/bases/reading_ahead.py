@@ -29,7 +29,7 @@ class ReadingThread:
         self._places = room
         self._room = threading.Semaphore(room)
         self._taken_back = 0
-        """How many places are not free again after their items."""
+        """How many places to withdraw once their items are taken."""
         self.blocked = 0.0
         """Seconds that the thread has waited for room."""
         self._buffer: Arrivals[Any] = Arrivals()

@@ -40,7 +40,7 @@ _GAIN = 1.07
 _LOSS = 0.97
 """Half as many workers stay if the rate keeps this share."""
 _UNCLEAR = 1.15
-"""A rate that is as near as this factor to the deciding one is measured for longer."""
+"""A rate within this factor of the deciding one is measured for longer."""
 _FALL = 0.7
 """A rate below this share of the earlier one lets the search begin again."""
 _LONGEST = 2.0
@@ -115,11 +115,11 @@ class Tuner:
         self._is_room_each = is_room_each
         self._seconds_at_least = self._span = seconds
         self._lag = lag
-        """How many items made with earlier settings may come first, beside those of the workers."""
+        """How many items made with earlier settings may come first, besides those of the workers."""
         self._trials_left = most_trials
         self._clock = clock
         self._before: _Measured | None = None
-        """What is compared with, during a trial."""
+        """What was measured before the present trial."""
         self._is_long = False
         self._may_grow, self._may_shrink = True, may_shrink
         self._best = 0.0

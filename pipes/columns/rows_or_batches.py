@@ -16,7 +16,9 @@ __all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "may_be_b
 
 P = TypeVar("P", bound=IterDataPipe[Any])
 
-TOLD_BATCHES = "it is taken for a batch, as the operators before tell, or batched=True: batched=False is for rows"
+TOLD_BATCHES = (
+    "this item counts as a batch, because of batched=True or an earlier operator; for rows give batched=False"
+)
 """A note for errors of an item declared to be a batch."""
 
 

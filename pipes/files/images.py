@@ -1,4 +1,4 @@
-"""Images to pixels: by the fastest decoder that gives the same ones, and straight to the size that is asked for."""
+"""Images to pixels: by the fastest decoder that gives the same ones, and straight to the wanted size."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def _header_by_pillow(module: Any, data: bytes) -> tuple[int, int, str]:
 
 
 def _torchvision(module: Any, data: bytes, mode: str, reduction: int) -> Any:
-    encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)  # it warns of bytes, which cannot be written
+    encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)  # torch warns of read-only buffers
     return module.decode_jpeg(encoded, "GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
 
 
 def _torchcodec(module: Any, data: bytes, mode: str, reduction: int) -> Any:
     with _pillow().open(io.BytesIO(data)) as image:
         if image.getexif().get(0x0112, 1) != 1:
-            raise ValueError("it would be turned as its EXIF says")
+            raise ValueError("torchcodec would apply its EXIF rotation")
     return module.decode_jpeg(data, mode="GRAY" if mode == "L" else mode).permute(1, 2, 0).numpy()
 
 
@@ -92,15 +92,15 @@ DECODERS = {
 """The decoders of JPEG, the fastest first. Pillow decodes all else, and JPEGs where none of these works."""
 
 _MODES = {"L": ("L",), "RGB": ("RGB", "L")}
-"""Modes that the decoders above give, of files of which modes. Grey out of colours is left to Pillow, which weighs the
-red, green and blue: the decoders take the luminance in the file, which is another where a colour was out of range."""
+"""Output mode: the file modes these decoders read for it. Pillow makes grey out of colours, from red, green and blue:
+the decoders would take the luminance in the file, which differs where a colour was out of range."""
 
 _MAX_PIXELS = 89_478_485
-"""Images of more are left to Pillow, which warns of them or refuses them."""
+"""Pillow reads larger images; it warns or refuses."""
 
 
 def expect_decoder(decoder: str, mode: str, by_pillow: bool = False) -> None:
-    """Raise ValueError for a decoder that is none, or none of such images, and ImportError for one that is missing."""
+    """Raise ValueError for an unknown decoder, or one that cannot decode this mode; ImportError for a missing one."""
     choices = ["auto", "pil", *([] if by_pillow or mode not in _MODES else DECODERS)]
     if decoder not in choices:
         kind = "images of Pillow" if by_pillow else f"images of mode {mode}"
@@ -131,7 +131,7 @@ def faster_decoding(decoder: str, size: Size | None) -> str | None:
 def usable(name: str) -> Any:
     """Return the module of a decoder; ImportError where it does not decode here.
 
-    It has decoded an image of one pixel: torchvision can be imported without the libraries that decode.
+    It decodes an image of one pixel first: torchvision can be imported without the libraries that decode.
     """
     decoder = DECODERS[name]
     sample = io.BytesIO()
@@ -159,7 +159,7 @@ def _all_usable() -> tuple[str, ...]:
 def pixels_of(data: bytes, mode: str, decoder: str = "auto", size: Size | None = None) -> Pixels:
     """Return the pixels of an image, in a size where one is given; `ImageDecoder` documents which.
 
-    Those of a mode of one channel are of shape (height, width, 1). The array may be one that cannot be written.
+    A mode of one channel gives shape (height, width, 1). The array may be read-only.
     """
     names = _all_usable() if decoder == "auto" else [decoder] if decoder in DECODERS else []
     for name in names:
@@ -175,7 +175,7 @@ def pixels_of(data: bytes, mode: str, decoder: str = "auto", size: Size | None =
 
 
 def _fast(name: str, data: bytes, mode: str, size: Size | None, whole: bool) -> Pixels:
-    """Return the pixels by a decoder other than Pillow; ValueError where they would be others than Pillow's.
+    """Return the pixels by a decoder other than Pillow; ValueError if they would differ from Pillow's.
 
     Where `whole`, a decoder that cannot reduce may decode the whole of an image that others would reduce.
     """
@@ -212,7 +212,7 @@ def _pillow() -> Any:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[Any]:
-    """Open an image, of which only the header is read, for its size and mode."""
+    """Open an image and read only its header, for the size and mode."""
     try:
         with _pillow().open(io.BytesIO(data)) as image:
             if image.mode[0] in "IF":
@@ -226,7 +226,7 @@ def _opened(data: bytes) -> Iterator[Any]:
 
 
 def _wanted(height: int, width: int, size: Size | None) -> tuple[int, int]:
-    """Return the height and width that are asked for."""
+    """Return the wanted height and width."""
     if size is None:
         return height, width
     if isinstance(size, (tuple, list)):
@@ -238,7 +238,7 @@ def _wanted(height: int, width: int, size: Size | None) -> tuple[int, int]:
 
 
 def _reduction(height: int, width: int, wanted: tuple[int, int]) -> int:
-    """Return by how much a JPEG can be made smaller as it is decoded, and still be as large as is asked for."""
+    """Return the largest divisor of a JPEG's sides that leaves it as large as wanted."""
     return next((n for n in (8, 4, 2) if n * wanted[0] <= height and n * wanted[1] <= width), 1)
 
 
@@ -250,10 +250,10 @@ def _converted(image: Any, mode: str, wanted: tuple[int, int]) -> Any:
 
 
 def _resized(pixels: Pixels, wanted: tuple[int, int]) -> Pixels:
-    """Return pixels in the size that is asked for: interpolated bilinearly, with antialias where it is smaller."""
+    """Return pixels in the wanted size: interpolated bilinearly, with antialias where it is smaller."""
     if pixels.shape[:2] == wanted:
         return pixels
-    if pixels.shape[2] == 4:  # Pillow weighs the colours by how far they can be seen
+    if pixels.shape[2] == 4:  # Pillow weights colours by alpha
         image = _pillow().fromarray(pixels).resize(wanted[::-1], _pillow().Resampling.BILINEAR)
         return np.asarray(image)
     planes = torch.from_numpy(np.require(pixels, requirements="W")).permute(2, 0, 1)[None]

@@ -122,8 +122,7 @@ class TarArchiveLoader(ArchiveLoader):
     and metadata, may have `max_bytes` bytes. A large file of a compressed archive, read at once, may have the largest
     of 1 GiB, `max_bytes` and a hundred times the compressed bytes.
 
-    `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
-    failure are not taken back. It cannot be a `Retry`.
+    `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
 
     Raises tarfile.ReadError for an archive that is corrupt, truncated or without an end mark. Raises ValueError for a
     name that is absolute or leaves the archive by `..`, and for a header of more than `max_bytes`. Raises TypeError for
@@ -199,8 +198,7 @@ class ZipArchiveLoader(ArchiveLoader):
     readable while it is held. Files up to 16 MiB are in memory. A larger file, read at once, may have `max_bytes`, or a
     hundred times its compressed size where that is more.
 
-    `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
-    failure are not taken back. It cannot be a `Retry`.
+    `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
 
     Raises zipfile.BadZipFile for an archive that is truncated or corrupt, and RuntimeError for an encrypted file.
     Raises ValueError for a name that is absolute or leaves the archive by `..`, and for a file beyond `max_bytes`.

@@ -135,14 +135,14 @@ class ImageDecoder:
     `decoder` is `"auto"`, `"pil"`, `"simplejpeg"`, `"torchvision"` or `"torchcodec"`. Of the last three, `"auto"` takes
     the first that works here, for JPEGs: as RGB, and as grey where they are grey. Pillow decodes all else: other
     formats, grey out of colours, CMYK, RGBA, and whatever the other finds corrupt. So pixels differ from those of
-    `"pil"` by 1 of 255 at most, and by 0.01 at the mean. A decoder that is named decodes every image, or raises. None
-    turns an image as its EXIF says.
+    `"pil"` by 1 of 255 at most, and by 0.01 at the mean. A decoder that is named decodes every image, or raises. No
+    decoder applies the EXIF rotation.
 
     `size` is a pair of height and width, or the shorter side, and the other keeps its proportion. A JPEG at least twice
     as large is decoded to a half, a quarter or an eighth by the DCT, as Pillow's `draft` does. Then pixels are
-    interpolated bilinearly, with antialias where the image becomes smaller, as Pillow's `resize` does. To decode the
-    whole before would give softer pixels, 1 to 7 of 255 away at the mean. torchvision and torchcodec do that where they
-    are named, as they cannot decode a part of the DCT.
+    interpolated bilinearly, with antialias where the image becomes smaller, as Pillow's `resize` does. Decoding at full
+    size first gives softer pixels, 1 to 7 of 255 away at the mean. torchvision and torchcodec do that where they are
+    named, as they cannot decode a part of the DCT.
 
     Extensions: bmp, jpeg, jpg, pbm, pgm, png, pnm, ppm, tif, tiff, webp. Raises OSError (or Pillow's subclass of it,
     UnidentifiedImageError) for a truncated or corrupt image, or one that the named decoder cannot decode. Raises

@@ -42,7 +42,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
     - `document_ids`: for each token the number of its sequence in the pack, from 1, and 0 where it is padding
     - `position_ids`: for each token its place in its sequence, from 0; padding counts as a sequence here
     - `cu_seqlens`, if asked for: where the sequences begin, padding included, and then `length`, as int32: the offsets
-      that attention over sequences of various lengths takes. Packs have various numbers of them, so they do not stack.
+      that variable-length attention expects. Packs have various numbers of them, so they do not stack.
 
     An item may also be a dict of sequences of equal length, such as `{"input_ids": …, "labels": …}`. They are packed
     alike, under their names; `pad_value` can then be a dict, with 0 for missing names.

@@ -18,7 +18,7 @@ class ProgressReporter(IterDataPipe[T]):
     """Yield the items as they are, and show a progress bar on a terminal or in a notebook.
 
     The bar has the number of items, their rate, the time left where the length is known, how many items the steps
-    before it have skipped and tried again, and the share of time spent waiting for input, which is making items. A
+    before it have skipped and tried again, and the share of time spent waiting for input, that is, making items. A
     resumed pass goes on counting.
 
     The bar is written to stderr. There is none where stderr is no terminal, such as a log. In the workers of a loader

@@ -28,8 +28,7 @@ class RarArchiveLoader(ArchiveLoader):
     file, read at once, may have `max_bytes`, or a hundred times its compressed size where that is more. Stored files
     are read directly; a program unpacks compressed ones: unrar, unar, 7-Zip or bsdtar.
 
-    `on_error` handles an archive that fails: where it is left out, the files that came out of it before the
-    failure are not taken back. It cannot be a `Retry`.
+    `on_error` handles an archive that fails; files already yielded from it stay. It cannot be a `Retry`.
 
     Raises rarfile.BadRarFile for an archive that is truncated or corrupt, rarfile.RarCannotExec for a compressed file
     without a program to unpack it, RuntimeError for an archive that is encrypted or one volume of several, ValueError

@@ -86,7 +86,7 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
     `size` is a pair of height and width, or the shorter side. `decoder` is `"auto"`, which takes simplejpeg,
     torchvision or torchcodec for JPEGs, the first that works here, and Pillow for all else; or one of these by name, or
     `"pil"`. `ImageDecoder` documents how images are made smaller, and how near the pixels are to Pillow's: 1 of 255 at
-    most. Images are not turned as their EXIF says.
+    most. No EXIF rotation is applied.
 
     Up to `workers` threads read and decode; the order stays. With "auto", their number is found by measuring, up to 32
     and within a tenth of the free memory. `storage_options` are options of the file system, such as `{"anon": True}`.
@@ -192,9 +192,10 @@ class NumpyReader(WholeFileReader["pa.RecordBatch"]):
 class TextReader(IterDataPipe[dict[str, str]]):
     r"""Yield a dict with the `"text"` of each line of each file; with `include_paths`, the file's `"path"` too.
 
-    Line ends are removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes
-    paths and URLs of fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be
-    read; lines already yielded stay.
+    Take it for files by path or URL; `readlines` reads lines of streams, such as members of archives. Line ends are
+    removed. Empty lines, and lines of spaces, are left out unless `drop_empty_lines` is False. Takes paths and URLs of
+    fsspec; `storage_options` are options of the file system. `on_error` handles a file that cannot be read; lines
+    already yielded stay.
 
     Raises FileNotFoundError for a missing file, LookupError for an unknown encoding, and UnicodeDecodeError for a file
     in another encoding.

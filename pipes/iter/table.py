@@ -85,11 +85,11 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
 class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
     """Yield a `pyarrow.Table` for each row group of each Parquet file.
 
-    Takes paths or URLs of fsspec. For new code take `read_parquet`, which reads ahead. `columns` names the columns to
-    read, by default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type,
-    or one type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are
-    in main memory. `storage_options` are for the file system. `on_error` handles a file that cannot be opened, or a row
-    group that cannot be read.
+    Prefer `read_parquet`, which reads ahead. Takes paths or URLs of fsspec. `columns` names the columns to read, by
+    default those of `dtype`, or else all. Tables are converted to `dtype`: a `pyarrow.Schema`, a struct type, or one
+    type for all `columns`. With `use_threads`, several threads decode columns. `device` is ignored: tables are in main
+    memory. `storage_options` are for the file system. `on_error` handles a file that cannot be opened, or a row group
+    that cannot be read.
 
     Raises FileNotFoundError for a missing file, KeyError for a column that a file lacks, and `pyarrow.ArrowInvalid`, a
     ValueError, for a file that is not Parquet, or values of another type.

@@ -28,10 +28,11 @@ _DTYPES = {"float_list": np.float32, "int64_list": np.int64}
 class TFRecordLoader(Unpacker[dict[str, Any]]):
     """Yield a dict for each example in TFRecord files: by names, features as tensors or lists of bytes.
 
-    Takes pairs of a path and a stream of bytes, which is closed at the end of the file. For compressed files, put
-    `decompress` before. Records are `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers
-    becomes a tensor of shape (values,), of float32 or int64; a feature of bytes, a list. A feature list, with values
-    for each step, becomes a list of these. Names are sorted. Checksums are verified.
+    Take it for data that you have as TFRecord files; TensorFlow is not needed. Takes pairs of a path and a stream of
+    bytes, which is closed at the end of the file. For compressed files, put `decompress` before. Records are
+    `tf.train.Example` or `tf.train.SequenceExample` messages. A feature of numbers becomes a tensor of shape (values,),
+    of float32 or int64; a feature of bytes, a list. A feature list, with values for each step, becomes a list of these.
+    Names are sorted. Checksums are verified.
 
     `spec` selects features: it maps their names to (shape, dtype), either of which may be None, or to None. Tensors get
     the shape, in which one dimension may be -1, and the dtype. Bytes with a shape become nested lists, and with the

@@ -23,11 +23,11 @@ R = TypeVar("R")
 class Mapper(OneToOne[R]):
     """Yield `fn(item)` for each item.
 
-    Take it first. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and `map_pool`
-    for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as arguments,
-    and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without `output_col`, the
-    result replaces the first input column, and the other input columns are removed. Named tuples stay named tuples if
-    their fields stay. Items of the source are copied, never changed.
+    Start with this. Take `threadpool_map` where `fn` waits, `processpool_map` where it computes in Python, and
+    `map_pool` for a model. With `input_col`, an index or key or a list of them, `fn` takes these columns of the item as
+    arguments, and the item is yielded with the result at `output_col`; -1 appends to a tuple or list. Without
+    `output_col`, the result replaces the first input column, and the other input columns are removed. Named tuples stay
+    named tuples if their fields stay. Items of the source are copied, never changed.
 
     `on_error` handles an item for which `fn` raises: `"raise"`, `"skip"`, or a `Skip`, `Retry` or handler.
 

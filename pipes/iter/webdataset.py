@@ -14,7 +14,7 @@ from ..files.streams import close_parts
 class WebDataset(IterDataPipe[dict[str, Any]]):
     """Yield a dict for each sample: consecutive files whose paths are the same up to the first dot of the name.
 
-    Take it behind `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
+    Take it after `load_from_tar`, for tars in which the files of a sample follow each other. Takes pairs of a path and
     a stream (or bytes, or anything else), as from `load_from_tar`. In the dict, `"__key__"` is the path up to that dot,
     with forward slashes. The rest, dot included, such as `".seg.png"`, is the key of the stream. Files whose name has
     no dot, or begins with one, are metadata by convention: they are closed and left out. `on_error` handles a file that

@@ -26,6 +26,8 @@ __all__ = ["ObjectReader"]
 class ObjectReader(Fetching[bytes]):
     """Give the bytes of objects by URL: `dp[i]` reads the object at `urls[i]`.
 
+    Take it to read objects by index, in any order; `load_files_by_s3` reads them in the order of a chain of URLs.
+
     obstore reads S3 (`s3://bucket/key`), Google Cloud Storage (`gs://`), Azure (`az://`), the web and local files;
     fsspec reads other URLs. Up to `workers` threads read several items at once for `__getitems__`, which torch's
     loaders and `batch` use.

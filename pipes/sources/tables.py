@@ -29,7 +29,7 @@ T = TypeVar("T")
 def from_items(items: Iterable[T]) -> IterDataPipe[T]:
     """Return a pipe of items in memory, each a row, such as a dict. They are not copied.
 
-    Operators on rows or batches take these dicts, and those that `map` makes of them, for rows. Where they are not, use
+    Operators on rows or batches treat these dicts, and those that `map` makes of them, as rows. For other items, use
     `IterableWrapper`, which does not say what its items are.
 
     Raises TypeError for items that are not iterable.
@@ -124,7 +124,7 @@ def from_numpy(
 def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
     """Return a pipe of the items of a torch dataset: by index if map-style, else as it yields them.
 
-    Operators on rows or batches take items read by index for rows. A `sharding_filter` right after it reads only its
+    Operators on rows or batches treat items read by index as rows. A `sharding_filter` right after it reads only its
     own items by index.
 
     Raises TypeError unless the dataset is map-style, with a length, or iterable.

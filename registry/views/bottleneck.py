@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 import os
 from statistics import median
-from typing import TYPE_CHECKING
 
-from .times import StepTimes
-
-if TYPE_CHECKING:
-    from .profile import Profile, WorkerTimes
+from .times import StepTimes, Times, WorkerTimes
 
 __all__ = ["verdict"]
 
 _KEEPS_UP = 0.1
 """The input is no bottleneck if the program waits less than this share of the time."""
 _DOES_NOTHING = 0.02
-"""A program that works less than this share of its waits only reads: no number of workers keeps up with it."""
+"""Below this ratio of work to waits, the program only reads, and no number of workers keeps up with it."""
 _FULL = 0.7
 """A pool is full if its threads work for more than this share of the time."""
 _IN_TURN = 0.15
@@ -30,15 +26,15 @@ _ONE = {"threads": "thread", "processes": "process", "actors": "actor"}
 _LONG_FOR_GIL = 0.0012
 """Threads that compute in Python give the GIL back after 5 ms; threads that wait give it back at once."""
 _LARGE = 0.001
-"""Items are large if sending one takes more seconds."""
+"""Items are large if sending one takes more seconds than this."""
 _SLOWER, _SLOWER_BY = 1.7, 0.1
-"""A worker is slower than the others if it needs so many times the time for an item, and so many seconds more."""
+"""A worker is slower than the others if an item takes this many times as long, and this many seconds more in all."""
 
 
-def verdict(profile: Profile) -> str:
+def verdict(profile: Times) -> str:
     """Return what limits the rate, in a sentence or two."""
     consumer = profile.consumer
-    # Without the first item, before which processes start.
+    # Without the wait for the first item, while processes start.
     seconds = consumer.waited + consumer.worked or profile.seconds
     if not profile.steps and consumer.items:
         return "No step was measured: those of other libraries count with the step of Penstock that reads them."
@@ -59,7 +55,7 @@ def verdict(profile: Profile) -> str:
     return begin + found
 
 
-def _waits_for_workers(profile: Profile) -> bool:
+def _waits_for_workers(profile: Times) -> bool:
     reader_waits = [step for step in profile.main if step.works_in == "workers"]
     if not profile.workers or not reader_waits:
         return False
@@ -67,7 +63,7 @@ def _waits_for_workers(profile: Profile) -> bool:
     return sum(step.own + step.waiting for step in reader_waits) >= others
 
 
-def _in_workers(profile: Profile) -> str:
+def _in_workers(profile: Times) -> str:
     workers, consumer = profile.workers, profile.consumer
     totals = [worker.busy + worker.sending + worker.idle or 1.0 for worker in workers]
     slowest = max(workers, key=_time_of_item)
@@ -107,7 +103,7 @@ def _in_workers(profile: Profile) -> str:
     return f"{in_step} {_more_workers(profile, share)}".rstrip()
 
 
-def _more_workers(profile: Profile, share: float) -> str:
+def _more_workers(profile: Times, share: float) -> str:
     """Say how many workers would keep up with the program."""
     number = next(step.processes for step in profile.main if step.works_in == "workers")  # autotune may have ended some
     number, consumer = min(number, len(profile.workers)), profile.consumer
@@ -124,13 +120,13 @@ def _more_workers(profile: Profile, share: float) -> str:
     return text
 
 
-def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, seconds: float) -> str:
+def _in_thread(profile: Times, steps: list[StepTimes], thread: int | None, seconds: float) -> str:
     """Say what limits the rate of the thread of one step, or of the last reader."""
     here = [step for step in steps if step.thread_of == thread]
     if not here:
         return "no step of it was measured."
     for step in here:
-        # While its reader waits, the thread has room: it is longer blocked only where it waits for the GIL.
+        # While its reader waits, the thread has room: if it seems blocked for longer, it waits for the GIL.
         blocked = min(step.blocked, seconds - step.waiting)
         if step.works_in != "workers" and not step.threads and min(step.waiting, blocked) > _IN_TURN * seconds:
             return _of_small_buffer(step, seconds)
@@ -141,7 +137,7 @@ def _in_thread(profile: Profile, steps: list[StepTimes], thread: int | None, sec
     return _of_step(profile, steps, slowest, sum(map(_takes, here)) + sum(map(_waits, here)))
 
 
-def _behind(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
+def _behind(profile: Times, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
     """Say what limits the rate of the threads that a reader waits for."""
     if step.threads:
         return _of_pool(profile, steps, step, seconds)
@@ -158,7 +154,7 @@ def _of_small_buffer(step: StepTimes, seconds: float) -> str:
     )
 
 
-def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
+def _of_pool(profile: Times, steps: list[StepTimes], step: StepTimes, seconds: float) -> str:
     in_workers = steps is profile.in_workers
     # The first item, which is not in `seconds`, may have taken most of the work.
     use = min(step.busy / (step.threads * seconds / (len(profile.workers) if in_workers else 1)), 1.0)
@@ -194,7 +190,7 @@ def _of_pool(profile: Profile, steps: list[StepTimes], step: StepTimes, seconds:
     return f"{text} Take more, where there are more processors than {processors}, or a faster function."
 
 
-def _of_step(profile: Profile, steps: list[StepTimes], step: StepTimes, total: float) -> str:
+def _of_step(profile: Times, steps: list[StepTimes], step: StepTimes, total: float) -> str:
     if step.retrying > 0.5 * _takes(step):
         return _of_retries(step, step.retrying / _takes(step))
     share = _takes(step) / total if total else 0.0
@@ -214,7 +210,7 @@ def _holds_the_gil(step: StepTimes) -> bool:
     return step.threads > 1 and step.probes > 0 and step.gil_waits / step.probes > _LONG_FOR_GIL
 
 
-def _of_gil(profile: Profile, step: StepTimes) -> str:
+def _of_gil(profile: Times, step: StepTimes) -> str:
     return (
         f"{profile.share(step):.0%} of the work is in `{step.label}`, whose {step.threads // step.processes} threads "
         f"wait for one another: each gets the GIL back after {step.gil_waits / step.probes * 1000:.0f} ms. Processes "

@@ -182,5 +182,5 @@ def _numbered(steps: list[DataPipe]) -> Iterator[str]:
 def _length_of(step: Any) -> int | None:
     try:
         return len(step)
-    except Exception:  # unknown, or the reader will be told
+    except Exception:  # unknown; if it fails, reading raises the error
         return None

@@ -2,105 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..seeds import generators_kept
 from .bottleneck import verdict
 from .picture import Picture
 from .steps import Share
 from .text import in_words
-from .times import StepTimes
+from .times import StepTimes, Times
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Consumer", "Profile", "WorkerTimes"]
-
-T = TypeVar("T")
+__all__ = ["Profile"]
 
 _HTML = """<pre style="font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace;line-height:1.3;white-space:pre;\
 overflow-x:auto">{code}</pre>"""
 
 
 @dataclass
-class Consumer:
-    """What the user of the items did. Times are in seconds."""
-
-    items: int = 0
-    first: float = 0.0
-    """The time that it waited for the first item of each pass, before which workers start."""
-    waited: float = 0.0
-    """The time that it waited for the other items."""
-    worked: float = 0.0
-    """The time between an item and the request for the next."""
-
-    def follow(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the same items, and measure how long they are waited for."""
-        items = iter(items)
-        given: float | None = None
-        while True:
-            asked = time.perf_counter()
-            if given is not None:
-                self.worked += asked - given
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-            finally:
-                arrived = time.perf_counter()
-                if given is None:
-                    self.first += arrived - asked
-                else:
-                    self.waited += arrived - asked
-                given = arrived
-            self.items += 1
-            yield item
-
-
-@dataclass
-class WorkerTimes:
-    """What a worker process did. Times are in seconds."""
-
-    name: str
-    items: int = 0
-    busy: float = 0.0
-    """Reading the chains of its shards."""
-    sending: float = 0.0
-    idle: float = 0.0
-    """Waiting until the main process wants more."""
-
-
-@dataclass
-class Profile:
+class Profile(Times):
     """What the steps of a chain took, in all processes and threads.
 
     `print` shows a table and a sentence that names the bottleneck. A notebook shows the same in HTML.
     """
 
-    seconds: float
-    """How long the items were read."""
-    consumer: Consumer
-    main: list[StepTimes]
-    """The steps in the process that uses the items, sources first."""
-    in_workers: list[StepTimes] = field(default_factory=list)
-    """The steps in workers, sources first, all shards together."""
-    workers: list[WorkerTimes] = field(default_factory=list)
-    is_loader: bool = False
     picture: Picture | None = None
     """The chain, with a bar on each step."""
-
-    @property
-    def steps(self) -> list[StepTimes]:
-        """All steps, sources first."""
-        return [*self.in_workers, *self.main]
 
     def shares(self, pipes: list[Any]) -> dict[int, Share]:
         """Return the bars of a picture: by the ids of the measured pipes of a chain, sources first, what they took."""
@@ -130,18 +64,10 @@ class Profile:
             "verdict": self.verdict,
         }
 
-    def share(self, step: StepTimes) -> float:
-        """Return the share of a step in the work of all steps, from 0 to 1."""
-        return step.work / self._work if self._work else 0.0
-
-    @functools.cached_property
-    def _work(self) -> float:
-        return sum(step.work for step in self.steps)
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write a time line in the format of Chrome's traces, which https://ui.perfetto.dev opens.
 
-        A step whose calls are very many shows some of them only.
+        Of a step with very many calls, only some are shown.
         """
         Path(path).write_text(json.dumps({"traceEvents": [*_events(self)], "displayTimeUnit": "ms"}))
 

@@ -54,7 +54,7 @@ class Step:
 
     @property
     def text(self) -> str:
-        """All that is known of the step, for who points at it."""
+        """All that is known of the step, shown when one points at it."""
         if self.kind not in ("iterable", "map-style"):
             return "\n".join([self.name, *self.lines])
         facts = [self.kind, *([f"gives {self.item}"] if self.item else []), *self.marks]

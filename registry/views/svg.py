@@ -31,7 +31,7 @@ _STRANDS = (-4.0, 0.0, 4.0)
 _AROUND = [(1, 0), (1, -1), (-1, -1), (-1, -1), (1, -1), (1, 0)]
 """To which side the strands lie, where a line runs down, to the right, up, to the right and down."""
 _STRAIGHT = 14
-"""How far a line runs down before it bends: what its items are stands beside it."""
+"""How far a line runs down before it bends: the item type is written beside it."""
 
 
 def svg_of(steps: Sequence[Step], workers: str | None = None) -> str:
@@ -124,7 +124,7 @@ class _Drawing:
             yield _text(to_x + 9, to_y - 9, "read twice", "faint", 10)
 
     def _item(self, place: int) -> Iterator[str]:
-        """Yield what the items are below a step, where that is news and one line leaves the step."""
+        """Yield the item type below a step, if it differs from its sources' and at most one line leaves the step."""
         step, box = self.steps[place], self.boxes[place]
         readers = self.readers.get(place, [])
         is_news = not readers or all(self.steps[source].item != step.item for source in step.sources)
@@ -180,7 +180,7 @@ class _Drawing:
 
 
 def _zones(steps: Sequence[Step], workers: str | None) -> list[tuple[str, set[int]]]:
-    """Return where steps run, with the places of these steps; nothing for a chain that says nothing of it."""
+    """Return where steps run, each with the numbers of its steps; empty where nothing is known of it."""
     here = {place for place, step in enumerate(steps) if step.in_main_process}
     there = {*range(len(steps))} - here if workers else set()
     zones = [(workers or "", there), ("in the main process", here)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from ..display import arguments_of, is_data_set
 from ..display import step as show_step
@@ -14,7 +15,18 @@ from ..metering import Hand, Meter, allow_for_timing
 from ..torch_pipes import TorchMapDataPipe
 from .facts import facts_of
 
-__all__ = ["StepTimes", "add_up_times", "measure", "measured_steps", "times_of_steps"]
+__all__ = [
+    "Consumer",
+    "StepTimes",
+    "Times",
+    "WorkerTimes",
+    "add_up_times",
+    "measure",
+    "measured_steps",
+    "times_of_steps",
+]
+
+T = TypeVar("T")
 
 _SECOND = 1e9
 _LONGEST_ARGUMENTS = 30
@@ -71,7 +83,7 @@ class StepTimes:
     skipped: int = 0
     retried: int = 0
     processes: int = 1
-    """How many chains these times are of."""
+    """How many chains these times cover."""
     spans: list[tuple[int, int, int]] = field(default_factory=list)
     """Some calls, for a time line: a thread's number, 0 for the reader's, the beginning and the duration, in ns."""
 
@@ -84,6 +96,82 @@ class StepTimes:
     def fill(self) -> float | None:
         """How full its buffer was when an item was wanted, from 0 to 1."""
         return None if not (self.looks and self.room) else min(self.ready / self.looks / self.room, 1.0)
+
+
+@dataclass
+class Consumer:
+    """What the user of the items did. Times are in seconds."""
+
+    items: int = 0
+    first: float = 0.0
+    """The time that it waited for the first item of each pass, while workers start."""
+    waited: float = 0.0
+    """The time that it waited for the other items."""
+    worked: float = 0.0
+    """The time between an item and the request for the next."""
+
+    def follow(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the same items, and measure how long they are waited for."""
+        items = iter(items)
+        given: float | None = None
+        while True:
+            asked = time.perf_counter()
+            if given is not None:
+                self.worked += asked - given
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            finally:
+                arrived = time.perf_counter()
+                if given is None:
+                    self.first += arrived - asked
+                else:
+                    self.waited += arrived - asked
+                given = arrived
+            self.items += 1
+            yield item
+
+
+@dataclass
+class WorkerTimes:
+    """What a worker process did. Times are in seconds."""
+
+    name: str
+    items: int = 0
+    busy: float = 0.0
+    """Reading the chains of its shards."""
+    sending: float = 0.0
+    idle: float = 0.0
+    """Waiting until the main process wants more."""
+
+
+@dataclass
+class Times:
+    """What the steps of a chain took, in all processes and threads."""
+
+    seconds: float
+    """How long the items were read."""
+    consumer: Consumer
+    main: list[StepTimes]
+    """The steps in the process that uses the items, sources first."""
+    in_workers: list[StepTimes] = field(default_factory=list)
+    """The steps in workers, sources first, all shards together."""
+    workers: list[WorkerTimes] = field(default_factory=list)
+    is_loader: bool = False
+
+    @property
+    def steps(self) -> list[StepTimes]:
+        """All steps, sources first."""
+        return [*self.in_workers, *self.main]
+
+    def share(self, step: StepTimes) -> float:
+        """Return the share of a step in the work of all steps, from 0 to 1."""
+        return step.work / self._work if self._work else 0.0
+
+    @functools.cached_property
+    def _work(self) -> float:
+        return sum(step.work for step in self.steps)
 
 
 _SUMMED = [each.name for each in fields(StepTimes) if each.type in ("int", "float") and each.name != "room"]
@@ -154,7 +242,7 @@ def add_up_times(chains: Iterable[list[StepTimes]], in_turn: bool = False) -> li
     total: list[StepTimes] = []
     for steps in chains:
         if [step.name for step in steps] != [step.name for step in total[: len(steps)]]:
-            total = [*steps]  # a function of the user made other chains: the last stands for all
+            total = [*steps]  # a user's function made different chains: the last one stands for all
             continue
         for before, step in zip(total, steps, strict=True):
             _add(before, step, but=("threads", "processes") if in_turn else ())

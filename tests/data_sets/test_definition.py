@@ -112,7 +112,7 @@ def test_where_more_than_map_follows_it_has_no_length(server: FileServer, tmp_pa
     assert [number for _, number in data(tmp_path)] == [1] * 6
     with pytest.raises(TypeError, match="has no len"):
         len(data(tmp_path))
-    with pytest.raises(TypeError, match="Some cannot be read by index: other steps than map stand behind"):
+    with pytest.raises(TypeError, match="Some cannot be read by index: other steps than map follow"):
         data(tmp_path, map_style=True)
 
 

@@ -113,7 +113,7 @@ def _ids(stem: str, path: str) -> list[str]:
     return ids
 
 
-@functools.lru_cache(maxsize=4096)  # of a chapter each; shuffled, its utterances come far apart
+@functools.lru_cache(maxsize=4096)  # one entry per chapter: shuffled, its utterances come far apart
 def _texts(files: Files, path: str) -> dict[str, str]:
     """Return the texts of a chapter by the names of its files."""
     lines = files.read(path).decode().splitlines()

@@ -96,7 +96,7 @@ def Country211(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple
 def SUN397(resources: Mapping[str, Files], split: str) -> IterDataPipe[tuple[torch.Tensor, int]]:
     """Photographs of 397 kinds of places.
 
-    Items: `(image, label)`, and 0 … 396, in the order of the paths: torchvision's has none.
+    Items: `(image, label)`, and 0 … 396. They come in the order of the paths; torchvision has no fixed order.
     """
     return images_of(resources["archive"], partial(_scenes, resources["archive"]))
 

@@ -156,7 +156,7 @@ class _Found(Sequence[str]):
 
 
 class _Info(Info):
-    """Shows the classes once they are known: to print a data set lists no folder."""
+    """Shows the classes once they are known: printing a data set lists no folder."""
 
     def __str__(self) -> str:
         known = {each.name: getattr(self, each.name) for each in fields(Info)}
