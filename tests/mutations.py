@@ -107,7 +107,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a thread reads ahead without a bound",
-        "pipes/bases/reading_ahead.py",
+        "workers/reading_ahead.py",
         "                if not self._room.acquire(blocking=False):",
         "                if False:",
         "test_ahead.py",

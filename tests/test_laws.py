@@ -16,9 +16,10 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry import Seeded, Tally, laws_of_reading, operators, own
+from penstock.registry import Seeded, Tally, operators, own
 from penstock.registry.laws import LAWS, check_operator
-from penstock.registry.probes import as_plain
+from penstock.registry.laws import reading as laws_of_reading
+from penstock.registry.laws.probes import as_plain
 
 OURS = [entry for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 

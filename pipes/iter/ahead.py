@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
 from ...registry.arguments import AUTO
 from ...registry.metering import as_step
-from ..bases.reading_ahead import ReadingThread
+from ...workers.reading_ahead import ReadingThread
 from ..bases.tuning import Setting, Tuner
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from penstock.pipes.bases.works_ahead import WorksAhead
 from penstock.pipes.iter.ahead import Prefetcher
 from penstock.registry import operators
 from penstock.registry.deeds import Deed
-from penstock.registry.examples import maker_of_example
+from penstock.registry.laws.examples import maker_of_example
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
 from penstock.registry.views.facts import facts_of
 from penstock.registry.views.mistakes_of_loaders import LOADERS

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from . import reading as reading_module
+from .. import reading as reading_module
+from ..seeds import seed_graph
+from ..sharding import apply_sharding, sharding_points
 from .probes import Maker, agree, as_plain, items_of, seeded
-from .seeds import seed_graph
-from .sharding import apply_sharding, sharding_points
 
 __all__ = [
     "resumed_after_every_item",

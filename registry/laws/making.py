@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from .base import IterDataPipe, MapDataPipe
-from .display import kept_arguments, step
-from .graph import is_one_of_several, sources_of, walk
+from ..base import IterDataPipe, MapDataPipe
+from ..display import kept_arguments, step
+from ..graph import is_one_of_several, sources_of, walk
+from ..seeds import seed_graph
 from .probes import Maker, agree, items_of, seeded, tap
-from .seeds import seed_graph
 
 __all__ = [
     "construction_pulls_nothing",

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from .notes import notes_of
+from ..notes import notes_of
+from ..reading import close
+from ..seeds import seed_graph
 from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
-from .reading import close
-from .seeds import seed_graph
 
 __all__ = [
     "abandoned_iterator_closes_its_source",

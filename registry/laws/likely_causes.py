@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from .display import kept_arguments
-from .graph import walk
+from ..display import kept_arguments
+from ..graph import walk
+from ..splitter import Splitter
+from ..torch_pipes import TorchMapDataPipe
 from .probes import Maker, items_of, tap
-from .splitter import Splitter
-from .torch_pipes import TorchMapDataPipe
 
 __all__ = ["Failure", "likely_cause", "shared_by_pipes"]
 

@@ -1,25 +1,27 @@
 """The laws that every operator keeps, and `check_operator`, which checks them.
 
 A law is a function that takes a maker of fresh, equal pipes. It raises AssertionError if they break the law. The laws
-are in `laws_of_making`, `laws_of_reading` and `laws_of_state`.
+are in `making`, `reading` and `state`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .base import IterDataPipe, MapDataPipe
+from ..base import IterDataPipe, MapDataPipe
+from ..functional import did_you_mean
+from ..graph import DataPipe, walk
 from .examples import maker_of_example
-from .functional import did_you_mean
-from .graph import DataPipe, walk
-from .laws_of_making import (
+from .likely_causes import Failure, likely_cause, shared_by_pipes
+from .making import (
     construction_pulls_nothing,
     copies_agree,
     method_and_constructor_agree,
     methods_are_not_hidden,
     repr_shows_the_chain,
 )
-from .laws_of_reading import (
+from .probes import Maker
+from .reading import (
     abandoned_iterator_closes_its_source,
     empty_source_ends,
     errors_are_noted_once,
@@ -33,15 +35,13 @@ from .laws_of_reading import (
     source_errors_pass_through,
     two_passes_agree,
 )
-from .laws_of_state import (
+from .state import (
     resumed_after_every_item,
     resumed_again_and_again,
     resumed_at_either_end,
     same_seed_same_order,
     union_over_shards_is_the_whole,
 )
-from .likely_causes import Failure, likely_cause, shared_by_pipes
-from .probes import Maker
 
 __all__ = ["LAWS", "broken_laws_of", "check_operator", "expect_law"]
 
