@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -153,6 +154,16 @@ def _mend_of_constructor(cls: type, error: TypeError) -> str | None:
     return None
 
 
+_IN_PARALLEL = ": .threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
+_ARGUMENTS_OF_OTHERS = {
+    "batched": ": .map_batches(fn, batch_size) calls a function of batches",
+    "num_parallel_calls": _IN_PARALLEL,
+    "num_proc": _IN_PARALLEL,
+    "num_workers": _IN_PARALLEL,
+}
+"""Arguments that other libraries' methods take, and the end of the error for each."""
+
+
 def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise TypeError if a constructor does not accept the arguments, with its signature."""
     signature = inspect.signature(cls)
@@ -168,8 +179,21 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if unknown == "seed" and hasattr(cls, "set_seed"):
             message += f", and its seed by .set_seed({kwargs['seed']!r})"
         elif unknown:
-            message += did_you_mean(unknown, [*signature.parameters])
+            message += did_you_mean(unknown, [*signature.parameters]) or _ARGUMENTS_OF_OTHERS.get(unknown, "")
+        elif keyword := _keyword_for_surplus(signature, args):
+            message += f": give {keyword}"
         raise TypeError(message) from None
+
+
+def _keyword_for_surplus(signature: inspect.Signature, args: tuple[Any, ...]) -> str | None:
+    """Return the first argument too many by the first keyword that takes its type, as in "workers=4"."""
+    kinds = [each.kind for each in signature.parameters.values()]
+    surplus = args[sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds) :]
+    for each in signature.parameters.values() if surplus else ():
+        takes = re.search(rf"\b{type(surplus[0]).__name__}\b", str(each.annotation))
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and takes:
+            return f"{each.name}={surplus[0]!r:.100}"
+    return None
 
 
 class _IterPipeMeta(Construction, TorchIterMeta):
