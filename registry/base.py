@@ -256,7 +256,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
     return __getitem__
 
 
-class _Pipe(SourcesFirst, Generic[T_co]):
+class BasePipe(SourcesFirst, Generic[T_co]):
     """The common base of iterable and map-style pipes."""
 
     functional_name: ClassVar[str | None] = None
@@ -412,7 +412,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
         """
         steps: Any = walk(self)  # type: ignore[arg-type]
-        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and (pipe.guard.counts or pipe.tuned)]
+        guarded = [pipe for pipe in steps if isinstance(pipe, BasePipe) and (pipe.guard.counts or pipe.tuned)]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
         counts = {}
         for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
@@ -520,7 +520,7 @@ def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
     return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=BAR_AFTER)
 
 
-class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
+class IterDataPipe(BasePipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
     """A pipe that is read item by item; every iterable operator is a subclass.
 
     A subclass takes its source as an argument, keeps it as an attribute, and yields items from `__iter__`, which may
@@ -739,7 +739,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         return node or {}
 
 
-class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
+class MapDataPipe(BasePipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
     """A pipe that is read by index or key; every map-style operator is a subclass.
 
     >>> import penstock as ps
