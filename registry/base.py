@@ -323,6 +323,10 @@ class BasePipe(SourcesFirst, Generic[T_co]):
         def __getattr__(self, name):
             return find_method(self, name)
 
+    def __add__(self, other: Any) -> Any:
+        """Return a pipe of the items of both, as `concat` does."""
+        return self.concat(other)  # type: ignore[attr-defined]
+
     def __dir__(self) -> list[str]:
         """Return the names for users of the pipe, without private names and those for authors of operators."""
         hidden = {*_OF_AUTHORS, *type(self).transient, *getattr(type(self), "_own", ())}
