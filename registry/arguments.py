@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, ParamSpec, TypeVar
 
-__all__ = ["AUTO", "MOST_AHEAD", "expect_whole"]
+from .functional import did_you_mean
+
+__all__ = ["AUTO", "MOST_AHEAD", "expect_number", "expect_seconds", "expect_whole", "takes_only"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 AUTO: Literal["auto"] = "auto"
 """An argument that is found by measuring."""
@@ -14,7 +22,7 @@ MOST_AHEAD = 1024
 """How many items are read ahead at most where the number is found."""
 
 
-def expect_whole(name: str, number: Any, least: int = 1, or_word: str | None = None) -> None:
+def expect_whole(name: str, number: Any, least: int | None = 1, or_word: str | None = None) -> None:
     """Raise TypeError if an argument is not a whole number, and ValueError if it is less than `least`.
 
     Integers of other libraries, such as NumPy's, pass; True and False do not. `or_word` passes, too.
@@ -28,5 +36,49 @@ def expect_whole(name: str, number: Any, least: int = 1, or_word: str | None = N
     otherwise = "" if or_word is None else f', or "{or_word}"'
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise TypeError(f"{name} must be a whole number{otherwise}, and is {number!r:.100}")
-    if operator.index(number) < least:
+    if least is not None and operator.index(number) < least:
         raise ValueError(f"{name} must be at least {least}{otherwise}, and is {number}")
+
+
+def expect_number(name: str, number: Any) -> None:
+    """Raise TypeError if an argument cannot be compared with numbers."""
+    try:
+        number < 0  # noqa: B015
+    except TypeError:
+        raise TypeError(f"{name} must be a number, and is {number!r:.100}") from None
+
+
+def expect_seconds(name: str, seconds: Any) -> None:
+    """Raise TypeError if an argument is not a number, and ValueError if it is not more than 0."""
+    expect_number(name, seconds)
+    if not seconds > 0:
+        raise ValueError(f"{name} must be seconds, more than 0, and is {seconds}")
+
+
+def takes_only(**mends: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function, or a constructor, raise TypeError with a mend for a keyword that it does not take.
+
+    `mends` has the mends for some names; for others, the nearest names are the mend.
+
+    >>> @takes_only(num_workers="each call has one worker")
+    ... def read(path, batch_size=1): ...
+    >>> read("a.csv", batchsize=2)
+    Traceback (most recent call last):
+    TypeError: read takes no batchsize: did you mean 'batch_size'?
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        known = [*inspect.signature(function).parameters]
+
+        @functools.wraps(function)
+        def knowing(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in known:
+                    taker = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+                    mend = f": {mends[name]}" if name in mends else did_you_mean(name, known)
+                    raise TypeError(f"{taker} takes no {name}{mend}")
+            return function(*args, **kwargs)
+
+        return knowing
+
+    return decorate

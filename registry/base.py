@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -153,6 +154,16 @@ def _mend_of_constructor(cls: type, error: TypeError) -> str | None:
     return None
 
 
+_IN_PARALLEL = ": .threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
+_ARGUMENTS_OF_OTHERS = {
+    "batched": ": .map_batches(fn, batch_size) calls a function of batches",
+    "num_parallel_calls": _IN_PARALLEL,
+    "num_proc": _IN_PARALLEL,
+    "num_workers": _IN_PARALLEL,
+}
+"""Arguments that other libraries' methods take, and the end of the error for each."""
+
+
 def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise TypeError if a constructor does not accept the arguments, with its signature."""
     signature = inspect.signature(cls)
@@ -169,8 +180,21 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if unknown == "seed" and hasattr(cls, "set_seed"):
             message += f", and its seed by .set_seed({kwargs['seed']!r})"
         elif unknown:
-            message += did_you_mean(unknown, [*signature.parameters])
+            message += did_you_mean(unknown, [*signature.parameters]) or _ARGUMENTS_OF_OTHERS.get(unknown, "")
+        elif keyword := _keyword_for_surplus(signature, args):
+            message += f": give {keyword}"
         raise TypeError(message) from None
+
+
+def _keyword_for_surplus(signature: inspect.Signature, args: tuple[Any, ...]) -> str | None:
+    """Return the first argument too many by the first keyword that takes its type, as in "workers=4"."""
+    kinds = [each.kind for each in signature.parameters.values()]
+    surplus = args[sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds) :]
+    for each in signature.parameters.values() if surplus else ():
+        takes = re.search(rf"\b{type(surplus[0]).__name__}\b", str(each.annotation))
+        if each.kind is inspect.Parameter.KEYWORD_ONLY and takes:
+            return f"{each.name}={surplus[0]!r:.100}"
+    return None
 
 
 class _IterPipeMeta(Construction, TorchIterMeta):
@@ -233,7 +257,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
     return __getitem__
 
 
-class _Pipe(SourcesFirst, Generic[T_co]):
+class BasePipe(SourcesFirst, Generic[T_co]):
     """The common base of iterable and map-style pipes."""
 
     functional_name: ClassVar[str | None] = None
@@ -299,6 +323,10 @@ class _Pipe(SourcesFirst, Generic[T_co]):
 
         def __getattr__(self, name):
             return find_method(self, name)
+
+    def __add__(self, other: Any) -> Any:
+        """Return a pipe of the items of both, as `concat` does."""
+        return self.concat(other)  # type: ignore[attr-defined]
 
     def __dir__(self) -> list[str]:
         """Return the names for users of the pipe, without private names and those for authors of operators."""
@@ -389,7 +417,7 @@ class _Pipe(SourcesFirst, Generic[T_co]):
         (1, ["ValueError: invalid literal for int() with base 10: 'x', on 'x'"])
         """
         steps: Any = walk(self)  # type: ignore[arg-type]
-        guarded = [pipe for pipe in steps if isinstance(pipe, _Pipe) and (pipe.guard.counts or pipe.tuned)]
+        guarded = [pipe for pipe in steps if isinstance(pipe, BasePipe) and (pipe.guard.counts or pipe.tuned)]
         names = [pipe.functional_name or type(pipe).__name__ for pipe in guarded]
         counts = {}
         for place, (name, pipe) in enumerate(zip(names, guarded, strict=True)):
@@ -497,7 +525,7 @@ def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
     return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=BAR_AFTER)
 
 
-class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
+class IterDataPipe(BasePipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):
     """A pipe that is read item by item; every iterable operator is a subclass.
 
     A subclass takes its source as an argument, keeps it as an attribute, and yields items from `__iter__`, which may
@@ -716,7 +744,7 @@ class IterDataPipe(_Pipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Gene
         return node or {}
 
 
-class MapDataPipe(_Pipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
+class MapDataPipe(BasePipe[T_co], MapMethods[T_co], TorchMapDataPipe[T_co], Generic[T_co], metaclass=_MapPipeMeta):
     """A pipe that is read by index or key; every map-style operator is a subclass.
 
     >>> import penstock as ps

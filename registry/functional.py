@@ -33,10 +33,35 @@ C = TypeVar("C", bound=type)
 Kind = Literal["iter", "map"]
 PLUG_INS = "penstock.operators"
 
-_KINDS: Mapping[Kind, str] = {"iter": "iterable", "map": "map-style"}
+_KINDS: Mapping[Kind, str] = {"iter": "iterable pipe", "map": "map-style pipe"}
 
 TERMINAL = ("count", "explain", "peek", "profile", "show", "stats", "take", "take_all", "visualize")
 """The methods that read or show a pipe immediately; torch's own pipes have them too."""
+
+_NAMES_OF_OTHERS = {
+    "apply": ".map(fn) takes each item, .pipe(fn) the stream",
+    "cache": "use .in_memory_cache()",
+    "chain": "use .concat(other)",
+    "decode": "use .routed_decode()",
+    "first": "use .take(1)",
+    "interleave": "use .shuffled_flatmap(fn), or .mix(other) for two chains",
+    "iter_torch_batches": "use penstock.iter_torch_batches(dp, batch_size)",
+    "limit": "use .header(n)",
+    "reduce": "use functools.reduce(fn, dp)",
+    "save": "use .write_parquet(…) or .write_tar(…)",
+    "select": "use .filter(fn)",
+    "set_epoch": "leave it out: each pass is the next epoch",
+    "set_seed": "set it on a step that draws, as in .shuffle().set_seed(0), or of the whole chain by loader.seed(0)",
+    "shard": "use .sharding_filter()",
+    "skip": "use .pipe(itertools.islice, n, None)",
+    "split": "use .random_split(weights, seed)",
+    "to": "use .to_device(device)",
+    "to_iterable_dataset": "use .to_iter_datapipe()",
+    "to_list": "use .take_all()",
+    "union": "use .concat(other)",
+    "with_epoch": "use .cycle().header(n)",
+}
+"""Methods of other libraries' data sets that have other names here, and the mend for each."""
 
 bases: dict[Kind, type] = {}
 """The base class of each kind; `base.py` fills this in."""
@@ -280,7 +305,8 @@ def _suggestions(base: type, name: str, number_of_operators: int) -> str:  # the
     kind = _kind_of(base)
     there = [key.split(".") for key in operators]
     ours = [each for holder, each in there if holder == kind and operators.has_method(kind, each)]
-    return did_you_mean(name, [*ours, *TERMINAL, *registered_with_torch(base)])
+    theirs = [each for each in registered_with_torch(base) if each[0] != "_"]
+    return did_you_mean(name, [*ours, *TERMINAL, *theirs])
 
 
 def _no_such_method(pipe: Any, base: type, name: str) -> str:
@@ -289,10 +315,20 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
         return f"{message}: what a pipe reads from is its `source`, or its `sources`"
     if name == "source":
         return f"{message}: keep it in the __init__ of {type(pipe).__name__}, as in `self.source = source`"
-    other: Kind = "map" if _kind_of(base) == "iter" else "iter"
+    kind = _kind_of(base)
+    other: Kind = "map" if kind == "iter" else "iter"
+    mend = _NAMES_OF_OTHERS.get(name, "")
+    if name == f"to_{kind}_datapipe" or f".to_{kind}_datapipe()" in mend:
+        return f"{message}: it is {'an' if kind == 'iter' else 'a'} {_KINDS[kind]} already"
     if operators.has_method(other, name):
-        return f"{message}, which {_KINDS[other]} pipes have: convert it, as in .to_{other}_datapipe().{name}(…)"
-    message += _suggestions(base, name, len(operators))
+        return f"{message}, which {_KINDS[other]}s have: convert it, as in .to_{other}_datapipe().{name}(…)"
+
+    def converted(call: re.Match[str]) -> str:
+        has_it = operators.has_method(kind, call[1]) or not operators.has_method(other, call[1])
+        return call[0] if has_it else f".to_{other}_datapipe(){call[0]}"
+
+    mend = re.sub(r"(?<![\w)])\.(\w+)\(", converted, mend)
+    message += f": {mend}" if mend else _suggestions(base, name, len(operators))
     for plug_in, error in operators.broken_plug_ins.items():
         message += f"; the plug-in {plug_in!r}, which may have it, could not be loaded: {error!r}"
     return message

@@ -323,7 +323,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the items of the first source, then those of the second, and so on.
 
         Take it for one source after another; `mux` takes turns, and `mix` draws. A pipe may be given several times: each
-        time it is read again.
+        time it is read again. `dp + other` is short for `dp.concat(other)`.
 
         >>> dp = IterableWrapper("ab").concat(IterableWrapper("cd"))
         >>> list(dp)
@@ -3379,7 +3379,8 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
     def concat(self, *sources: penstock.registry.MapDataPipe[T]) -> penstock.pipes.map.combine.Concater[T_co | T]:
         """Give the items of the first source, then those of the second, and so on, under one running index.
 
-        The sources are read by 0, 1, 2, …. Negative indices count from the end of the last.
+        The sources are read by 0, 1, 2, …. Negative indices count from the end of the last. `dp + other` is
+        short for `dp.concat(other)`.
 
         >>> dp = SequenceWrapper("ab").concat(SequenceWrapper("cd"))
         >>> dp[2], list(dp)

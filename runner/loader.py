@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import torch
 
@@ -34,6 +34,7 @@ from ..registry import (
     replace_live_iterator,
     walk,
 )
+from ..registry.arguments import takes_only
 from ..registry.notes import asked_by
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
@@ -55,17 +56,24 @@ __all__ = ["DataLoader2", "DataLoader2Iterator", "PauseIteration", "readable"]
 T = TypeVar("T")
 AdapterFunction = Callable[[Any], Any]
 
+_BY_SERVICE = "give reading_service=MultiProcessingReadingService"
 _ARGUMENTS_OF_TORCH = {
-    "num_workers": "reading_service=MultiProcessingReadingService(num_workers=…)",
-    "prefetch_factor": "reading_service=MultiProcessingReadingService(worker_prefetch_cnt=…)",
-    "worker_init_fn": "reading_service=MultiProcessingReadingService(worker_init_fn=…)",
-    "multiprocessing_context": "reading_service=MultiProcessingReadingService(multiprocessing_context=…)",
-    "timeout": "reading_service=MultiProcessingReadingService(timeout=…)",
-    "batch_size": ".batch(…) in the chain",
-    "drop_last": ".batch(…, drop_last=True) in the chain",
-    "collate_fn": ".collate(…) in the chain",
-    "shuffle": ".shuffle() in the chain",
-    "pin_memory": ".pin_memory() in the chain",
+    "num_workers": f"{_BY_SERVICE}(num_workers=…)",
+    "prefetch_factor": f"{_BY_SERVICE}(num_workers=…, worker_prefetch_cnt=…)",
+    "worker_init_fn": f"{_BY_SERVICE}(num_workers=…, worker_init_fn=…)",
+    "multiprocessing_context": f"{_BY_SERVICE}(num_workers=…, multiprocessing_context=…)",
+    "timeout": f"{_BY_SERVICE}(num_workers=…, timeout=…)",
+    "persistent_workers": "its workers always live as long as the loader",
+    "batch_size": "put .batch(…) into the chain",
+    "drop_last": "put .batch(…, drop_last=True) into the chain",
+    "collate_fn": "put .collate(…) into the chain",
+    "shuffle": "put .shuffle() into the chain",
+    "sampler": "begin the chain with penstock.iter.Sampler(dataset, sampler).map(dataset.__getitem__)",
+    "batch_sampler": "begin the chain with penstock.iter.Sampler(dataset, batch_sampler)",
+    "generator": "call loader.seed(…)",
+    "in_order": "put .threadpool_map(…, ordered=False) into the chain",
+    "pin_memory": "put .pin_memory() into the chain",
+    "pin_memory_device": "put .pin_memory(device) into the chain",
 }
 """Arguments of torch's DataLoader, and their equivalents here."""
 
@@ -151,13 +159,7 @@ class DataLoader2(Generic[T]):
     [[0, 1], [2, 3], [4]]
     """
 
-    if not TYPE_CHECKING:
-
-        def __new__(cls, *args, **kwargs):
-            for name in _ARGUMENTS_OF_TORCH.keys() & kwargs.keys():
-                raise TypeError(f"{cls.__name__} takes no {name}, as torch's does: say {_ARGUMENTS_OF_TORCH[name]}")
-            return super().__new__(cls)
-
+    @takes_only(**{name: f"unlike torch's DataLoader, {mend}" for name, mend in _ARGUMENTS_OF_TORCH.items()})
     @telling_other_ranks()
     def __init__(
         self,

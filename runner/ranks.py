@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from ..registry import IterDataPipe, expect_whole
+from ..registry.arguments import expect_seconds, takes_only
 from ..registry.views.how_read import HowRead
 from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
 from .seeds import SeedGenerator
@@ -15,6 +16,8 @@ from .services import InProcessReadingService, ReadingServiceInterface, Sharding
 from .together import Ends, Others, Part, Together
 
 __all__ = ["DistributedReadingService", "SequentialReadingService"]
+
+_IN_SEQUENCE = "give it to a MultiProcessingReadingService that follows in a SequentialReadingService"
 
 
 class DistributedReadingService(InProcessReadingService):
@@ -50,6 +53,7 @@ class DistributedReadingService(InProcessReadingService):
     not answer or has nothing to read; ValueError if one has another chain, seed or state.
     """
 
+    @takes_only(num_workers=_IN_SEQUENCE, workers=_IN_SEQUENCE)
     @telling_other_ranks()
     def __init__(
         self,
@@ -66,8 +70,7 @@ class DistributedReadingService(InProcessReadingService):
         require_sharding: bool = True,
     ) -> None:
         super().__init__(require_sharding=require_sharding)
-        if not timeout > 0:
-            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        expect_seconds("timeout", timeout)
         if ends not in get_args(Ends):
             raise ValueError(f"ends must be one of {', '.join(get_args(Ends))}, and is {ends!r}")
         for name, number in {"num_shards": num_shards, "steps_per_epoch": steps_per_epoch}.items():

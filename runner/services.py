@@ -20,6 +20,7 @@ from ..registry import (
     sources_of,
     walk,
 )
+from ..registry.arguments import expect_seconds, takes_only
 from ..registry.views.how_read import HowRead
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server
@@ -48,6 +49,14 @@ _MOST_AHEAD = 64
 _MOST_TRIALS = 4
 """How often autotune tries another number of workers; each try rereads what was read ahead."""
 _SECONDS_OF_WINDOW = 0.3
+
+_BY_PROCESSES = "use a MultiProcessingReadingService(num_workers=…)"
+_NAMES_OF_TORCH = {
+    "persistent_workers": "leave it out, since workers live as long as the loader",
+    "prefetch_factor": "give worker_prefetch_cnt",
+    "workers": "give num_workers",
+}
+"""Names that torch's DataLoader and others have, and the mend for each."""
 
 
 class ReadingServiceInterface(ABC):
@@ -225,6 +234,7 @@ class InProcessReadingService(ShardingReadingService):
     [0, 1, 2]
     """
 
+    @takes_only(num_workers=_BY_PROCESSES, workers=_BY_PROCESSES)
     def __init__(
         self,
         prefetch_cnt: int = 0,
@@ -269,8 +279,8 @@ class _WorkersReadingService(ShardingReadingService):
             expect_whole(name, count, least=0)
         if num_shards is not None:
             expect_whole("num_shards", num_shards)
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        if timeout is not None:
+            expect_seconds("timeout", timeout)
         self.num_workers = num_workers
         self.worker_prefetch_cnt = worker_prefetch_cnt
         self.main_prefetch_cnt = main_prefetch_cnt
@@ -346,6 +356,7 @@ class MultiProcessingReadingService(_WorkersReadingService):
     [0, 1, 4, 9, 16, 25]
     """
 
+    @takes_only(**_NAMES_OF_TORCH)
     def __init__(
         self,
         num_workers: int = 0,
@@ -415,6 +426,7 @@ class RayReadingService(_WorkersReadingService):
     The other arguments are those of `MultiProcessingReadingService`.
     """
 
+    @takes_only(**_NAMES_OF_TORCH)
     def __init__(
         self,
         num_workers: int = 0,

@@ -18,6 +18,7 @@ from ..pipes.columns.to_arrow import rows_in
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
+from ..registry.arguments import takes_only
 from .loader import DataLoader2, readable
 from .ranks import DistributedReadingService, SequentialReadingService
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
@@ -25,6 +26,7 @@ from .services import InProcessReadingService, MultiProcessingReadingService, Re
 __all__ = ["iter_torch_batches"]
 
 
+@takes_only()
 def iter_torch_batches(
     dp: IterDataPipe[Any] | MapDataPipe[Any],
     batch_size: int | None,

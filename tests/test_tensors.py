@@ -258,7 +258,7 @@ def test_what_becomes_a_column(values: Any, kind: pa.DataType, rows: list[Any] |
         ([1, 2, "a"], ValueError, "column 'x', row 2: "),
         ([1, {}], ValueError, "column 'x', row 1: "),
         ([1, 2**70], ValueError, "column 'x', row 1: "),
-        ("abc", TypeError, "column 'x' must be a tensor, an array or a list, and is a str"),
+        ("abc", TypeError, "column 'x' must be a tensor, an array or a list, and is of type str"),
     ],
 )
 def test_what_is_no_column_is_an_error_that_names_it(values: Any, error: type[Exception], text: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...registry import expect_whole
-from ...registry.torch_pipes import TorchIterDataPipe
+from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
-__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes"]
+__all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes", "how_to_make"]
 
 
 def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
@@ -19,8 +19,18 @@ def expect_pipes(name: str, sources: Sequence[object], kind: type) -> None:
         if not isinstance(source, kind):
             raise TypeError(
                 f"{name} reads {kind.__name__}s, and sources[{position}] is of type {type(source).__name__}: "
-                "wrap it, as in IterableWrapper(items) or SequenceWrapper(items)"
+                f"{how_to_make(kind, source)}"
             )
+
+
+def how_to_make(kind: type, value: object) -> str:
+    """Return the end of an error message: how a pipe of a kind is made of a value."""
+    if issubclass(kind, TorchIterDataPipe):
+        by_index = isinstance(value, TorchMapDataPipe)
+        return "convert it, as in .to_iter_datapipe()" if by_index else "wrap it, as in IterableWrapper(items)"
+    if isinstance(value, TorchIterDataPipe):
+        return "convert it, as in .enumerate().to_map_datapipe(), or .to_map_datapipe() for pairs of a key and a value"
+    return "wrap it, as in penstock.map.SequenceWrapper(items), where a dict will do for items"
 
 
 def expect_batching(batch_size: int, wrapper_class: object) -> None:

@@ -19,8 +19,7 @@ class Lister(IterDataPipe[str]):
     """Yield the files under each root in turn: a base class."""
 
     def __init__(self, root: Roots, masks: str | Sequence[str], on_error: OnError) -> None:
-        if not isinstance(root, (str, os.PathLike, TorchIterDataPipe)) and not _are(root, (str, os.PathLike)):
-            raise TypeError(f"root must be a path, a list of paths or an iterable pipe of them, and is {root!r:.100}")
+        expect_roots("root", root)
         if not isinstance(masks, str) and not _are(masks, str):
             raise TypeError(f"masks must be a pattern such as '*.tar' or a list of them, and is {masks!r:.100}")
         self.root = root
@@ -39,6 +38,12 @@ class Lister(IterDataPipe[str]):
             return
         for item in [self.root] if isinstance(self.root, (str, os.PathLike)) else self.root:
             yield from files_under(item)
+
+
+def expect_roots(name: str, roots: object) -> None:
+    """Raise TypeError unless an argument is a path, or several."""
+    if not isinstance(roots, (str, os.PathLike, TorchIterDataPipe)) and not _are(roots, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, a list of paths or an iterable pipe of them, and is {roots!r:.100}")
 
 
 def files_in(folder: str, masks: str | Sequence[str], recursive: bool = False, in_order: bool = True) -> Iterator[str]:

@@ -39,8 +39,11 @@ def array_of(values: Values, name: str) -> pa.Array:
         return values
     if isinstance(values, pa.ChunkedArray):
         return _one_array(values)
-    if isinstance(values, (str, bytes, Mapping)):
-        raise TypeError(f"column {name!r} must be a tensor, an array or a list, and is a {type(values).__name__}")
+    if np.isscalar(values) or isinstance(values, Mapping):
+        raise TypeError(
+            f"column {name!r} must be a tensor, an array or a list, and is of type {type(values).__name__}: "
+            "if the items are rows, batch them first, as in .batch(n).collate()"
+        )
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = [*values]
     if isinstance(values, (torch.Tensor, np.ndarray)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ...registry import close
@@ -9,6 +10,7 @@ from ...registry import close
 __all__ = [
     "close_parts",
     "path_and",
+    "path_and_content",
     "path_and_stream",
 ]
 
@@ -21,9 +23,19 @@ def path_and(what: str, item: object) -> tuple[Any, Any]:
     return path, content
 
 
+def path_and_content(item: object, what: str = "a stream") -> tuple[Any, Any]:
+    """Return the parts of a (path, content) pair, as of opened files; raise TypeError for other items."""
+    try:
+        return path_and(what, item)
+    except TypeError as error:
+        if isinstance(item, (str, os.PathLike)):
+            raise TypeError(f'{error}: open the files first, as in .open_files_by_fsspec(mode="rb")') from None
+        raise
+
+
 def path_and_stream(item: object) -> tuple[Any, Any]:
     """Return the parts of a (path, stream) pair; raise TypeError for other items."""
-    path, stream = path_and("a stream", item)
+    path, stream = path_and_content(item)
     if not hasattr(stream, "read"):
         raise TypeError(f"pairs of a path and a stream are needed, and with the path comes a {type(stream).__name__}")
     return path, stream

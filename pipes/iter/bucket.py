@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe, own
+from ...registry.arguments import expect_number
 from ..bases.arguments import expect_batching
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.input_columns import check_function
@@ -151,6 +152,7 @@ class MaxTokenBucketizer(IterDataPipe[DataChunk[T]]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("len_fn", len_fn, None)
+        expect_number("max_token_count", max_token_count)
         if max_token_count < 1:
             raise ValueError(f"max_token_count must be at least 1, and is {max_token_count}")
         if not 0 <= min_len <= (max_token_count if max_len is None else max_len):
@@ -255,6 +257,8 @@ class LengthBucketer(IterDataPipe[DataChunk[T]]):
         on_error: OnError = "raise",
     ) -> None:
         check_function("len_fn", len_fn, None)
+        if not hasattr(boundaries, "__getitem__") or isinstance(boundaries, str):
+            raise TypeError(f"boundaries must be a list of numbers, and is {boundaries!r:.100}")
         if any(lower >= upper for lower, upper in pairwise(boundaries)):
             raise ValueError(f"boundaries must rise, and are {[*boundaries]!r:.100}")
         sizes = batch_size if isinstance(batch_size, Sequence) else [batch_size]

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe
+from ...registry.arguments import expect_number
 from ...registry.reading import Node, Trail
 from ...registry.seeds import seeds_of
 from ..bases.sizes import size_of
@@ -53,6 +54,8 @@ class InMemoryCacheHolder(IterDataPipe[T]):
     """The seeds of the source when the items were kept."""
 
     def __init__(self, source: IterDataPipe[T], size: float | None = None) -> None:
+        if size is not None:
+            expect_number("size", size)
         if size is not None and not size >= 0:
             raise ValueError(f"size must be in megabytes, at least 0, and is {size}")
         self.source = source

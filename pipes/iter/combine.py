@@ -155,7 +155,7 @@ class Concater(IterDataPipe[T]):
     """Yield the items of the first source, then those of the second, and so on.
 
     Take it for one source after another; `mux` takes turns, and `mix` draws. A pipe may be given several times: each
-    time it is read again.
+    time it is read again. `dp + other` is short for `dp.concat(other)`.
 
     >>> dp = IterableWrapper("ab").concat(IterableWrapper("cd"))
     >>> list(dp)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
+from ...registry.arguments import expect_seconds
 from ...registry.iteration import Pass
 from ...storage.digest import check_hash_type, digest_of
 from ...storage.locks import FileLock
@@ -177,8 +178,7 @@ class EndOnDiskCacheHolder(IterDataPipe[str]):
             raise TypeError(f"filepath_fn must be callable, and is {filepath_fn!r:.100}")
         if filepath_fn is not None and same_filepath_fn:
             raise ValueError("give filepath_fn or same_filepath_fn, not both")
-        if not timeout > 0:
-            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        expect_seconds("timeout", timeout)
         self._cache = _beginning(source)
         self.items = self._cache.source
         self.source = source

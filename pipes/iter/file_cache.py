@@ -10,7 +10,7 @@ from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
-from ...registry.arguments import AUTO
+from ...registry.arguments import AUTO, expect_seconds
 from ...registry.secrets import Options, without_secrets
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
@@ -129,8 +129,7 @@ class FileCacher(WorksAhead[tuple[str, IO[bytes]]]):
             raise TypeError(f"open must be a function from a URL to a stream of bytes, and is {open!r:.100}")
         if open is not None and storage_options:
             raise TypeError(f"the options {', '.join(storage_options)} are for opening files, which open does")
-        if not timeout > 0:
-            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        expect_seconds("timeout", timeout)
         self.source = source
         self.directory = directory
         self.max_bytes = max_bytes

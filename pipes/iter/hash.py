@@ -11,7 +11,7 @@ from ...storage.digest import check_digest, check_hash_type
 from ...storage.objects import LARGE
 from ...storage.streams import can_seek, checked_path, expect_bytes, stream_over
 from ..bases.one_to_one import OneToOne
-from ..files.streams import path_and
+from ..files.streams import path_and_content
 
 
 @functional_datapipe("check_hash")
@@ -57,7 +57,7 @@ class HashChecker(OneToOne[tuple[str, Any]]):
         return self._checked
 
     def _checked(self, item: tuple[str, Any]) -> tuple[str, Any]:
-        path, content = path_and("a content", item)
+        path, content = path_and_content(item, "a content")
         name = checked_path(path)
         try:
             if name not in self.hash_dict:

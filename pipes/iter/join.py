@@ -18,7 +18,7 @@ from ...registry import (
     say_where,
 )
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from ..bases.arguments import expect_pipes
+from ..bases.arguments import expect_pipes, how_to_make
 from ..bases.input_columns import check_function, keys_by
 from ..bases.one_to_one import OneToOne
 
@@ -178,8 +178,8 @@ class MapKeyZipper(OneToOne[Any]):
     ) -> None:
         if not isinstance(map_datapipe, TorchMapDataPipe):
             raise TypeError(
-                f"map_datapipe must be a map-style pipe, and is of type {type(map_datapipe).__name__}: wrap it, as in "
-                "penstock.map.SequenceWrapper(items), where a dict will do for items"
+                f"map_datapipe must be a map-style pipe, and is of type {type(map_datapipe).__name__}: "
+                f"{how_to_make(TorchMapDataPipe, map_datapipe)}"
             )
         check_function("key_fn", key_fn, None)
         if merge_fn is not None:

@@ -133,12 +133,15 @@ class TableFileLister(Lister):
 
     def _wanted(self, root: str, urls: Any) -> Iterator[str]:
         """Yield the files of a folder that have the format and are not hidden."""
-        found = 0
+        found, url = 0, None
         for url in urls:
             below = url.removeprefix(root).replace(os.sep, "/").split("/")
             if matches(url, self.masks) and not any(part.startswith(("_", ".")) for part in below):
                 found += 1
                 yield url
+        if url is None and not (is_local_path(root) and os.path.isdir(root)):
+            or_empty = "" if is_local_path(root) else ", or the folder is empty"
+            raise FileNotFoundError(errno.ENOENT, f"no such file or folder{or_empty}", without_secrets(root))
         if not found:
             masks = ", ".join(self.masks)
             raise FileNotFoundError(

@@ -42,6 +42,7 @@ class Enumerator(_Numbering[tuple[int, T]]):
     holds_items = False
 
     def __init__(self, source: IterDataPipe[T], starting_index: int = 0) -> None:
+        expect_whole("starting_index", starting_index, least=None)
         self.source = source
         self.starting_index = operator.index(starting_index)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe, own
+from ...registry.arguments import expect_seconds
 from ...workers.ranks import AllRanks, expect_ranks
 
 T = TypeVar("T")
@@ -48,8 +49,7 @@ class FullSync(IterDataPipe[T]):
     _passes = 0
 
     def __init__(self, source: IterDataPipe[T], timeout: float = 1800) -> None:
-        if not timeout > 0:
-            raise ValueError(f"timeout must be seconds, more than 0, and is {timeout}")
+        expect_seconds("timeout", timeout)
         self.source = source
         self.timeout = timeout
 

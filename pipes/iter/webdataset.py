@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ..files.streams import close_parts
+from ..files.streams import close_parts, path_and_content
 
 
 @functional_datapipe("webdataset")
@@ -69,7 +69,7 @@ class WebDataset(IterDataPipe[dict[str, Any]]):
 
     def _read(self, item: tuple[str, Any]) -> tuple[str, str, Any]:
         """Return the key of the sample, the key of the file in it, if any, and the data."""
-        path, data = item
+        path, data = path_and_content(item)
         return *key_and_suffix(path), data
 
 

@@ -69,7 +69,8 @@ class Zipper(Fetching[R]):
 class Concater(Fetching[T]):
     """Give the items of the first source, then those of the second, and so on, under one running index.
 
-    The sources are read by 0, 1, 2, …. Negative indices count from the end of the last.
+    The sources are read by 0, 1, 2, …. Negative indices count from the end of the last. `dp + other` is
+    short for `dp.concat(other)`.
 
     >>> dp = SequenceWrapper("ab").concat(SequenceWrapper("cd"))
     >>> dp[2], list(dp)

@@ -11,6 +11,8 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ...registry import functional_datapipe, say_where
+from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..bases.arguments import how_to_make
 from ..bases.fetching import Fetching
 
 T = TypeVar("T")
@@ -36,8 +38,13 @@ class SequenceWrapper(Fetching[T]):
     payload = ("sequence",)
 
     def __init__(self, sequence: Sequence[T] | Mapping[Any, T] | Dataset[T], deepcopy: bool = True) -> None:
+        if isinstance(sequence, TorchIterDataPipe):
+            mend = how_to_make(TorchMapDataPipe, sequence)
+            raise TypeError(f"SequenceWrapper needs a sequence, and {type(sequence).__name__} is read in order: {mend}")
         for method in ("__getitem__", "__len__"):
-            if not hasattr(sequence, method):
+            if not hasattr(type(sequence), method):  # a class itself, such as list, may have it for its instances
+                if isinstance(sequence, type):
+                    raise TypeError(f"SequenceWrapper needs a sequence, and {sequence.__name__} is a class: call it")
                 raise TypeError(f"SequenceWrapper needs a sequence, and {type(sequence).__name__} has no {method}")
         self.sequence = _copy_of_sequence(sequence) if deepcopy else sequence
         self.deepcopy = deepcopy

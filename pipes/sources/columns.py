@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...registry import IterDataPipe, OnError
+from ...registry.arguments import takes_only
 from ...registry.old_names import takes_old_names
 from ..bases.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
+from ..bases.listing import expect_roots
 from ..iter.list_tables import TableFileLister
 from ..iter.read_columns import CsvReader, IpcReader, JsonReader, OrcReader, ParquetReader
 
@@ -25,6 +27,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @takes_old_names(read_ahead="prefetch")
+@takes_only()
 def read_parquet(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -157,6 +160,7 @@ def read_json(
 
 
 @takes_old_names(read_ahead="prefetch")
+@takes_only()
 def read_ipc(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -195,6 +199,7 @@ def read_ipc(
 
 
 @takes_old_names(read_ahead="prefetch")
+@takes_only()
 def read_orc(
     paths: Paths,
     columns: Sequence[str] | None = None,
@@ -263,4 +268,5 @@ def files_of(
     filter: str | pc.Expression | None = None,
 ) -> TableFileLister:
     """Return a pipe of the files of a format under `paths`."""
+    expect_roots("paths", paths)
     return TableFileLister(paths, kind, hive=hive, filter=filter, storage_options=storage_options, on_error=on_error)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ...registry import OnError
+from ...registry.arguments import takes_only
 from ...registry.old_names import takes_old_names
+from ...storage.growth import MAX_BYTES
 from ..files.images import Size
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from .columns import Paths, files_of
@@ -15,6 +17,7 @@ __all__ = ["read_images", "read_numpy", "read_text"]
 
 
 @takes_old_names(max_workers="workers")
+@takes_only()
 def read_images(
     paths: Paths,
     include_paths: bool = False,
@@ -52,6 +55,7 @@ def read_images(
     )
 
 
+@takes_only()
 def read_text(
     paths: Paths,
     include_paths: bool = False,
@@ -85,11 +89,13 @@ def read_text(
 
 
 @takes_old_names(max_workers="workers")
+@takes_only()
 def read_numpy(
     paths: Paths,
     include_paths: bool = False,
     *,
     workers: int | Literal["auto"] = 8,
+    max_bytes: int = MAX_BYTES,
     storage_options: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
 ) -> NumpyReader:
@@ -110,6 +116,7 @@ def read_numpy(
         files_of(paths, "numpy", storage_options, on_error).sharding_filter(),
         include_paths,
         workers=workers,
+        max_bytes=max_bytes,
         storage_options=storage_options,
         on_error=on_error,
     )

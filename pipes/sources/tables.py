@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from ...registry import IterDataPipe
+from ...registry.arguments import takes_only
 from ..bases.column_reader import BATCH_SIZE
 from ..columns.rows_or_batches import giving_rows
 from ..columns.to_arrow import batch_of, batch_of_frame
@@ -42,6 +43,7 @@ def from_items(items: Iterable[T]) -> IterDataPipe[T]:
     return giving_rows(IterableWrapper(items, deepcopy=False))
 
 
+@takes_only()
 def from_arrow(
     tables: pa.Table | pa.RecordBatch | Sequence[pa.Table | pa.RecordBatch], batch_size: int = BATCH_SIZE
 ) -> IterDataPipe[pa.RecordBatch]:
@@ -67,6 +69,7 @@ def from_arrow(
     return _in_batches(batches, batch_size)
 
 
+@takes_only()
 def from_pandas(
     frames: pd.DataFrame | Sequence[pd.DataFrame], batch_size: int = BATCH_SIZE
 ) -> IterDataPipe[pa.RecordBatch]:
@@ -92,6 +95,7 @@ def from_pandas(
     return _in_batches([*map(batch_of_frame, some)], batch_size)
 
 
+@takes_only()
 def from_numpy(
     arrays: np.ndarray | Mapping[str, np.ndarray] | Sequence[np.ndarray], batch_size: int = BATCH_SIZE
 ) -> IterDataPipe[pa.RecordBatch]:

@@ -1,19 +1,30 @@
 """Mistakes that people make, and the answers that they get."""
 
 import enum
+import functools
 import gc
+import inspect
+import itertools
+import operator
 import re
 import weakref
 
 import pytest
+import torch
 
 import penstock as ps
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.registry import operators
+from penstock.registry.functional import _NAMES_OF_OTHERS
+from penstock.runner.loader import _ARGUMENTS_OF_TORCH
 
 
 def numbers(n=10):
     return ps.iter.IterableWrapper(range(n))
+
+
+def names():
+    return ps.iter.IterableWrapper(["a.tar"])
 
 
 def in_order():
@@ -48,7 +59,88 @@ def in_order():
         (lambda: numbers().batch(), TypeError, "missing a required argument: 'batch_size': batch takes (batch_size,"),
         (lambda: in_order().batch(), TypeError, "missing a required argument: 'batch_size': batch takes (batch_size,"),
         (lambda: DataLoader2(numbers(), num_workers=3), TypeError, "MultiProcessingReadingService(num_workers=…)"),
-        (lambda: DataLoader2(numbers(), batch_size=3), TypeError, "say .batch(…) in the chain"),
+        (
+            lambda: DataLoader2(numbers(), batch_size=3),
+            TypeError,
+            "unlike torch's DataLoader, put .batch(…) into the",
+        ),
+        (lambda: DataLoader2(numbers(), sampler=[1]), TypeError, "begin the chain with penstock.iter.Sampler("),
+        (
+            lambda: DataLoader2(numbers(), generator=None),
+            TypeError,
+            "no generator: unlike torch's DataLoader, call",
+        ),
+        (lambda: DataLoader2(numbers(), reading_servce=None), TypeError, "did you mean 'reading_service'?"),
+        (lambda: MultiProcessingReadingService(workers=2), TypeError, "takes no workers: give num_workers"),
+        (lambda: MultiProcessingReadingService(2, prefetch_factor=2), TypeError, "give worker_prefetch_cnt"),
+        (lambda: MultiProcessingReadingService(2, num_shard=2), TypeError, "did you mean 'num_shards'?"),
+        (lambda: MultiProcessingReadingService(2, timeout="x"), TypeError, "timeout must be a number, and is 'x'"),
+        (
+            lambda: ps.InProcessReadingService(num_workers=2),
+            TypeError,
+            "use a MultiProcessingReadingService(",
+        ),
+        (lambda: ps.RayReadingService(workers=2), TypeError, "RayReadingService takes no workers: give num_workers"),
+        (lambda: ps.DistributedReadingService(num_workers=2), TypeError, "follows in a SequentialReadingService"),
+        (lambda: ps.read_parquet(".", batchsize=3), TypeError, "takes no batchsize: did you mean 'batch_size'?"),
+        (lambda: ps.read_text(".", encodng="utf-8"), TypeError, "takes no encodng: did you mean 'encoding'?"),
+        (lambda: ps.from_numpy([], batchsize=3), TypeError, "takes no batchsize: did you mean 'batch_size'?"),
+        (lambda: ps.iter_torch_batches(numbers(), 2, dtype=3), TypeError, "takes no dtype: did you mean 'dtypes'?"),
+        (lambda: numbers().map(str, num_workers=3), TypeError, ".processpool_map(fn, workers=…) call a function in"),
+        (lambda: numbers().filter(bool, num_parallel_calls=3), TypeError, ".threadpool_map(fn, max_workers=…)"),
+        (
+            lambda: numbers().map(str, batched=True),
+            TypeError,
+            ".map_batches(fn, batch_size) calls a function",
+        ),
+        (lambda: numbers().processpool_map(str, 4), TypeError, "on_error='raise'): give workers=4"),
+        (lambda: numbers().map_pool(str, 4), TypeError, "on_error='raise'): give workers=4"),
+        (lambda: numbers().shuffle(10), TypeError, "unbatch_level=0): give buffer_size=10"),
+        (lambda: numbers().to_iter_datapipe(), AttributeError, "'to_iter_datapipe': it is an iterable pipe already"),
+        (lambda: numbers().to_iterable_dataset(), AttributeError, "it is an iterable pipe already"),
+        (lambda: in_order().to_map_datapipe(), AttributeError, "'to_map_datapipe': it is a map-style pipe already"),
+        (lambda: in_order().limit(3), AttributeError, "'limit': use .to_iter_datapipe().header(n)"),
+        (
+            lambda: numbers().__add__([1]),
+            TypeError,
+            "sources[1] is of type list: wrap it, as in IterableWrapper(items)",
+        ),
+        (lambda: in_order().__add__([1]), TypeError, "wrap it, as in penstock.map.SequenceWrapper(items)"),
+        (lambda: numbers() + in_order(), TypeError, "convert it, as in .to_iter_datapipe()"),
+        (lambda: in_order().zip(numbers()), TypeError, "convert it, as in .enumerate().to_map_datapipe(), or"),
+        (lambda: numbers().zip_with_map(numbers(), int), TypeError, "or .to_map_datapipe() for pairs of a key and"),
+        (lambda: ps.map.SequenceWrapper(numbers()), TypeError, "is read in order: convert it, as in .enumerate()"),
+        (lambda: ps.map.SequenceWrapper(list), TypeError, "needs a sequence, and list is a class: call it"),
+        (lambda: ps.map.SequenceWrapper({1}), TypeError, "needs a sequence, and set has no __getitem__"),
+        (lambda: numbers().in_memory_cache("a"), TypeError, "size must be a number, and is 'a'"),
+        (lambda: numbers().enumerate("a"), TypeError, "starting_index must be a whole number, and is 'a'"),
+        (lambda: numbers().fullsync("x"), TypeError, "timeout must be a number, and is 'x'"),
+        (lambda: numbers().bucket_by_length(3, [1, 2]), TypeError, "boundaries must be a list of numbers, and is 3"),
+        (lambda: numbers().max_token_bucketize("a"), TypeError, "max_token_count must be a number, and is 'a'"),
+        (
+            lambda: list(ps.from_items([{"x": 1}]).to_tensors()),
+            TypeError,
+            "as in .batch(n).collate()",
+        ),
+        (lambda: ps.read_parquet(5), TypeError, "paths must be a path, a list of paths or"),
+        (
+            lambda: list(ps.read_parquet("missing/folder")),
+            FileNotFoundError,
+            "no such file or folder: 'missing/f",
+        ),
+        (
+            lambda: list(ps.read_parquet("memory://missing")),
+            FileNotFoundError,
+            "or the folder is empty: 'memory://missing",
+        ),
+        (
+            lambda: list(names().load_from_tar()),
+            TypeError,
+            "is of type str: open the files first, as in",
+        ),
+        (lambda: list(names().readlines()), TypeError, 'open the files first, as in .open_files_by_fsspec(mode="rb")'),
+        (lambda: list(names().webdataset()), TypeError, 'open the files first, as in .open_files_by_fsspec(mode="rb")'),
+        (lambda: list(names().check_hash({})), TypeError, "open the files first"),
         (lambda: ps.iter.IterableWrapper(list), TypeError, "list is a class: call it"),
         (lambda: ps.iter.IterableWrapper(5), TypeError, "needs an iterable, and int is not one"),
         (lambda: len(numbers().filter(bool)), TypeError, "set_length(n) gives it, and count() reads them all"),
@@ -58,6 +150,64 @@ def in_order():
 def test_a_mistake_gets_an_answer(mistake, error, said):
     with pytest.raises(error, match=re.escape(said)):
         mistake()
+
+
+@pytest.mark.parametrize("name", _NAMES_OF_OTHERS)
+@pytest.mark.parametrize("make", [numbers, in_order])
+def test_the_methods_that_a_mend_names_are_there(name, make):
+    with pytest.raises(AttributeError) as caught:
+        getattr(make(), name)
+    mend = str(caught.value).partition(": ")[2]
+    assert mend
+    for calls in re.findall(r"(?<![\w)])(?:\.\w+\([^)]*\))+", mend):
+        first, *rest = re.findall(r"\.(\w+)\(", calls)
+        has = getattr(make(), first)
+        if rest:
+            assert hasattr(has(), rest[0])
+
+
+@pytest.mark.parametrize(
+    ("mended", "items"),
+    [
+        (lambda: numbers().header(3), [0, 1, 2]),
+        (lambda: numbers().take(1), [0]),
+        (lambda: numbers(4).pipe(itertools.islice, 2, None), [2, 3]),
+        (lambda: numbers(2).concat(numbers(1)), [0, 1, 0]),
+        (lambda: numbers(2).cycle().header(3), [0, 1, 0]),
+        (lambda: numbers(3).take_all(), [0, 1, 2]),
+        (lambda: [functools.reduce(operator.add, numbers(4))], [6]),
+        (lambda: [sum(dp.count() for dp in numbers(20).random_split({"a": 0.5, "b": 0.5}, 0))], [20]),
+        (lambda: numbers(2).enumerate().to_map_datapipe().zip(in_order()), [(0, 0), (1, 1)]),
+        (lambda: numbers(1) + numbers(2), [0, 0, 1]),
+    ],
+)
+def test_a_mend_does_what_the_mistake_meant(mended, items):
+    assert [*mended()] == items
+
+
+def test_plus_concatenates_as_for_data_sets_of_torch():
+    assert isinstance(numbers() + numbers(), ps.iter.Concater)
+    assert isinstance(in_order() + in_order(), ps.map.Concater)
+    assert (in_order() + in_order())[10] == 0
+
+
+def test_every_argument_of_torchs_loader_has_a_mend():
+    assert {*inspect.signature(torch.utils.data.DataLoader).parameters} - {"dataset"} == {*_ARGUMENTS_OF_TORCH}
+
+
+FUNCTIONS = [name for name in dir(ps) if name.startswith("read_")]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_has_the_parameters_of_its_operator(name):
+    function, method = inspect.signature(getattr(ps, name)), inspect.signature(operators[f"iter.{name}"].cls)
+    theirs = [*method.parameters.values()][1:]
+    assert [function.parameters.get(each.name) for each in theirs] == theirs
+
+
+def test_an_error_shows_no_private_name():
+    with pytest.raises(TypeError, match=r"^BasePipe\.take_all\(\) takes 1 positional argument but 2 were given"):
+        numbers().take_all(3)
 
 
 def test_an_error_of_a_constructor_is_its_own():
