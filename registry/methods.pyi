@@ -1380,7 +1380,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         device: str | int | torch.device | None = None,
         prefetch: int | typing.Literal['auto'] | None = None,
         engine: typing.Literal['processes', 'threads', 'ray'] = 'processes',
-        resources: collections.abc.Mapping[str, float] | None = None,
+        resources_per_worker: collections.abc.Mapping[str, float] | None = None,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.map_pool.ModelPoolMapper:
@@ -1393,8 +1393,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `"processes"` of this machine.
         - `"threads"` of this process: nothing is pickled or copied. This is faster for small models, whose computation
           takes less time than sending an item to another process. torch's operations run in parallel in threads.
-        - `"ray"`: Ray actors, on any machine of a cluster. `resources` are those of each actor, by default `{"CPU": 1}`:
-          "CPU", "GPU", and custom resources of the cluster's nodes.
+        - `"ray"`: Ray actors, on any machine of a cluster. `resources_per_worker` are those of each actor, by default
+          `{"CPU": 1}`: "CPU", "GPU", and custom resources of the cluster's nodes.
 
         With `batch_size`, the model is called with batches of that many rows, and its results are yielded. Batches of
         columns are cut to that size, as by `rebatch`; rows are put into lists. `batched` says which of the two they are;

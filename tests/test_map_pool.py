@@ -229,7 +229,7 @@ class NotCallable:
             ValueError,
             "engine must be 'processes', .* is 'rays'",
         ),
-        ({"model": Scaler, "resources": {"num_gpus": 1}}, ValueError, "say engine='ray', not 'processes'"),
+        ({"model": Scaler, "resources_per_worker": {"num_gpus": 1}}, ValueError, "say engine='ray', not 'processes'"),
     ],
 )
 def test_wrong_arguments_raise_at_construction(arguments, error, message):

@@ -34,8 +34,8 @@ class ModelPoolMapper(ProcessPoolMapper):
     - `"processes"` of this machine.
     - `"threads"` of this process: nothing is pickled or copied. This is faster for small models, whose computation
       takes less time than sending an item to another process. torch's operations run in parallel in threads.
-    - `"ray"`: Ray actors, on any machine of a cluster. `resources` are those of each actor, by default `{"CPU": 1}`:
-      "CPU", "GPU", and custom resources of the cluster's nodes.
+    - `"ray"`: Ray actors, on any machine of a cluster. `resources_per_worker` are those of each actor, by default
+      `{"CPU": 1}`: "CPU", "GPU", and custom resources of the cluster's nodes.
 
     With `batch_size`, the model is called with batches of that many rows, and its results are yielded. Batches of
     columns are cut to that size, as by `rebatch`; rows are put into lists. `batched` says which of the two they are;
@@ -80,7 +80,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     transient = (*ProcessPoolMapper.transient, "_made", "_actors")
     _made: list[Callable[[Any], Any]] | None = None
     _actors: Actors | None = None
-    _old_names: ClassVar[dict[str, str]] = {"max_in_flight": "prefetch"}
+    _old_names: ClassVar[dict[str, str]] = {"max_in_flight": "prefetch", "resources": "resources_per_worker"}
     workers: int | Literal["auto"]
 
     def __init__(
@@ -93,7 +93,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         device: str | int | torch.device | None = None,
         prefetch: int | Literal["auto"] | None = None,
         engine: Literal["processes", "threads", "ray"] = "processes",
-        resources: Mapping[str, float] | None = None,
+        resources_per_worker: Mapping[str, float] | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
     ) -> None:
@@ -109,9 +109,11 @@ class ModelPoolMapper(ProcessPoolMapper):
         if engine == "ray":
             if AUTO in (workers, prefetch):
                 raise ValueError(f'actors of Ray take a number of workers and of items to prefetch, not "{AUTO}"')
-            expect_resources(resources or {})
-        elif resources is not None:
-            raise ValueError(f"resources are what an actor of Ray asks for: say engine='ray', not {engine!r}")
+            expect_resources(resources_per_worker or {})
+        elif resources_per_worker is not None:
+            raise ValueError(
+                f"resources_per_worker is what each actor of Ray asks for: say engine='ray', not {engine!r}"
+            )
         where = None if device is None else torch.device(device)
         _check_maker(model, where)
         super().__init__(
@@ -124,7 +126,7 @@ class ModelPoolMapper(ProcessPoolMapper):
         self.model = model
         self.device = where
         self.works_in = "actors" if engine == "ray" else engine
-        self.resources = resources
+        self.resources_per_worker = resources_per_worker
         self.batched = batched
         self._cluster = Cluster()
 
@@ -135,7 +137,7 @@ class ModelPoolMapper(ProcessPoolMapper):
 
     def _on_actors(self) -> Iterator[Any]:
         if self._actors is None or not self._actors.are_ours():
-            self._actors = Actors(self.fn, self.resources or {}, self._cluster, step(self))
+            self._actors = Actors(self.fn, self.resources_per_worker or {}, self._cluster, step(self))
             weakref.finalize(self, self._actors.close)
         actors = self._actors
         actors.begin()

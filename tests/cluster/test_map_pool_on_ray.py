@@ -177,7 +177,7 @@ def test_models_and_items_of_a_notebook_travel():
 
 
 def test_each_actor_has_the_resources_that_it_asks_for(tmp_path):
-    dp = on_ray(range(2), functools.partial(WaitsForTheOther, tmp_path), resources={"CPU": 2})
+    dp = on_ray(range(2), functools.partial(WaitsForTheOther, tmp_path), resources_per_worker={"CPU": 2})
     seen = list(dp)
     assert [each["item"] for each in seen] == [0, 1]
     assert len({each["process"] for each in seen}) == 2
@@ -188,13 +188,13 @@ def test_each_actor_has_the_resources_that_it_asks_for(tmp_path):
 @pytest.mark.parametrize(("resources", "error"), [({"GPU": "all"}, TypeError), ({"CPU": -1}, ValueError)])
 def test_resources_that_actors_do_not_have_raise_at_construction(resources, error):
     with pytest.raises(error) as caught:
-        on_ray([1], Scaler, resources=resources)
+        on_ray([1], Scaler, resources_per_worker=resources)
     assert "resources are what each actor asks of Ray" in caught.value.__notes__[0]
 
 
 def test_a_pass_goes_on_with_the_actors_that_ray_has_room_for(monkeypatch):
     monkeypatch.setattr(actors_module, "_PATIENCE_WITH_RAY", 0.5)
-    dp = on_ray(range(6), functools.partial(FailsAt, None, None), resources={"CPU": 3})
+    dp = on_ray(range(6), functools.partial(FailsAt, None, None), resources_per_worker={"CPU": 3})
     for _ in range(2):
         assert list(dp) == [*range(6)]
     began = time.monotonic()
@@ -208,7 +208,7 @@ def test_a_pass_goes_on_with_the_actors_that_ray_has_room_for(monkeypatch):
 
 def test_an_actor_that_ray_cannot_place_is_told_of(monkeypatch):
     monkeypatch.setattr(actors_module, "_PATIENCE_WITH_RAY", 0.3)
-    dp = on_ray([1], Scaler, workers=1, resources={"moon": 1})
+    dp = on_ray([1], Scaler, workers=1, resources_per_worker={"moon": 1})
     threading.Timer(3, dp.interrupt).start()
     expected = r"ModelPoolMapper\(.*waited 0.3 s for Ray to start an actor.*'moon': 1.*1 node with {'CPU': 4.0}"
     with pytest.warns(RuntimeWarning, match=expected), pytest.raises(Interrupted):
@@ -329,7 +329,7 @@ def test_resuming_is_exact():
 
 
 def test_a_pipe_pickles_and_copies_without_its_actors():
-    dp = on_ray(range(3), Scaler, workers=1, resources={"CPU": 0.5})
+    dp = on_ray(range(3), Scaler, workers=1, resources_per_worker={"CPU": 0.5})
     assert list(dp) == [0, 10, 20]
     copied = cloudpickle.loads(cloudpickle.dumps(dp))
     assert vars(copied).keys().isdisjoint({"_actors", "_processes"})
@@ -390,7 +390,7 @@ def test_an_actor_that_has_died_between_two_passes_costs_no_item():
 
 
 def test_memory_can_be_asked_for_and_what_cannot_be_is_said_at_once():
-    assert [seen["has"]["memory"] for seen in on_ray([1], Seen, resources={"memory": 2**20})] == [2**20]
+    assert [seen["has"]["memory"] for seen in on_ray([1], Seen, resources_per_worker={"memory": 2**20})] == [2**20]
     with pytest.raises(ValueError, match="negative") as caught:
-        on_ray([1], Seen, resources={"CPU": -1})
+        on_ray([1], Seen, resources_per_worker={"CPU": -1})
     assert "resources are what each actor asks of Ray" in caught.value.__notes__[0]
