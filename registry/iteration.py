@@ -20,13 +20,13 @@ from typing import Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .left_out import holds_meter
 from .notes import asked_by, describe_item, describe_step, last_item, local_of, say_where, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .same_order import check_value
 from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from .untimed import holds_meter
 
 __all__ = ["Link", "Pass", "begin_pass", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
 

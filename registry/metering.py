@@ -3,7 +3,7 @@
 A step is measured if it has a `Meter`. All times are in nanoseconds. The steps of a thread read one another: the own
 time of a step is its time less that of the steps that it read meanwhile. Timing a call takes about half a µs, which
 steps are not charged with. Where items are so fast that this would show, only some items of the thread's last step are
-timed, chosen at random; `left_out` estimates the time of the others.
+timed, chosen at random; `untimed` estimates the time of the others.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
-from .left_out import LeftOut, MeterPart, holds_meter, meter_at, waits_in
 from .own import Tally
+from .untimed import MeterPart, Untimed, holds_meter, meter_at, waits_in
 
 __all__ = [
     "Hand",
@@ -176,7 +176,7 @@ class Meter:
         return self._waiting + self._of_left_out("waiting")
 
     def _of_left_out(self, what: str) -> float:
-        return 0.0 if self._clock is None else self._clock.left_out.time_of((self, what))
+        return 0.0 if self._clock is None else self._clock.untimed.time_of((self, what))
 
     @property
     def thread_of(self) -> Meter | None:
@@ -210,7 +210,7 @@ class Meter:
             if clock.gap:
                 clock.gap -= 1
                 clock.is_off = True
-                clock.left_out.began = perf_counter_ns()
+                clock.untimed.began = perf_counter_ns()
                 return _NOT_TIMED
             clock.parts = []
         clock.meter, clock.inner = self, 0
@@ -220,7 +220,7 @@ class Meter:
         """End the item; `call` is what `enter` returned."""
         if clock.is_off:
             clock.is_off = False
-            clock.left_out.end(clock.longest)
+            clock.untimed.end(clock.longest)
             return
         reader, inner, began = call
         took = perf_counter_ns() - began
@@ -290,12 +290,12 @@ class Clock:
         "idle",
         "inner",
         "is_off",
-        "left_out",
         "longest",
         "meter",
         "parts",
         "root",
         "thread_of",
+        "untimed",
     )
 
     def __init__(self) -> None:
@@ -317,7 +317,7 @@ class Clock:
         """The longest time of a quick item."""
         self.parts: list[tuple[MeterPart, float]] | None = None
         """The time of each part of the present item, if it is timed."""
-        self.left_out = LeftOut()
+        self.untimed = Untimed()
         self.begin()
 
     def begin(self) -> None:
@@ -329,16 +329,16 @@ class Clock:
 
     def settle(self) -> None:
         """Add the times of untimed items to the steps."""
-        self.left_out.unwatch()
-        left_out, self.left_out = self.left_out, LeftOut()
-        for (meter, what), took in left_out.times().items():
+        self.untimed.unwatch()
+        untimed, self.untimed = self.untimed, Untimed()
+        for (meter, what), took in untimed.times().items():
             meter.add(what, took)
 
     def plan(self, took: int) -> None:
         """Decide how many items to leave untimed after a timed one."""
         began = perf_counter_ns()
         if self.parts is not None and took <= self.longest:
-            self.left_out.told_by(self.parts, self._before)
+            self.untimed.told_by(self.parts, self._before)
         self.parts = None
         calls, self.calls, self.inner = self.calls, 0, 0
         self._calls += calls
@@ -350,7 +350,7 @@ class Clock:
         else:
             mean = min(self._cost / (self._took * _MOST_COST + 1), _LONGEST_GAP)
             self.gap = int(_random.random() * 2 * mean)
-            self.left_out.watch()
+            self.untimed.watch()
         self._before = self.gap
         self._cost += calls * sum(_added) + perf_counter_ns() - began
 

@@ -9,9 +9,9 @@ import torch
 
 from ..pipes.bases.collating import default_collated
 from ..pipes.bases.input_columns import check_function
+from ..pipes.bases.loose_rows import RowGatherer, are_rows, out_of_batch
 from ..pipes.bases.one_to_one import OneToOne
 from ..pipes.columns.batch_rows import as_batch
-from ..pipes.columns.loose_rows import RowGatherer, are_rows, out_of_batch
 from ..pipes.columns.rows_or_batches import gives_batches, may_be_batch
 from ..pipes.columns.tensors import Dtypes, check_dtypes, tensors_of
 from ..pipes.columns.to_arrow import rows_in

@@ -17,7 +17,7 @@ from ...registry.display import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads
-from ..columns.loose_rows import RowGatherer, out_of_batch
+from ..bases.loose_rows import RowGatherer, out_of_batch
 from .device import move
 from .parallel import ProcessPoolMapper
 from .rebatch import Rebatcher

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...registry import IterDataPipe, Provenance, own, provenance_of
 from ...registry.notes import add_note
-from .batch_rows import as_batch
-from .rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
-from .to_arrow import rows_in
+from ..columns.batch_rows import as_batch
+from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
+from ..columns.to_arrow import rows_in
 
 __all__ = ["RowGatherer", "are_rows", "out_of_batch"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from .notes import local_of
 
-__all__ = ["LeftOut", "MeterPart", "holds_meter", "meter_at", "waits_in"]
+__all__ = ["MeterPart", "Untimed", "holds_meter", "meter_at", "waits_in"]
 
 MeterPart = tuple[Any, str]
 """A meter, and one of its times: "own" or "waiting"."""
@@ -30,7 +30,7 @@ _LITTLE = 0.001
 
 _variables: dict[CodeType, str] = {}
 _waits: set[CodeType] = set()
-_threads: dict[int, LeftOut] = {}
+_threads: dict[int, Untimed] = {}
 """The sampled threads, by their ids."""
 _starting = threading.Lock()
 _looker: threading.Thread | None = None
@@ -59,7 +59,7 @@ def meter_at(frame: FrameType | None) -> MeterPart | None:
     return None
 
 
-class LeftOut:
+class Untimed:
     """The untimed items of one thread, and how their time is divided among the steps."""
 
     def __init__(self) -> None:
@@ -140,8 +140,8 @@ def _look() -> None:
     while _threads:
         time.sleep(_BETWEEN_LOOKS)
         frames, now = sys._current_frames(), perf_counter_ns()
-        for thread, left_out in [*_threads.items()]:
-            if thread not in frames or not left_out.look(frames[thread], before, now):
+        for thread, untimed in [*_threads.items()]:
+            if thread not in frames or not untimed.look(frames[thread], before, now):
                 _threads.pop(thread, None)
         frames.clear()  # frames keep items and iterators alive; this frame is among them, a cycle
         before = now
