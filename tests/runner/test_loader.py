@@ -354,7 +354,7 @@ def test_wrong_arguments_raise_at_construction():
         MultiProcessingReadingService(2, num_shards=0)
     with pytest.raises(ValueError, match="timeout must be seconds, more than 0, and is 0"):
         MultiProcessingReadingService(2, timeout=0)
-    with pytest.raises(ValueError, match="a seed is an integer"):
+    with pytest.raises(ValueError, match="seed must be at least 0, and is -1"):
         DataLoader2(numbers()).seed(-1)
 
 
