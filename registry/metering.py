@@ -37,7 +37,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-_MOST_COST = 0.01
+_MOST_COST = 0.005
 """Where timing takes more than this share of the time, some items stay untimed."""
 _FIRST_CALLS = 500
 """Time this many calls before leaving any item untimed."""
