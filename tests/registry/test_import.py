@@ -36,6 +36,10 @@ def test_the_operators_are_imported_as_they_are_named() -> None:
     assert run(code).split() == ["Batcher", "Mapper"]
 
 
+def test_what_a_fork_server_imports_first_leaves_garbage_to_be_collected() -> None:
+    assert run("import gc, penstock_server; print(gc.isenabled(), gc.get_freeze_count() > 0)").split() == ["True"] * 2
+
+
 WITHOUT_DATAPIPES = """
     import sys
     import torch.utils.data

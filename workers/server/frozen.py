@@ -1,9 +1,8 @@
 """A fork server imports this last, so that its processes share the memory of what it imported before.
 
-Their garbage collectors leave that memory alone. Looking at an object writes to it, and so copies its memory.
+Their garbage collectors pass over it. To look at an object is to write to it, and so to copy it.
 """
 
 import gc
 
 gc.freeze()
-gc.enable()
