@@ -29,11 +29,10 @@ _imported, _, __all__ = _lazy.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> _Any:
-    try:
+    if name in __all__:
         return _imported(name)
-    except AttributeError:
-        message = f"penstock has no {name!r}{_where_it_is(name, __all__)}"
-        raise AttributeError(message, name=name, obj=_sys.modules[__name__]) from None
+    message = f"penstock has no {name!r}{_where_it_is(name, __all__)}"
+    raise AttributeError(message, name=name, obj=_sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -51,7 +51,7 @@ _NAMES_OF_OTHERS = {
     "save": "use .write_parquet(…) or .write_tar(…)",
     "select": "use .filter(fn)",
     "set_epoch": "leave it out: each pass is the next epoch",
-    "set_seed": "set it on a step that draws, as in .shuffle().set_seed(0), or of the whole chain by loader.seed(0)",
+    "set_seed": "call loader.seed(0), or without a loader set it on a step that draws, as in .shuffle().set_seed(0)",
     "shard": "use .sharding_filter()",
     "skip": "use .pipe(itertools.islice, n, None)",
     "split": "use .random_split(weights, seed)",

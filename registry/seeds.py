@@ -114,7 +114,10 @@ class Seeded:
     """The first epoch since the seed was set; None if it has not begun."""
 
     def set_seed(self, seed: int) -> Self:
-        """Fix the random order of this pipe: later passes are a function of `seed`."""
+        """Fix the random order of this pipe: later passes are a function of `seed`.
+
+        A loader sets the seeds of all steps, by its own: for a loader call `loader.seed(n)` instead.
+        """
         expect_whole("seed", seed, least=_LEAST_SEED)
         self._seed, self._first_epoch = int(seed), None
         return self

@@ -20,7 +20,9 @@ def sentences(chain: Known) -> list[str]:
         if not chain.of(step).is_ordered
     ]
     if random:
-        said.append("Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n).")
+        said.append(
+            "Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n) without a loader."
+        )
     elif len(said) == 1:
         said.append("No step is random: every epoch has the same order.")
     return said

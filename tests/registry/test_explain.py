@@ -58,7 +58,7 @@ def test_the_text_of_a_chain() -> None:
 Order
   625 items, before they are divided among shards.
   shuffle draws each item from a buffer of 1,000 items, of 20,000.
-  Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n).
+  Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n) without a loader.
 Shards
   sharding_filter divides 20,000 items: shard s of n takes items s, s + n, s + 2n, … Every shard runs shuffle
     on all of them.

@@ -39,7 +39,7 @@ def test_the_text_of_a_loader() -> None:
 Order
   100 items, before they are divided among shards.
   shuffle draws each item from a buffer of 100 items, of 1,000.
-  Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n).
+  Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n) without a loader.
 Shards
   sharding_filter divides 1,000 items: shard s of n takes items s, s + n, s + 2n, … Every shard runs shuffle
     on all of them.
