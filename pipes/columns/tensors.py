@@ -69,8 +69,6 @@ def tensors_of(
     >>> tensors_of(pa.record_batch({"id": [1, 2], "text": ["a", "b"]}))
     {'id': tensor([1, 2]), 'text': ['a', 'b']}
     """
-    if (columns, dtypes) == (None, None) and isinstance(batch, dict) and {*map(type, batch.values())} <= {torch.Tensor}:
-        return {**batch}  # fast path: batches cut from tensors
     names = names_of(batch) if columns is None else columns
     if unknown := [name for name in dtypes if name not in names] if isinstance(dtypes, Mapping) else []:
         raise KeyError(f"dtypes has {unknown[0]!r}, and the columns are {[*names]}")

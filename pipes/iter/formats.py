@@ -77,7 +77,9 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         self.guard = Guard(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], dict[str, Any]]:
-        columns, dtypes = self.columns, self.dtypes
+        columns, dtypes, source = self.columns, self.dtypes, self.source
+        if isinstance(source, CutsBatches):
+            return lambda item: item if source.is_made else tensors_of(as_batch(item), columns, dtypes)
         return lambda item: tensors_of(as_batch(item), columns, dtypes)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,8 @@ def sentences(chain: Known) -> list[str]:
     ]
     if random:
         said.append(
-            "Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n) without a loader."
+            "Each epoch has another order, which follows from the seed: loader.seed(n), or set_seed(n) "
+            "without a loader."
         )
     elif len(said) == 1:
         said.append("No step is random: every epoch has the same order.")
