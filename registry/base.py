@@ -19,7 +19,7 @@ from .deeds import Deed
 from .display import show_chain, show_tree
 from .display import step as show_step
 from .errors import Guard
-from .functional import bases, did_you_mean, find_method
+from .functional import bases, did_you_mean, find_method, operators
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
@@ -325,7 +325,10 @@ class BasePipe(SourcesFirst, Generic[T_co]):
             return find_method(self, name)
 
     def __add__(self, other: Any) -> Any:
-        """Return a pipe of the items of both, as `concat` does."""
+        """Return a pipe of the items of both, as `concat` does. A data set or a list is wrapped, as torch does."""
+        if not isinstance(other, _PIPES):
+            wrapper = "SequenceWrapper" if isinstance(self, TorchMapDataPipe) else "IterableWrapper"
+            other = operators[wrapper].cls(other, deepcopy=False)
         return self.concat(other)  # type: ignore[attr-defined]
 
     def __dir__(self) -> list[str]:

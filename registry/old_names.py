@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
+from .secrets import Options
+
 __all__ = ["by_new_names", "takes_old_names"]
 
 P = ParamSpec("P")
@@ -36,7 +38,7 @@ def by_new_names(
             stacklevel=_frames_of_ours(),
         )
         if bracket:
-            found[new] = {**(found.get(new) or {}), old: given[old]}
+            found[new] = Options(found.get(new), **{old: given[old]})
         elif new in found:
             raise TypeError(f"{name} got {new} twice, once by its old name {old}")
         else:

@@ -163,8 +163,12 @@ class Options(Mapping[str, Any]):
     Options(key, secret)
     """
 
-    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        self._options = {**(options or {})}
+    def __init__(self, options: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        if not isinstance(options, (Mapping, type(None))):
+            raise TypeError(f"storage_options must be a dict, and is of type {type(options).__name__}")
+        if twice := sorted((options or {}).keys() & more.keys()):
+            raise TypeError(f"{twice[0]} is given twice: in storage_options, and by itself")
+        self._options = {**(options or {}), **more}
         for name in _SENT & self._options.keys():
             _expect_lines(name, self._options[name])
 

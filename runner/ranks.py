@@ -147,6 +147,7 @@ class SequentialReadingService(ReadingServiceInterface):
     >>> service = SequentialReadingService(DistributedReadingService(), MultiProcessingReadingService(num_workers=2))
     """
 
+    @takes_only()
     def __init__(self, *reading_services: ReadingServiceInterface) -> None:
         for place, service in enumerate(reading_services):
             if not isinstance(service, ReadingServiceInterface):

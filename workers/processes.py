@@ -60,7 +60,7 @@ lock = threading.RLock()
 """Held to start, end or poll a process: multiprocessing supports one thread at a time there."""
 
 _FIRST, _LAST = "penstock_server", "penstock_server.frozen"
-"""What a fork server imports first and last."""
+"""What a fork server imports first and last of ours; the program's own modules come before."""
 
 _starting = threading.local()
 _preparation_data = spawn.get_preparation_data
@@ -94,8 +94,8 @@ def context_for(start_method: str | None, preload: str) -> BaseContext:
     if method == "forkserver":
         # The default preloads the main module, which would rerun a script without a guard in the server.
         preloaded: list[str] = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]
-        others = [module for module in preloaded if module not in ("__main__", _FIRST, _LAST)]
-        forkserver.set_forkserver_preload([_FIRST, *dict.fromkeys([*others, preload]), _LAST])
+        others = [module for module in preloaded if module not in ("__main__", _LAST)]
+        forkserver.set_forkserver_preload([*dict.fromkeys([*others, _FIRST, preload]), _LAST])
     return multiprocessing.get_context(method)
 
 

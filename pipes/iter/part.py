@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import random
 import warnings
 from collections import OrderedDict
@@ -160,7 +161,8 @@ class RandomSplitter(IterDataPipe[T]):
     def _draws(self, seed: Seed) -> Iterator[Any]:
         shares = self._shares()
         groups, left = [*shares], [*shares.values()]
-        choose, numbers = random.Random(seed).choices, range(len(groups))
+        of_python = operator.index(seed) if hasattr(seed, "__index__") else seed  # Random takes no integers of NumPy
+        choose, numbers = random.Random(of_python).choices, range(len(groups))
         for remaining in reversed(range(self._total())):
             (number,) = choose(numbers, left)
             left[number] -= 1

@@ -185,7 +185,7 @@ class FSSpecSaver(ItemSaver):
     ) -> None:
         super().__init__(source, mode, filepath_fn, on_error)
         self.kwargs_for_open = kwargs_for_open
-        self.storage_options = Options({**(storage_options or {}), **kwargs})
+        self.storage_options = Options(storage_options, **kwargs)
 
     def _text_options(self) -> Mapping[str, Any]:
         return {name: value for name, value in (self.kwargs_for_open or {}).items() if name in OF_TEXT}

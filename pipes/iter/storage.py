@@ -56,7 +56,7 @@ class FSSpecFileLister(Lister):
         **kwargs: Any,
     ) -> None:
         super().__init__(root, masks, on_error)
-        self.storage_options = Options({**(storage_options or {}), **kwargs})
+        self.storage_options = Options(storage_options, **kwargs)
 
     def _files_under(self, root: str) -> Iterator[str]:
         if is_local_path(root) and not self.storage_options and os.path.isdir(root):
@@ -113,7 +113,7 @@ class FSSpecFileOpener(OneToOne[tuple[str, IO[Any]]]):
         self.kwargs_for_open = kwargs_for_open
         self.on_error = on_error
         self.guard = Guard(on_error)
-        self.storage_options = Options({**(storage_options or {}), **kwargs})
+        self.storage_options = Options(storage_options, **kwargs)
 
     def _function(self) -> Callable[[Any], tuple[str, IO[Any]]]:
         return self._open

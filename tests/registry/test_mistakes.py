@@ -100,12 +100,14 @@ def in_order():
         (lambda: numbers().to_iterable_dataset(), AttributeError, "it is an iterable pipe already"),
         (lambda: in_order().to_map_datapipe(), AttributeError, "'to_map_datapipe': it is a map-style pipe already"),
         (lambda: in_order().limit(3), AttributeError, "'limit': use .to_iter_datapipe().header(n)"),
+        (lambda: numbers() + 1, TypeError, "IterableWrapper needs an iterable, and int is not one"),
+        (lambda: numbers().load_files_by_s3(storage_options="x"), TypeError, "must be a dict, and is of type str"),
         (
-            lambda: numbers().__add__([1]),
+            lambda: numbers().open_files_by_fsspec(key="a", storage_options={"key": "b"}),
             TypeError,
-            "sources[1] is of type list: wrap it, as in IterableWrapper(items)",
+            "key is given twice: in storage_options, and by itself",
         ),
-        (lambda: in_order().__add__([1]), TypeError, "wrap it, as in penstock.map.SequenceWrapper(items)"),
+        (lambda: ps.SequentialReadingService(rs=1), TypeError, "SequentialReadingService takes no rs"),
         (lambda: numbers() + in_order(), TypeError, "convert it, as in .to_iter_datapipe()"),
         (lambda: in_order().zip(numbers()), TypeError, "convert it, as in .enumerate().to_map_datapipe(), or"),
         (lambda: numbers().zip_with_map(numbers(), int), TypeError, "or .to_map_datapipe() for pairs of a key and"),
@@ -189,6 +191,10 @@ def test_plus_concatenates_as_for_data_sets_of_torch():
     assert isinstance(numbers() + numbers(), ps.iter.Concater)
     assert isinstance(in_order() + in_order(), ps.map.Concater)
     assert (in_order() + in_order())[10] == 0
+    others = [5]
+    assert [*(numbers(2) + others)] == [0, 1, 5]
+    assert [*(in_order() + others)][-2:] == [9, 5]
+    assert (in_order() + torch.utils.data.TensorDataset(torch.arange(2)))[11] == (torch.tensor(1),)
 
 
 def test_every_argument_of_torchs_loader_has_a_mend():

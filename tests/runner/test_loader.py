@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from multiprocessing import forkserver
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchWrapper
 
 import penstock as ps
 from penstock import DataLoader2, InProcessReadingService, MultiProcessingReadingService
+from penstock.workers.processes import context_for
 
 SERVICES = {
     "none": lambda: None,
@@ -330,6 +332,14 @@ def test_every_start_method(method):
     service = MultiProcessingReadingService(2, multiprocessing_context=method)
     with DataLoader2(numbers(6).sharding_filter().map(lambda x: -x), reading_service=service) as loader:
         assert list(loader) == [-x for x in range(6)]
+
+
+def test_a_fork_server_imports_the_modules_of_the_program_before_ours(monkeypatch):
+    monkeypatch.setattr(forkserver._forkserver, "_preload_modules", ["__main__", "json"])
+    for _ in range(2):
+        context_for("forkserver", "penstock.runner.worker")
+        wanted = ["json", "penstock_server", "penstock.runner.worker", "penstock_server.frozen"]
+        assert forkserver._forkserver._preload_modules == wanted
 
 
 def test_the_collectors_of_workers_pass_over_what_their_server_imported():
@@ -669,6 +679,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path, method):
 def test_the_server_of_the_workers_starts_while_the_program_goes_on():
     code = """
 import penstock as ps
+from multiprocessing import forkserver
 from multiprocessing import forkserver
 ps.MultiProcessingReadingService(0), ps.MultiProcessingReadingService(2, "spawn")
 assert forkserver._forkserver._forkserver_pid is None
