@@ -1,12 +1,10 @@
-"""Sources as torchdata took them: under any parameter name, and as a bare list."""
+"""Sources as torchdata took them: under any parameter name."""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
 
-from ..pipes.iter.create import IterableWrapper
-from ..pipes.map.create import SequenceWrapper
 from ..registry import IterDataPipe, MapDataPipe
 from ..registry.base import Construction
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
@@ -32,7 +30,7 @@ class _OldName:
 
 
 def accept_what_torchdata_did() -> None:
-    """Make `Batcher(datapipe=[1, 2, 3], batch_size=2)` mean `Batcher(IterableWrapper([1, 2, 3]), batch_size=2)`.
+    """Make `Batcher(datapipe=dp, batch_size=2)` mean `Batcher(dp, batch_size=2)`.
 
     `dp.datapipe`, which subclasses of operators read, becomes `dp.source`.
     """
@@ -41,8 +39,6 @@ def accept_what_torchdata_did() -> None:
     def __call__(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if kwargs and not args and cls.__module__.startswith("penstock."):
             kwargs = _with_source(inspect.signature(cls), kwargs)
-        if cls.functional_name is not None and any(isinstance(given, _BARE) for given in (*args, *kwargs.values())):
-            args, kwargs = _with_pipes(cls, args, kwargs)
         return make(cls, *args, **kwargs)
 
     Construction.__call__ = __call__  # type: ignore[method-assign]
@@ -61,20 +57,3 @@ def _with_source(signature: inspect.Signature, kwargs: dict[str, Any]) -> dict[s
     if "source" not in signature.parameters or "source" in kwargs or len(unknown) != 1:
         return kwargs
     return {"source" if name == unknown[0] else name: value for name, value in kwargs.items()}
-
-
-def _with_pipes(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, with pipes in place of lists and tuples as sources."""
-    first = next(iter(inspect.signature(cls).parameters.values()), None)
-    wrap: Any = SequenceWrapper if first and "MapDataPipe" in str(first.annotation) else IterableWrapper
-
-    def piped(given: Any) -> Any:
-        return wrap(given, deepcopy=False) if isinstance(given, _BARE) else given
-
-    match first and first.name:
-        case "source":
-            args = (*map(piped, args[:1]), *args[1:])
-            kwargs = {name: piped(value) if name == "source" else value for name, value in kwargs.items()}
-        case "sources":
-            args = (*map(piped, args),)
-    return args, kwargs

@@ -27,6 +27,7 @@ from .metering import Meter
 from .notes import say_where
 from .old_names import by_new_names
 from .own import Own, Tally, owned_by
+from .plain_sources import expect_pipe, with_pipes
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
 from .same_order import expect_same_order
@@ -108,7 +109,7 @@ _OF_AUTHORS = {
 
 
 class Construction(type):
-    """Rejects an operator over a bare iterable, which could be neither resumed nor notified when a pass begins."""
+    """Makes pipes: a list as the source of an operator is wrapped, and what is read only once is rejected."""
 
     _old_names: ClassVar[Mapping[str, str]] = {}
     """The new name of each parameter that was renamed; with `[]` at its end, if that is a dict of options."""
@@ -116,6 +117,8 @@ class Construction(type):
     def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
         if cls._old_names:  # type: ignore[attr-defined]
             kwargs = by_new_names(cls.functional_name or cls.__name__, cls, cls._old_names, kwargs)  # type: ignore[attr-defined]
+        if cls.functional_name is not None:  # type: ignore[attr-defined]
+            args, kwargs = with_pipes(cls, args, kwargs)
         try:
             made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
         except TypeError as error:
@@ -126,12 +129,8 @@ class Construction(type):
         if not issubclass(type(made), cls):
             return made  # type: ignore[no-any-return]  # a custom __new__ returned another object
         given = args[0] if args else kwargs.get("source")
-        takes_pipes = made.functional_name is not None and vars(made).get("source", made) is given
-        if takes_pipes and not isinstance(given, _PIPES):
-            raise TypeError(
-                f"{cls.__name__} reads from a pipe, and its source is of type {type(given).__name__}: "
-                "wrap it, as in IterableWrapper(items)"
-            )
+        if made.functional_name is not None and vars(made).get("source", made) is given:
+            expect_pipe(cls, given)
         is_kept = any(value is given for value in vars(made).values()) or sources_of(made)
         if made.functional_name is not None and isinstance(given, _PIPES) and not is_kept:
             raise TypeError(f"{cls.__name__} keeps no source: write `self.source = source` in its __init__")

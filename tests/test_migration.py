@@ -997,7 +997,7 @@ BULLETS = {
         "test_sources_are_found_in_attributes_and_their_containers test_no_item_is_touched "
         "test_a_graph_of_many_joins_is_not_unfolded"
     ),
-    "**A registered operator": "test_an_operator_refuses_a_bare_iterable",
+    "**A registered operator": "test_an_operator_refuses_an_iterator",
     "Under `install()`, `functional": "test_an_operator_registered_later_is_there_too",
 }
 """How each bullet begins, and the tests that show it."""
@@ -1119,6 +1119,6 @@ except NotImplementedError as error:
     assert "derive the service from ReadingServiceInterface" in said
 
 
-def test_an_operator_refuses_a_bare_iterable() -> None:
-    with pytest.raises(TypeError, match=r"wrap it, as in IterableWrapper\(items\)"):
-        ps.iter.Batcher([1, 2], 2)  # type: ignore[arg-type]
+def test_an_operator_refuses_an_iterator() -> None:
+    with pytest.raises(TypeError, match="it can be read only once: give a list"):
+        ps.iter.Batcher(iter([1, 2]), 2)  # type: ignore[arg-type]

@@ -165,7 +165,7 @@ def test_torchs_own_pipes_are_forked() -> None:
         (lambda: numbers(3).demux(2, 7), TypeError, "classifier_fn must be a function"),
         (lambda: numbers(3).unzip(2, columns_to_skip=[0, 1]), ValueError, "no column is left"),
         (lambda: numbers(3).unzip(2, columns_to_skip=[2]), ValueError, "columns_to_skip must be in 0 … 1, and has"),
-        (lambda: Forker([1, 2], 2), TypeError, "wrap it, as in IterableWrapper"),
+        (lambda: Forker(iter([1, 2]), 2), TypeError, "it can be read only once"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(make: Callable[[], Any], error: type[Exception], message: str) -> None:

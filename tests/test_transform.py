@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
@@ -390,11 +391,44 @@ def test_flatmap_resumes_from_the_input_it_was_in(monkeypatch: pytest.MonkeyPatc
     assert called == [4, 5]
 
 
-def test_an_operator_over_a_bare_iterable_says_what_to_wrap_it_in():
-    with pytest.raises(
-        TypeError, match=r"Mapper reads from a pipe, and its source is of type list: wrap it, as in Itera"
-    ):
-        ps.iter.Mapper([1, 2], str)
+@pytest.mark.parametrize("source", [[1, 2], (1, 2), range(1, 3), np.array([1, 2]), torch.tensor([1, 2])])
+def test_a_list_as_the_source_of_an_operator_stands_for_its_items(source):
+    dp = ps.iter.Mapper(source, int)
+    assert list(dp) == list(dp) == [1, 2]
+    assert list(ps.iter.Mapper(source=source, fn=int)) == [1, 2]
+    first = iter(dp)
+    next(first)
+    resumed = ps.iter.Mapper(source, int)
+    resumed.load_state_dict(dp.state_dict())
+    assert list(resumed) == [2]
+
+
+def test_map_style_operators_and_operators_of_several_sources_take_lists():
+    assert ps.map.Mapper([1, 2], str)[1] == "2"
+    assert list(ps.iter.MapToIterConverter([7, 8])) == [7, 8]
+    assert ps.iter.IterableWrapper("ab").zip([1, 2], range(2)).take_all() == [("a", 1, 0), ("b", 2, 1)]
+    assert list(ps.iter.Multiplexer([1, 2], (3, 4))) == [1, 3, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ((x for x in "ab"), "is of type generator: it can be read only once: give a list"),
+        (iter([1]), "is of type list_iterator: it can be read only once: give a list"),
+        ("a.file", r"is of type str: give a list, as in \['a.file'\]"),
+        ({1, 2}, r"is of type set: its order is not fixed: give sorted\(items\)"),
+        ({"a": 1}, r"is of type dict: give what is meant of it, as in \[\*mapping.items\(\)\]"),
+        ([ps.iter.IterableWrapper("a")], r"is of type list: it has pipes in it: concatenate them"),
+        (pa.table({"x": [1]}), r"is of type Table: read its rows, as in penstock.from_pandas\(frame\)"),
+        (5, "is of type int: wrap it, as in IterableWrapper"),
+    ],
+)
+def test_a_source_that_is_no_list_says_what_to_do(source, told):
+    with pytest.raises(TypeError, match=f"Mapper reads from a pipe, and its source {told}"):
+        ps.iter.Mapper(source, str)
+
+
+def test_a_text_is_no_source_of_a_map_style_operator():
     with pytest.raises(TypeError, match="Mapper reads from a pipe, and its source is of type str"):
         ps.map.Mapper("abc", str)
 

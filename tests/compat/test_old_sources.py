@@ -52,7 +52,7 @@ def test_a_list_or_a_tuple_is_a_source() -> None:
         "[[3]]",
         "[1, 3, 2, 4] ['1', '2'] [(1, 2)]",
         "[7, 8] [0, 1, 2]",
-        "Batcher reads from a pipe, and its source is of type set: wrap it, as in IterableWrapper(items)",
+        "Batcher reads from a pipe, and its source is of type set: its order is not fixed: give sorted(items)",
     ]
 
 
