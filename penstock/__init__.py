@@ -39,6 +39,17 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-for _kind in (IterDataPipe, MapDataPipe):  # not operators: what they give is no pipe
-    _kind.build_vocab = _later("penstock.pipes.vocabulary", "build_vocab")  # type: ignore[attr-defined]
-    _kind.to_ray_dataset = _later("penstock.runner.ray_data", "to_ray_dataset")  # type: ignore[attr-defined]
+_METHODS = {
+    "build_vocab": "penstock.pipes.vocabulary",
+    "iter_batches": "penstock.runner.torch_batches",
+    "iter_torch_batches": "penstock.runner.torch_batches",
+    "random_shuffle": "penstock.pipes.spellings",
+    "schema": "penstock.pipes.columns.schema",
+    "to_ray_dataset": "penstock.runner.ray_data",
+    "train_test_split": "penstock.pipes.spellings",
+}
+"""The methods that are functions of a chain, and no operators, each with its module."""
+
+for _kind in (IterDataPipe, MapDataPipe):
+    for _name, _module in _METHODS.items():
+        setattr(_kind, _name, _later(_module, _name))

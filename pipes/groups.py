@@ -53,6 +53,10 @@ GROUPS: dict[str, tuple[str, str]] = {
         "For items that are tuples, lists or dicts.",
         "slice drop flatten add_index enumerate repeat",
     ),
+    "Choose columns": (
+        "For column batches, and for rows that are dicts. Readers take `columns` themselves, and then read only these.",
+        "select_columns drop_columns rename_columns",
+    ),
     "Shuffle": (
         "`shuffle` draws from a buffer. Shuffle files or row groups first: then a small item buffer is enough.",
         "shuffle shuffle_rows shuffle_row_groups shuffled_flatmap in_batch_shuffle",
@@ -71,8 +75,9 @@ GROUPS: dict[str, tuple[str, str]] = {
         "fork demux random_split unzip round_robin_demux",
     ),
     "Choose what is read, and say how long it is": (
-        "`header` ends early, `cycle` goes on for ever.",
-        "header cycle set_length",
+        "`header` ends after a number of items, `limit` after a number of rows. `cycle` goes on for ever. "
+        "`random_sample` draws rows: the same ones for any number of workers.",
+        "header limit random_sample cycle set_length",
     ),
     "Keep what was made": (
         "`in_memory_cache` keeps items in this process. `on_disk_cache` and `end_caching` keep the files that the "

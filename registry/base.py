@@ -154,8 +154,16 @@ def _mend_of_constructor(cls: type, error: TypeError) -> str | None:
 
 
 _IN_PARALLEL = ": .threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
+_OF_RAY = ": .map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
 _ARGUMENTS_OF_OTHERS = {
     "batched": ": .map_batches(fn, batch_size) calls a function of batches",
+    **dict.fromkeys(
+        ("fn_args", "fn_kwargs", "fn_constructor_args", "fn_constructor_kwargs"),
+        ": bind them to fn, as in functools.partial(fn, …)",
+    ),
+    **dict.fromkeys(
+        ("num_cpus", "num_gpus"), ": .map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
+    ),
     "num_parallel_calls": _IN_PARALLEL,
     "num_proc": _IN_PARALLEL,
     "num_workers": _IN_PARALLEL,
@@ -498,11 +506,11 @@ class BasePipe(SourcesFirst, Generic[T_co]):
 
         return {**Picture(self)._repr_mimebundle_(), "text/plain": repr(self)}  # type: ignore[arg-type]
 
-    def show(self, n: int = 5) -> None:
+    def show(self, n: int = 5, *, limit: int | None = None) -> None:
         """Show the chain and its first `n` items: in a notebook with images, sound and tables, else as text.
 
-        Large items are abbreviated. The items are those that `peek` returns; if it cannot copy the chain, a new pass
-        begins.
+        `limit` is Ray Data's name for `n`. Large items are abbreviated. The items are those that `peek` returns; if it
+        cannot copy the chain, a new pass begins.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
@@ -512,7 +520,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
         """
         from .views.shown import show_items
 
-        show_items(self, n)
+        show_items(self, n if limit is None else limit)
 
 
 def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:

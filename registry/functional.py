@@ -45,8 +45,6 @@ _NAMES_OF_OTHERS = {
     "decode": "use .routed_decode()",
     "first": "use .take(1)",
     "interleave": "use .shuffled_flatmap(fn), or .mix(other) for two chains",
-    "iter_torch_batches": "use penstock.iter_torch_batches(dp, batch_size)",
-    "limit": "use .header(n)",
     "reduce": "use functools.reduce(fn, dp)",
     "save": "use .write_parquet(…) or .write_tar(…)",
     "select": "use .filter(fn)",

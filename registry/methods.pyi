@@ -4,6 +4,7 @@ import collections.abc
 import os
 import typing
 import penstock.pipes.bases.input_columns
+import penstock.pipes.columns.schema
 import penstock.pipes.columns.tensors
 import penstock.pipes.files.images
 import penstock.pipes.iter.ahead
@@ -46,8 +47,10 @@ import penstock.pipes.iter.rebatch
 import penstock.pipes.iter.repeat
 import penstock.pipes.iter.row_groups
 import penstock.pipes.iter.s3
+import penstock.pipes.iter.sample
 import penstock.pipes.iter.save
 import penstock.pipes.iter.select
+import penstock.pipes.iter.select_columns
 import penstock.pipes.iter.shard
 import penstock.pipes.iter.storage
 import penstock.pipes.iter.sync
@@ -66,6 +69,8 @@ import penstock.pipes.map.order
 import penstock.pipes.map.transform
 import penstock.pipes.vocabulary
 import penstock.registry
+import penstock.runner.loader
+import penstock.runner.services
 import penstock_plugins
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
@@ -448,6 +453,23 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def drop_columns(
+        self,
+        columns: str | collections.abc.Sequence[str],
+    ) -> penstock.pipes.iter.select_columns.ColumnDropper:
+        """Yield each row or column batch without some columns; `columns` is a name or a list of names.
+
+        An item is a dict, a `pyarrow.RecordBatch`, or a table or data frame, which becomes a RecordBatch. `drop` does the
+        same for tuples and lists.
+
+        Raises KeyError for a column that an item lacks, and TypeError for an item without columns.
+
+        >>> dp = IterableWrapper([{"id": 1, "text": "one", "url": "…"}]).drop_columns("url")
+        >>> list(dp)
+        [{'id': 1, 'text': 'one'}]
+        """
+        ...
+
     def end_caching(
         self,
         mode: str = 'wb',
@@ -756,6 +778,23 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         reading 1
         reading 2
         ([0, 1, 2], [0, 1, 2])
+        """
+        ...
+
+    def limit(self, limit: int) -> penstock.pipes.iter.sample.RowLimiter[T_co]:
+        """Yield the first `limit` rows: of column batches, the last one is cut; of other items, each is a row.
+
+        Batches are recognized by the operators before, as after `ps.read_parquet`, or as Arrow tables; `header` counts
+        items of any kind. No item after the last row is pulled. In several shards, each gives as many rows.
+
+        `len` is exact, so it raises TypeError where the length of the source is unknown, and for batches.
+
+        >>> import pyarrow as pa
+        >>> dp = IterableWrapper([pa.record_batch({"id": [0, 1]}), pa.record_batch({"id": [2, 3]})]).limit(3)
+        >>> [batch.to_pydict() for batch in dp]
+        [{'id': [0, 1]}, {'id': [2]}]
+        >>> list(IterableWrapper("abc").limit(2))
+        ['a', 'b']
         """
         ...
 
@@ -1348,26 +1387,44 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def map_batches(
         self,
-        fn: collections.abc.Callable[..., collections.abc.Iterable[typing.Any]],
-        batch_size: int,
+        fn: collections.abc.Callable[..., typing.Any],
+        batch_size: int | None = None,
         input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         *,
+        batch_format: typing.Literal['numpy', 'torch', 'pandas', 'arrow'] = 'numpy',
+        concurrency: int | None = None,
+        compute: typing.Any = None,
         on_error: penstock.registry.OnError = 'raise',
     ) -> penstock.pipes.iter.batches.BatchMapper:
         """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
 
-        Take it where `fn` is faster on many items at once. `fn` takes a list of items and returns an iterable of any
-        length, or is a generator function. With `input_col`, `fn` takes one list of values for each of these columns; its
-        outputs replace the items. `on_error` handles a batch for which `fn` raises. A skipped batch counts as one failure.
+        Take it where `fn` is faster on many items at once. What a batch is follows from the operators before:
 
-        Raises TypeError where `fn` returns a dict, text or bytes. To turn one batch of columns into another, as
-        `map_batches` of Ray Data does, use `.map(fn)` on batches of columns.
+        - A list of items, and `fn` returns an iterable of items, of any length, or is a generator function. With
+          `input_col`, `fn` takes one list of values for each of these columns; its outputs replace the items.
+        - Columns, where the items are column batches, as after `ps.read_parquet` and `ps.from_numpy`, or rows that are
+          dicts, as after `ps.read_images` and `ps.from_items`. `fn` gets the columns in a `batch_format`: `"numpy"`, a dict
+          of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of arrays, tensors and
+          lists, a table or a data frame, or is a generator function of such. Batches in give batches out, and rows give
+          rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+
+        `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
+        instances can be called, each process makes one, as for `map_pool`, which does the work; without a `concurrency`
+        there is one process. Ray's
+        `compute=ActorPoolStrategy(size=2)` stands for two actors of Ray. `on_error` handles a batch for which `fn` raises.
+        A skipped batch counts as one failure.
+
+        Raises TypeError where `fn` returns something else: a dict, text or bytes in place of items, or a list in place of
+        columns.
 
         >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
         >>> list(dp)
         [1, 5, 4]
         >>> list(IterableWrapper([("a", 1), ("b", 2)]).map_batches(lambda numbers: [max(numbers)], 2, input_col=1))
         [2]
+        >>> import penstock as ps
+        >>> list(ps.from_items([{"x": 1}, {"x": 2}]).map_batches(lambda batch: {"y": batch["x"] * 10}, batch_size=2))
+        [{'y': np.int64(10)}, {'y': np.int64(20)}]
         """
         ...
 
@@ -1863,6 +1920,31 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def random_sample(
+        self,
+        fraction: float,
+        seed: int = 0,
+        *,
+        complement: bool = False,
+    ) -> penstock.pipes.iter.sample.RowSampler[T_co]:
+        """Yield a random share of the rows, `fraction`, in their order: each row is drawn by itself.
+
+        The items are column batches, as after `ps.read_parquet`, or rows. The same seed draws the same rows: in each pass,
+        for any number of workers, whatever the order of the files. A row of a file is drawn by the file's address and its
+        number there, any other row by its place in the stream. `complement=True` gives exactly the rows that are not drawn.
+        Batches without a row are left out.
+
+        Raises TypeError or ValueError for a `fraction` outside of 0 to 1. While it is read, raises ValueError where the
+        place of a row is unknown: after a shuffle or a `sharding_filter` of items that are no rows of files.
+
+        >>> dp = IterableWrapper(range(10)).random_sample(0.3)
+        >>> list(dp)
+        [0, 5, 6, 8]
+        >>> list(IterableWrapper(range(10)).random_sample(0.3, complement=True))
+        [1, 2, 3, 4, 7, 9]
+        """
+        ...
+
     def random_split(
         self,
         weights: dict[typing.Any, float],
@@ -2308,6 +2390,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def rename_columns(
+        self,
+        names: collections.abc.Mapping[str, str] | collections.abc.Sequence[str],
+    ) -> penstock.pipes.iter.select_columns.ColumnRenamer:
+        """Yield each row or column batch with other names of columns.
+
+        `names` is a dict from old to new names, or a list with a new name for each column. An item is a dict, a
+        `pyarrow.RecordBatch`, or a table or data frame, which becomes a RecordBatch. Columns keep their places.
+
+        Raises KeyError for a column that an item lacks, ValueError for a list of another length and where two columns would
+        have one name, and TypeError for an item without columns.
+
+        >>> dp = IterableWrapper([{"id": 1, "text": "one"}]).rename_columns({"text": "words"})
+        >>> list(dp)
+        [{'id': 1, 'words': 'one'}]
+        """
+        ...
+
     def repeat(self, times: int) -> penstock.pipes.iter.repeat.Repeater[T_co]:
         """Yield each item `times` times before the next: the same object, not copies of it.
 
@@ -2502,6 +2602,23 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = texts.save_to_disk(filepath_fn=lambda name: os.path.join(folder, "texts", name))
         >>> [os.path.basename(path) for path in dp]
         ['a.txt', 'b.txt']
+        """
+        ...
+
+    def select_columns(
+        self,
+        columns: str | collections.abc.Sequence[str],
+    ) -> penstock.pipes.iter.select_columns.ColumnSelector:
+        """Yield each row or column batch with some columns only, in the order of `columns`, a name or a list of names.
+
+        An item is a dict, a `pyarrow.RecordBatch`, or a table or data frame, which becomes a RecordBatch. Readers take
+        `columns` themselves, and then read only these. `slice` does the same for tuples and lists.
+
+        Raises KeyError for a column that an item lacks, and TypeError for an item without columns.
+
+        >>> dp = IterableWrapper([{"id": 1, "text": "one", "url": "…"}]).select_columns(["text", "id"])
+        >>> list(dp)
+        [{'text': 'one', 'id': 1}]
         """
         ...
 
@@ -3315,6 +3432,120 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def iter_batches(
+        self,
+        batch_size: int | None = ...,
+        batch_format: str = 'numpy',
+        local_shuffle_buffer_size: int | None = None,
+        drop_last: bool = False,
+        prefetch_batches: int = 2,
+        *,
+        local_shuffle_seed: int | None = None,
+        num_workers: int = 0,
+        batched: bool | None = None,
+        reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
+    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+        """Return a `DataLoader2` that yields batches of `batch_size` rows in a format, epoch after epoch.
+
+        `batch_format` is `"numpy"`, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`; `"pyarrow"` is the same as
+        `"arrow"`. Rows must be dicts. The other arguments are those of `iter_torch_batches`.
+
+        Raises ValueError for an unknown format, TypeError for rows that are no dicts, and what `iter_torch_batches` raises.
+
+        >>> import penstock as ps
+        >>> rows = ps.from_items([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
+        >>> list(rows.iter_batches(batch_size=2))
+        [{'x': array([1., 2.]), 'name': array(['a', 'b'], dtype=object)}]
+        """
+        ...
+
+    def iter_torch_batches(
+        self,
+        batch_size: int | None = ...,
+        dtypes: penstock.pipes.columns.tensors.Dtypes | None = None,
+        device: str | int | torch.device | None = None,
+        collate_fn: collections.abc.Callable[[typing.Any], typing.Any] | None = None,
+        local_shuffle_buffer_size: int | None = None,
+        drop_last: bool = False,
+        prefetch_batches: int = 2,
+        *,
+        local_shuffle_seed: int | None = None,
+        num_workers: int = 0,
+        batched: bool | None = None,
+        reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
+    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+        """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
+
+        The items of the chain are of one of two kinds:
+
+        - batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors` converts
+          their columns, with `dtypes`
+        - rows, such as dicts of numbers, text and tensors, and tuples. `collate` stacks them
+
+        `batched` tells the kind, or else the chain does: batches after `ps.read_parquet` or `to_tensors`, rows after
+        `rows`, `ps.read_images` or `ps.from_items`; `map` keeps the kind. Operators such as `IterableWrapper` and `flatmap`
+        do not tell. After them, Arrow batches are batches, and other items are rows. A dict of only tensors and arrays, and
+        perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
+        loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
+
+        `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
+        else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
+        batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
+        while the batch before is used. `drop_last` drops a short last batch.
+
+        A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
+        chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
+        whole, and this process cuts them to `batch_size`. Rows are batched in each process, whose last batch may be short.
+        With a `collate_fn`, batches too are cut in each process, which calls it.
+
+        A `reading_service` replaces `num_workers` and `prefetch_batches`: for Ray, for more shards than workers, or for the
+        ranks of distributed training. If ranks share the stream, batches are cut in the shards, so that all ranks count the
+        same items. The last batch of each shard may be short.
+
+        Raises TypeError or ValueError for wrong arguments, such as `dtypes` together with a `collate_fn`. While it is read,
+        raises ValueError for a dict that may be a batch or a row, and what `to_tensors`, `rebatch` and `collate` raise.
+
+        >>> import penstock as ps
+        >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
+        >>> with iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}) as loader:
+        ...     list(loader)
+        [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
+        """
+        ...
+
+    def random_shuffle(self, seed: int | None = None, *, buffer_size: int = 10000) -> typing.Any:
+        """Return the chain with its rows in a random order: `shuffle_rows` for column batches, else `shuffle`.
+
+        `buffer_size` is the number of rows in the buffer that is drawn from; one as large as the data gives each order with
+        the same probability. `seed` is that of `set_seed`: loaders set their own. A map-style chain is shuffled whole.
+
+        >>> import penstock as ps
+        >>> sorted(ps.from_items(range(5)).random_shuffle(seed=1))
+        [0, 1, 2, 3, 4]
+        """
+        ...
+
+    def schema(self) -> penstock.pipes.columns.schema.Schema:
+        """Return the names, dtypes and shapes of the fields of a chain's items. The chain does not change.
+
+        A reader that knows its schema, such as `read_parquet`, reports it. Else the first item of a copy of the chain is
+        inspected, and the copy is closed: this runs the steps for one item, with side effects such as writing. The shapes
+        of a batch are those of the first one.
+
+        Arrow columns have Arrow types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+
+        Raises TypeError for a chain over an iterator, since inspecting an item would consume it, and ValueError for a chain
+        without items.
+
+        >>> import penstock as ps, torch
+        >>> dp = ps.iter.IterableWrapper([{"image": torch.zeros(3, 8, 8), "label": 1}]).repeat(1000)
+        >>> ps.schema(dp)
+        name   dtype    shape
+        image  float32  (3, 8, 8)
+        label  int
+        """
+        ...
+
     def to_ray_dataset(
         self,
         num_shards: int | None = None,
@@ -3352,6 +3583,28 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also a `RayTaskError`:
         ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
         for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
+        """
+        ...
+
+    def train_test_split(
+        self,
+        test_size: float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+    ) -> tuple[typing.Any, typing.Any]:
+        """Return two chains, for training and for tests: `random_sample` puts the share `test_size` into the second.
+
+        Which rows these are depends on the seed only, by default 0: each pass, each run and any number of workers has the
+        same ones. They are drawn one by one, so that `test_size` is met on average. `shuffle=True` puts `random_shuffle`
+        after each. Each chain reads the complete source.
+
+        Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
+
+        >>> import penstock as ps
+        >>> train, test = ps.from_items(range(10)).train_test_split(0.3)
+        >>> list(train), list(test)
+        ([1, 2, 3, 4, 7, 9], [0, 5, 6, 8])
         """
         ...
 
@@ -3556,6 +3809,120 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def iter_batches(
+        self,
+        batch_size: int | None = ...,
+        batch_format: str = 'numpy',
+        local_shuffle_buffer_size: int | None = None,
+        drop_last: bool = False,
+        prefetch_batches: int = 2,
+        *,
+        local_shuffle_seed: int | None = None,
+        num_workers: int = 0,
+        batched: bool | None = None,
+        reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
+    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+        """Return a `DataLoader2` that yields batches of `batch_size` rows in a format, epoch after epoch.
+
+        `batch_format` is `"numpy"`, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`; `"pyarrow"` is the same as
+        `"arrow"`. Rows must be dicts. The other arguments are those of `iter_torch_batches`.
+
+        Raises ValueError for an unknown format, TypeError for rows that are no dicts, and what `iter_torch_batches` raises.
+
+        >>> import penstock as ps
+        >>> rows = ps.from_items([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
+        >>> list(rows.iter_batches(batch_size=2))
+        [{'x': array([1., 2.]), 'name': array(['a', 'b'], dtype=object)}]
+        """
+        ...
+
+    def iter_torch_batches(
+        self,
+        batch_size: int | None = ...,
+        dtypes: penstock.pipes.columns.tensors.Dtypes | None = None,
+        device: str | int | torch.device | None = None,
+        collate_fn: collections.abc.Callable[[typing.Any], typing.Any] | None = None,
+        local_shuffle_buffer_size: int | None = None,
+        drop_last: bool = False,
+        prefetch_batches: int = 2,
+        *,
+        local_shuffle_seed: int | None = None,
+        num_workers: int = 0,
+        batched: bool | None = None,
+        reading_service: penstock.runner.services.ReadingServiceInterface | None = None,
+    ) -> penstock.runner.loader.DataLoader2[typing.Any]:
+        """Return a `DataLoader2` that yields batches of `batch_size` rows as dicts of tensors, epoch after epoch.
+
+        The items of the chain are of one of two kinds:
+
+        - batches of columns, of any number of rows: Arrow's, or dicts of tensors, arrays and lists. `to_tensors` converts
+          their columns, with `dtypes`
+        - rows, such as dicts of numbers, text and tensors, and tuples. `collate` stacks them
+
+        `batched` tells the kind, or else the chain does: batches after `ps.read_parquet` or `to_tensors`, rows after
+        `rows`, `ps.read_images` or `ps.from_items`; `map` keeps the kind. Operators such as `IterableWrapper` and `flatmap`
+        do not tell. After them, Arrow batches are batches, and other items are rows. A dict of only tensors and arrays, and
+        perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
+        loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
+
+        `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
+        else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
+        batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
+        while the batch before is used. `drop_last` drops a short last batch.
+
+        A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
+        chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
+        whole, and this process cuts them to `batch_size`. Rows are batched in each process, whose last batch may be short.
+        With a `collate_fn`, batches too are cut in each process, which calls it.
+
+        A `reading_service` replaces `num_workers` and `prefetch_batches`: for Ray, for more shards than workers, or for the
+        ranks of distributed training. If ranks share the stream, batches are cut in the shards, so that all ranks count the
+        same items. The last batch of each shard may be short.
+
+        Raises TypeError or ValueError for wrong arguments, such as `dtypes` together with a `collate_fn`. While it is read,
+        raises ValueError for a dict that may be a batch or a row, and what `to_tensors`, `rebatch` and `collate` raise.
+
+        >>> import penstock as ps
+        >>> rows = ps.iter.IterableWrapper([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}, {"x": 3.0, "name": "c"}])
+        >>> with iter_torch_batches(rows, batch_size=2, dtypes={"x": torch.float32}) as loader:
+        ...     list(loader)
+        [{'x': tensor([1., 2.]), 'name': ['a', 'b']}, {'x': tensor([3.]), 'name': ['c']}]
+        """
+        ...
+
+    def random_shuffle(self, seed: int | None = None, *, buffer_size: int = 10000) -> typing.Any:
+        """Return the chain with its rows in a random order: `shuffle_rows` for column batches, else `shuffle`.
+
+        `buffer_size` is the number of rows in the buffer that is drawn from; one as large as the data gives each order with
+        the same probability. `seed` is that of `set_seed`: loaders set their own. A map-style chain is shuffled whole.
+
+        >>> import penstock as ps
+        >>> sorted(ps.from_items(range(5)).random_shuffle(seed=1))
+        [0, 1, 2, 3, 4]
+        """
+        ...
+
+    def schema(self) -> penstock.pipes.columns.schema.Schema:
+        """Return the names, dtypes and shapes of the fields of a chain's items. The chain does not change.
+
+        A reader that knows its schema, such as `read_parquet`, reports it. Else the first item of a copy of the chain is
+        inspected, and the copy is closed: this runs the steps for one item, with side effects such as writing. The shapes
+        of a batch are those of the first one.
+
+        Arrow columns have Arrow types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+
+        Raises TypeError for a chain over an iterator, since inspecting an item would consume it, and ValueError for a chain
+        without items.
+
+        >>> import penstock as ps, torch
+        >>> dp = ps.iter.IterableWrapper([{"image": torch.zeros(3, 8, 8), "label": 1}]).repeat(1000)
+        >>> ps.schema(dp)
+        name   dtype    shape
+        image  float32  (3, 8, 8)
+        label  int
+        """
+        ...
+
     def to_ray_dataset(
         self,
         num_shards: int | None = None,
@@ -3593,5 +3960,27 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         the dataset is read, Ray raises the chain's errors, with their notes, as errors that are also a `RayTaskError`:
         ValueError for a dict that may be a batch or a row; TypeError for a tuple or list with tensors, which have no names,
         for a row without columns, for a column with tensors in some rows only, and for tensors of dtypes that NumPy lacks.
+        """
+        ...
+
+    def train_test_split(
+        self,
+        test_size: float,
+        *,
+        shuffle: bool = False,
+        seed: int | None = None,
+    ) -> tuple[typing.Any, typing.Any]:
+        """Return two chains, for training and for tests: `random_sample` puts the share `test_size` into the second.
+
+        Which rows these are depends on the seed only, by default 0: each pass, each run and any number of workers has the
+        same ones. They are drawn one by one, so that `test_size` is met on average. `shuffle=True` puts `random_shuffle`
+        after each. Each chain reads the complete source.
+
+        Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
+
+        >>> import penstock as ps
+        >>> train, test = ps.from_items(range(10)).train_test_split(0.3)
+        >>> list(train), list(test)
+        ([1, 2, 3, 4, 7, 9], [0, 5, 6, 8])
         """
         ...

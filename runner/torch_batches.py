@@ -1,8 +1,9 @@
-"""`iter_torch_batches`: one call from a chain of columns or rows to a loader of batches of tensors."""
+"""`iter_torch_batches` and `iter_batches`: one call from a chain of columns or rows to a loader of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,10 +12,12 @@ from ..pipes.bases.collating import default_collated
 from ..pipes.bases.input_columns import check_function
 from ..pipes.bases.loose_rows import RowGatherer, are_rows, out_of_batch
 from ..pipes.bases.one_to_one import OneToOne
+from ..pipes.columns.batch_formats import converter
 from ..pipes.columns.batch_rows import as_batch
 from ..pipes.columns.rows_or_batches import gives_batches, may_be_batch
 from ..pipes.columns.tensors import Dtypes, check_dtypes, tensors_of
 from ..pipes.columns.to_arrow import rows_in
+from ..pipes.columns.writing import columns_of_rows
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
 from ..registry import IterDataPipe, MapDataPipe, expect_whole
@@ -23,13 +26,15 @@ from .loader import DataLoader2, readable
 from .ranks import DistributedReadingService, SequentialReadingService
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface
 
-__all__ = ["iter_torch_batches"]
+__all__ = ["iter_batches", "iter_torch_batches"]
+
+_BATCH_SIZE = 256
 
 
 @takes_only()
 def iter_torch_batches(
     dp: IterDataPipe[Any] | MapDataPipe[Any],
-    batch_size: int | None,
+    batch_size: int | None = _BATCH_SIZE,
     dtypes: Dtypes | None = None,
     device: str | int | torch.device | None = None,
     collate_fn: Callable[[Any], Any] | None = None,
@@ -37,6 +42,7 @@ def iter_torch_batches(
     drop_last: bool = False,
     prefetch_batches: int = 2,
     *,
+    local_shuffle_seed: int | None = None,
     num_workers: int = 0,
     batched: bool | None = None,
     reading_service: ReadingServiceInterface | None = None,
@@ -55,10 +61,10 @@ def iter_torch_batches(
     perhaps lists, is then an error. With `batch_size=None`, each item is a batch, and only converted to tensors. The
     loader then has the chain's length. Otherwise the number of rows, and so the length, is unknown in advance.
 
-    `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed gives each epoch another
-    order. `collate_fn` replaces all conversions: it is called with each batch, a RecordBatch, a dict, or a list of
-    rows. If `device` is given, tensors are copied there from pinned memory while the batch before is used. `drop_last`
-    drops a short last batch.
+    `local_shuffle_buffer_size` is the number of rows in a shuffle buffer; the loader's seed, `local_shuffle_seed` or
+    else a random one, gives each epoch another order. `collate_fn` replaces all conversions: it is called with each
+    batch, a RecordBatch, a dict, or a list of rows. If `device` is given, tensors are copied there from pinned memory
+    while the batch before is used. `drop_last` drops a short last batch.
 
     A thread, or each of `num_workers` processes, reads `prefetch_batches` ahead. Processes divide the stream at the
     chain's sharding points, as after `ps.read_parquet`. If the chain is known to give batches, the processes send them
@@ -106,7 +112,56 @@ def iter_torch_batches(
         reading_service = MultiProcessingReadingService(
             num_workers, worker_prefetch_cnt=prefetch_batches, main_prefetch_cnt=prefetch_batches
         )
-    return DataLoader2(chain, reading_service=reading_service or InProcessReadingService(prefetch_batches))
+    loader = DataLoader2[Any](chain, reading_service=reading_service or InProcessReadingService(prefetch_batches))
+    if local_shuffle_seed is not None:
+        loader.seed(local_shuffle_seed)
+    return loader
+
+
+@takes_only()
+def iter_batches(
+    dp: IterDataPipe[Any] | MapDataPipe[Any],
+    batch_size: int | None = _BATCH_SIZE,
+    batch_format: str = "numpy",
+    local_shuffle_buffer_size: int | None = None,
+    drop_last: bool = False,
+    prefetch_batches: int = 2,
+    *,
+    local_shuffle_seed: int | None = None,
+    num_workers: int = 0,
+    batched: bool | None = None,
+    reading_service: ReadingServiceInterface | None = None,
+) -> DataLoader2[Any]:
+    """Return a `DataLoader2` that yields batches of `batch_size` rows in a format, epoch after epoch.
+
+    `batch_format` is `"numpy"`, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`; `"pyarrow"` is the same as
+    `"arrow"`. Rows must be dicts. The other arguments are those of `iter_torch_batches`.
+
+    Raises ValueError for an unknown format, TypeError for rows that are no dicts, and what `iter_torch_batches` raises.
+
+    >>> import penstock as ps
+    >>> rows = ps.from_items([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
+    >>> list(rows.iter_batches(batch_size=2))
+    [{'x': array([1., 2.]), 'name': array(['a', 'b'], dtype=object)}]
+    """
+    converter("batch_format", batch_format)  # raises for an unknown one
+    return iter_torch_batches(
+        dp,
+        batch_size,
+        collate_fn=partial(_in_format, batch_format),
+        local_shuffle_buffer_size=local_shuffle_buffer_size,
+        drop_last=drop_last,
+        prefetch_batches=prefetch_batches,
+        local_shuffle_seed=local_shuffle_seed,
+        num_workers=num_workers,
+        batched=batched,
+        reading_service=reading_service,
+    )
+
+
+def _in_format(name: str, batch: Any) -> Any:
+    columns = columns_of_rows(batch) if isinstance(batch, list) else as_batch(batch)
+    return converter("batch_format", name)(columns)
 
 
 def _check_arguments(

@@ -193,6 +193,20 @@ def rebatch_tensors(dp: Any, n: int) -> Any:
     return dp.rebatch(n)
 
 
+@step(small(0, 5), takes="columns", gives="tensors", grows=2, covers="iter.rebatch iter.map_batches")
+def map_batches_of_columns(dp: Any, n: int) -> Any:
+    return dp.rebatch(3).map_batches(without_the_first, batch_size=n or None, batch_format="torch")
+
+
+def without_the_first(batch: dict[str, Any]) -> dict[str, Any]:
+    return {name: column[1:] for name, column in batch.items()}
+
+
+@step(small(0, 12), takes="columns", gives="columns", covers="iter.limit")
+def limit_rows(dp: Any, n: int) -> Any:
+    return dp.limit(n)
+
+
 @step(takes="columns", gives="row", grows=2)
 def rows(dp: Any) -> Any:
     return dp.rows()

@@ -203,6 +203,20 @@ def header(dp: Any, n: int) -> Any:
     return dp.header(n)
 
 
+def twin(row: Any) -> Any:
+    return {**row, "twin": row["id"]}
+
+
+@step(small(0, 12), gives=SAME)
+def limit(dp: Any, n: int) -> Any:
+    return dp.limit(n)
+
+
+@step(takes="row", gives="row", covers="iter.rename_columns iter.select_columns iter.drop_columns")
+def columns_of_rows(dp: Any) -> Any:
+    return dp.select_columns(["id"]).map(twin).drop_columns("id").rename_columns({"twin": "id"})
+
+
 @step(small(1, 6), small(1, 3), flag, gives=SAME)
 def threadpool_map(dp: Any, tasks: int, workers: int, slow: bool) -> Any:
     return dp.threadpool_map(slowly if slow else as_it_is, scheduled_tasks=tasks, max_workers=workers)
@@ -229,9 +243,21 @@ def async_map_batches(dp: Any, size: int, most: int) -> Any:
     return dp.async_map_batches(awaited, batch_size=size, max_concurrency=most)
 
 
-@step(small(1, 5))
+@step(small(1, 5), covers="iter.flatmap iter.map_batches")
 def map_batches(dp: Any, size: int) -> Any:
-    return dp.map_batches(lambda batch: [batch[0], len(batch)], batch_size=size)
+    items = dp.flatmap(lambda item: [item])  # so that nothing says that they have columns
+    return items.map_batches(lambda batch: [batch[0], len(batch)], batch_size=size)
+
+
+@step(
+    small(1, 5), takes="row", gives="row", covers="iter.batch iter.collate iter.to_tensors iter.rows iter.map_batches"
+)
+def map_batches_of_rows(dp: Any, size: int) -> Any:
+    return dp.batch(2).collate().to_tensors().rows().map_batches(without_the_first, batch_size=size)
+
+
+def without_the_first(batch: dict[str, Any]) -> dict[str, Any]:
+    return {name: column[1:] for name, column in batch.items()}
 
 
 @step(gives=SAME, elsewhere=False)

@@ -940,7 +940,7 @@ def test_a_vocabulary_is_saved(tmp_path: Path) -> None:
 
 
 BULLETS = {
-    "A bare iterable in place": "test_a_list_or_a_tuple_is_a_source",
+    "An iterator in place of a source": "test_an_operator_refuses_an_iterator",
     "A chain that only `worker_init_fn` divides": "test_a_chain_that_only_worker_init_fn_divides",
     "A subclass of an operator": (
         "test_subclasses_of_operators_read_their_source_under_its_old_name "

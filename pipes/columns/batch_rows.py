@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 
-__all__ = ["as_batch", "joined", "pieces", "row_dicts", "sliced", "taken", "values_of_arrow"]
+__all__ = ["as_batch", "dtyped_rows", "joined", "pieces", "row_dicts", "sliced", "taken", "values_of_arrow"]
 
 _ROWS_IN_A_RUN = 1024
 """Rows or pieces of a batch made before the first is yielded."""
@@ -221,6 +221,19 @@ def row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:
         raise ValueError(f"a row is a dict, and there are several columns of one name: {batch.schema.names}")
     parts = (sliced(batch, start, start + _ROWS_IN_A_RUN) for start in range(0, rows, _ROWS_IN_A_RUN))
     return chain.from_iterable(map(_row_dicts, parts))
+
+
+def dtyped_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    """Return each row of a batch as a dict, as `row_dicts` does; numbers of arrays and tensors keep their dtypes.
+
+    >>> [*dtyped_rows({"x": np.array([0.5], np.float32)})]
+    [{'x': np.float32(0.5)}]
+    """
+    batch = as_batch(batch)
+    if not isinstance(batch, dict):
+        return row_dicts(batch)
+    rows_in(batch)  # raises where lengths differ
+    return (dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True))
 
 
 def _row_dicts(batch: Batch) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from ...registry import IterDataPipe, sources_of
 from ...registry.graph import DataPipe, is_one_of_several
 from .to_arrow import is_frame
 
-__all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "may_be_batch"]
+__all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "is_table", "may_be_batch"]
 
 P = TypeVar("P", bound=IterDataPipe[Any])
 
@@ -71,7 +71,7 @@ def is_batch(item: object, told: bool | None) -> bool:
     (True, False)
     """
     if told or not isinstance(item, Mapping):
-        return bool(told) or _is_table(item)
+        return bool(told) or is_table(item)
     if told is None and _may_be_columns(item):
         raise ValueError(
             "a dict of tensors and arrays may be a batch, whose columns they are, or a row, and the operators before "
@@ -82,10 +82,11 @@ def is_batch(item: object, told: bool | None) -> bool:
 
 def may_be_batch(item: object) -> bool:
     """Say whether an item is a column batch, or a dict that could be one."""
-    return _may_be_columns(item) if isinstance(item, Mapping) else _is_table(item)
+    return _may_be_columns(item) if isinstance(item, Mapping) else is_table(item)
 
 
-def _is_table(item: object) -> bool:
+def is_table(item: object) -> bool:
+    """Say whether an item is a table, a record batch or a data frame."""
     import pyarrow as pa  # type: ignore[import-untyped]  # here: the import takes a while
 
     return isinstance(item, (pa.RecordBatch, pa.Table)) or is_frame(item)

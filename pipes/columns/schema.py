@@ -87,7 +87,7 @@ def schema(dp: DataPipe) -> Schema:
 
 def _reader_of(dp: Any) -> Any:
     """Return the reader that knows its schema, where each later step has `keeps_schema = True`."""
-    while not callable(getattr(type(dp), "schema", None)):
+    while getattr(type(dp), "schema", schema) is schema:  # the method of all pipes is this function
         sources = sources_of(dp)
         # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
         if not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema) or len(sources) != 1:

@@ -33,8 +33,12 @@ _ADVICE = "give all rows one type before they come here: rows as .dataframe(dtyp
 def columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the values of rows by column name.
 
-    Raises ValueError, which names the column, for a row whose columns differ from the first.
+    Raises ValueError, which names the column, for a row whose columns differ from the first, and TypeError for a row
+    that is no dict.
     """
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise TypeError(f"rows must be dicts, which name their columns, and one is of type {type(row).__name__}")
     names = rows[0].keys()
     for row in rows:
         if row.keys() != names:

@@ -92,10 +92,15 @@ from penstock.pipes.iter.row_groups import RowGroupLister as RowGroupLister
 from penstock.pipes.iter.row_groups import RowGroupShuffler as RowGroupShuffler
 from penstock.pipes.iter.s3 import S3FileLister as S3FileLister
 from penstock.pipes.iter.s3 import S3FileLoader as S3FileLoader
+from penstock.pipes.iter.sample import RowLimiter as RowLimiter
+from penstock.pipes.iter.sample import RowSampler as RowSampler
 from penstock.pipes.iter.save import FSSpecSaver as FSSpecSaver
 from penstock.pipes.iter.save import Saver as Saver
 from penstock.pipes.iter.select import Filter as Filter
 from penstock.pipes.iter.select import Header as Header
+from penstock.pipes.iter.select_columns import ColumnDropper as ColumnDropper
+from penstock.pipes.iter.select_columns import ColumnRenamer as ColumnRenamer
+from penstock.pipes.iter.select_columns import ColumnSelector as ColumnSelector
 from penstock.pipes.iter.shard import ShardExpander as ShardExpander
 from penstock.pipes.iter.shard import ShardingFilter as ShardingFilter
 from penstock.pipes.iter.shard import ShardingRoundRobinDispatcher as ShardingRoundRobinDispatcher

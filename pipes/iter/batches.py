@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 import torch
@@ -21,6 +21,16 @@ from ..bases.input_columns import Columns, check_function, one_output_col, repla
 from ..bases.one_to_one import OneToOne
 from ..bases.striding import in_runs
 from ..bases.works_ahead import WorksAhead
+from ..columns.batch_formats import converter
+from ..columns.batch_rows import as_batch, dtyped_rows
+from ..columns.rows_or_batches import gives_batches, is_table
+from ..columns.to_arrow import rows_in
+from ..columns.writing import columns_of_rows
+from .map_pool import ModelPoolMapper
+from .rebatch import Rebatcher
+
+_ROWS = 1024
+"""Rows in a batch where no size is given."""
 
 _ON_VMAP = (
     "vmap runs fn once for a whole batch: that takes tensors whose first dimension is the batch, or the one that "
@@ -33,18 +43,33 @@ _ON_VMAP = (
 class BatchMapper(IterDataPipe[Any]):
     """Yield all that `fn(batch)` gives, one after another, for each batch of `batch_size` items; the last may be short.
 
-    Take it where `fn` is faster on many items at once. `fn` takes a list of items and returns an iterable of any
-    length, or is a generator function. With `input_col`, `fn` takes one list of values for each of these columns; its
-    outputs replace the items. `on_error` handles a batch for which `fn` raises. A skipped batch counts as one failure.
+    Take it where `fn` is faster on many items at once. What a batch is follows from the operators before:
 
-    Raises TypeError where `fn` returns a dict, text or bytes. To turn one batch of columns into another, as
-    `map_batches` of Ray Data does, use `.map(fn)` on batches of columns.
+    - A list of items, and `fn` returns an iterable of items, of any length, or is a generator function. With
+      `input_col`, `fn` takes one list of values for each of these columns; its outputs replace the items.
+    - Columns, where the items are column batches, as after `ps.read_parquet` and `ps.from_numpy`, or rows that are
+      dicts, as after `ps.read_images` and `ps.from_items`. `fn` gets the columns in a `batch_format`: `"numpy"`, a dict
+      of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of arrays, tensors and
+      lists, a table or a data frame, or is a generator function of such. Batches in give batches out, and rows give
+      rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+
+    `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
+    instances can be called, each process makes one, as for `map_pool`, which does the work; without a `concurrency`
+    there is one process. Ray's
+    `compute=ActorPoolStrategy(size=2)` stands for two actors of Ray. `on_error` handles a batch for which `fn` raises.
+    A skipped batch counts as one failure.
+
+    Raises TypeError where `fn` returns something else: a dict, text or bytes in place of items, or a list in place of
+    columns.
 
     >>> dp = IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], batch_size=2)
     >>> list(dp)
     [1, 5, 4]
     >>> list(IterableWrapper([("a", 1), ("b", 2)]).map_batches(lambda numbers: [max(numbers)], 2, input_col=1))
     [2]
+    >>> import penstock as ps
+    >>> list(ps.from_items([{"x": 1}, {"x": 2}]).map_batches(lambda batch: {"y": batch["x"] * 10}, batch_size=2))
+    [{'y': np.int64(10)}, {'y': np.int64(20)}]
     """
 
     buffers = ("batch_size",)
@@ -53,45 +78,141 @@ class BatchMapper(IterDataPipe[Any]):
     def __init__(
         self,
         source: IterDataPipe[Any],
-        fn: Callable[..., Iterable[Any]],
-        batch_size: int,
+        fn: Callable[..., Any],
+        batch_size: int | None = None,
         input_col: Columns | None = None,
         *,
+        batch_format: Literal["numpy", "torch", "pandas", "arrow"] = "numpy",
+        concurrency: int | None = None,
+        compute: Any = None,
         on_error: OnError = "raise",
     ) -> None:
-        check_function("fn", fn, input_col)
-        expect_whole("batch_size", batch_size)
+        batches = gives_batches(source) if input_col is None else None
+        pool = _pool_of(fn, concurrency, compute)
+        if batch_size is not None:
+            expect_whole("batch_size", batch_size)
+        elif batches is None:
+            raise TypeError("map_batches needs a batch_size: the chain does not say that its items have columns")
+        converter("batch_format", batch_format)  # raises for an unknown one
+        if not _makes_callables(fn):
+            check_function("fn", fn, input_col)
+        size = batch_size or (_ROWS if batches is False else None)
+        call = partial(BatchCall, fn, input_col, batch_format, batches)
         self.source = source
+        if pool is not None:
+            self.source = ModelPoolMapper(
+                source,
+                call,
+                batch_size=size,
+                batched=None if size is None else bool(batches),
+                on_error=on_error,
+                **pool,
+            )
+        elif batches:
+            self.source = source if size is None else Rebatcher(source, size)
+        if batches is not None:
+            self.gives = "batches" if batches else "rows"  # type: ignore[misc]
         self.fn = fn
         self.batch_size = batch_size
         self.input_col = input_col
+        self.batch_format = batch_format
+        self.concurrency = concurrency
+        self.compute = compute
         self.on_error = on_error
-        self.guard = Guard(on_error)
+        self.guard = Guard("raise" if pool else on_error)
+        self._call = None if pool else call()
+        self._size = None if pool or batches else size
 
     def __iter__(self) -> Iterator[Any]:
-        return self.outputs_of_each(
-            partial(self._outputs, self.guard.outputs(self._of_batch)), in_runs(self.source, self.batch_size)
-        )
+        if self._call is None:
+            return self.outputs_of_each(iter, self.source)
+        batches = self.source if self._size is None else in_runs(self.source, self._size)
+        return self.outputs_of_each(partial(self._outputs, self.guard.outputs(self._call)), batches)
 
-    def _outputs(self, outputs_of: Callable[[list[Any]], Iterable[Any]], batch: list[Any]) -> Iterator[Any]:
+    def _outputs(self, outputs_of: Callable[[Any], Iterable[Any]], batch: Any) -> Iterator[Any]:
         try:
             yield from outputs_of(batch)
         except Exception as error:
             say_where(error, self, batch)
             raise
 
-    def _of_batch(self, batch: list[Any]) -> Iterable[Any]:
-        if isinstance(self.input_col, (list, tuple)):
-            outputs = self.fn(*([item[column] for item in batch] for column in self.input_col))
+
+class BatchCall:
+    """A function of batches, called with lists of items, or with columns; its results are items again.
+
+    `batches` says what the chain declares: column batches (True), rows (False), or nothing (None).
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], input_col: Columns | None, batch_format: str, batches: bool | None
+    ) -> None:
+        self._fn = fn() if _makes_callables(fn) else fn
+        self._input_col = input_col
+        self._format = batch_format
+        self._batches = batches
+        self.inference_mode = isinstance(self._fn, torch.nn.Module)
+        if self.inference_mode:
+            self._fn.eval()  # type: ignore[attr-defined]
+
+    def __call__(self, batch: Any) -> Iterable[Any]:
+        """Return the items that the function makes of a batch."""
+        if self._batches:
+            return map(as_batch, self._of_columns(as_batch(batch)))
+        if self._batches is False and isinstance(batch[0], Mapping):
+            return chain.from_iterable(map(dtyped_rows, self._of_columns(columns_of_rows(batch))))
+        return self._of_items(batch)
+
+    def _of_columns(self, columns: Any) -> Iterable[Any]:
+        outputs = self._fn(converter("batch_format", self._format)(columns))
+        given = outputs if isinstance(outputs, Iterator) else [outputs]
+        return map(_expect_columns, given)
+
+    def _of_items(self, batch: list[Any]) -> Iterable[Any]:
+        if isinstance(self._input_col, (list, tuple)):
+            outputs = self._fn(*([item[column] for item in batch] for column in self._input_col))
         else:
-            outputs = self.fn(batch if self.input_col is None else [item[self.input_col] for item in batch])
+            outputs = self._fn(batch if self._input_col is None else [item[self._input_col] for item in batch])
         if isinstance(outputs, (Mapping, str, bytes)):
             raise TypeError(
                 f"fn must return a list of items, or another iterable of them, and returned {outputs!r:.100}, a "
                 f"{type(outputs).__name__}: batches of columns, as after .to_tensors() or .collate(), are transformed "
                 "with .map(fn)"
             )
-        return outputs
+        return outputs  # type: ignore[no-any-return]
+
+
+def _expect_columns(output: Any) -> Any:
+    if not isinstance(output, Mapping) and not is_table(output):
+        raise TypeError(
+            f"fn gets columns, since the chain gives column batches or rows that are dicts, and must return columns: "
+            f"a dict of arrays, tensors or lists, a table or a data frame. It returned {output!r:.100}, of type "
+            f"{type(output).__name__}. For a function of a list of items, use .batch(n).map(fn)"
+        )
+    rows_in(as_batch(output))  # raises where lengths differ
+    return output
+
+
+def _makes_callables(fn: object) -> bool:
+    """Say whether a function is a class to be made once, and not one such as `list`, to be called with each batch."""
+    return isinstance(fn, type) and any("__call__" in vars(base) for base in fn.__mro__)
+
+
+def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any] | None:
+    """Return the arguments of the `map_pool` that calls a function; None where this process does."""
+    if compute is None:
+        if concurrency is not None:
+            expect_whole("concurrency", concurrency)
+        return {"workers": concurrency or 1} if concurrency or _makes_callables(fn) else None
+    if concurrency is not None:
+        raise ValueError("give concurrency or compute, not both")
+    size = getattr(compute, "max_size", None) or getattr(compute, "size", None)
+    if isinstance(size, float):  # Ray's largest pool has an infinite size
+        size = compute.min_size
+    if not isinstance(size, int):
+        raise TypeError(
+            f"compute must be an ActorPoolStrategy(size=…), and is {compute!r:.100}: concurrency=2 starts two workers"
+        )
+    return {"workers": size, "engine": "ray" if type(compute).__module__.startswith("ray.") else "processes"}
 
 
 @functional_datapipe("async_map_batches")

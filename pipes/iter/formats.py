@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import torch
-
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
 from ..bases.arguments import expect_names
 from ..bases.cuts_batches import CutsBatches
 from ..bases.one_to_one import OneToOne
 from ..columns.arrow_values import stays_list
+from ..columns.batch_formats import converter
 from ..columns.batch_rows import as_batch
-from ..columns.tensors import Dtypes, check_dtypes, column_of, names_of, tensor_of, tensors_of
-from ..columns.to_arrow import batch_of
+from ..columns.tensors import Dtypes, check_dtypes, tensors_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -127,56 +124,12 @@ class Formatter(OneToOne[Any]):
         *,
         on_error: OnError = "raise",
     ) -> None:
-        if format not in _FORMATS:
-            raise ValueError(f"format must be one of {', '.join(map(repr, _FORMATS))}, and is {format!r}")
+        converter("format", format)  # raises for an unknown one
         self.source = source
         self.format = format
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], Any]:
-        convert = _FORMATS[self.format]
+        convert = converter("format", self.format)
         return lambda item: convert(as_batch(item))
-
-
-def _as_arrow(batch: Any) -> pa.RecordBatch:
-    return batch_of(batch) if isinstance(batch, dict) else batch
-
-
-def _as_pandas(batch: Any) -> Any:
-    import pyarrow as pa
-
-    batch = _as_arrow(batch)
-    frame = batch.to_pandas()
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if isinstance(column.type, pa.FixedShapeTensorType):  # pyarrow would make flat lists
-            frame[name] = [*_as_array(column, name)]
-    return frame
-
-
-def _as_numpy(batch: Any) -> dict[str, np.ndarray]:
-    return {name: _as_array(column_of(batch, name), name) for name in names_of(batch)}
-
-
-def _as_array(column: Any, name: str) -> np.ndarray:
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    if not isinstance(column, torch.Tensor):
-        kind = column.type
-        if types.is_timestamp(kind) or types.is_date(kind) or types.is_duration(kind):
-            return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-        records = (types.is_struct(kind) or types.is_map(kind)) and not stays_list(kind)
-        if records or types.is_decimal(kind) or types.is_time(kind) or types.is_interval(kind):
-            return np.fromiter(column.to_pylist(), object, len(column))
-    values = tensor_of(column, name)
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu().numpy()
-    return np.fromiter(values, object, len(values))
-
-
-_FORMATS: dict[str, Callable[[Any], Any]] = {
-    "torch": tensors_of,
-    "numpy": _as_numpy,
-    "pandas": _as_pandas,
-    "arrow": _as_arrow,
-}

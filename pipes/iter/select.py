@@ -104,10 +104,10 @@ class Header(IterDataPipe[T]):
         if limit is not None:
             expect_whole("limit", limit, least=0)
         self.source = source
-        self.limit = limit
+        self._limit = limit  # `limit` would hide the method
 
     def __iter__(self) -> Iterator[T]:
-        left = None if self.limit is None else max(self.limit - self.given.items, 0)
+        left = None if self._limit is None else max(self._limit - self.given.items, 0)
         return self.given.follow(islice(self.source, left))
 
     def provenance(self) -> Provenance | None:
@@ -115,4 +115,4 @@ class Header(IterDataPipe[T]):
 
     def __len__(self) -> int:
         length = len(self.source)
-        return length if self.limit is None else min(length, self.limit)
+        return length if self._limit is None else min(length, self._limit)

@@ -99,7 +99,11 @@ def in_order():
         (lambda: numbers().to_iter_datapipe(), AttributeError, "'to_iter_datapipe': it is an iterable pipe already"),
         (lambda: numbers().to_iterable_dataset(), AttributeError, "it is an iterable pipe already"),
         (lambda: in_order().to_map_datapipe(), AttributeError, "'to_map_datapipe': it is a map-style pipe already"),
-        (lambda: in_order().limit(3), AttributeError, "'limit': use .to_iter_datapipe().header(n)"),
+        (
+            lambda: in_order().limit(3),
+            AttributeError,
+            "'limit', which iterable pipes have: convert it, as in .to_iter_datapipe().limit",
+        ),
         (lambda: numbers() + 1, TypeError, "IterableWrapper needs an iterable, and int is not one"),
         (lambda: numbers().load_files_by_s3(storage_options="x"), TypeError, "must be a dict, and is of type str"),
         (
@@ -287,6 +291,7 @@ def test_dir_shows_operators_and_helpers():
     assert methods <= names
     helpers = {"count", "explain", "peek", "show", "stats", "take", "take_all", "state_dict", "load_state_dict"}
     helpers |= {"build_vocab", "profile", "visualize", "to_map_datapipe", "to_node", "to_ray_dataset"}
+    helpers |= {"iter_batches", "iter_torch_batches", "random_shuffle", "schema", "train_test_split"}
     of_users = {name for name in dir(numbers().shuffle()) if name[:2] != "__"}
     assert of_users <= {*methods, *helpers, "set_seed", "set_shuffle", "buffer_size", "source"}
 

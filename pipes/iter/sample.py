@@ -1,0 +1,184 @@
+"""Take some of the rows: the first ones, or random ones."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...registry import (
+    IterDataPipe,
+    Provenance,
+    derive_seed,
+    expect_whole,
+    functional_datapipe,
+    own,
+    provenance_of,
+    sharding_points,
+    uniform_draws,
+    walk,
+)
+from ..columns.batch_rows import as_batch, sliced, taken
+from ..columns.rows_or_batches import gives_batches, is_table
+from ..columns.to_arrow import rows_in
+
+T = TypeVar("T")
+
+_UNKNOWN_PLACE = (
+    "random_sample must know which row of the data each row is, so that it draws the same ones for any number of "
+    "workers and in each pass. Here it does not: the chain is {why} before it, and which rows of which file an item "
+    "has is unknown. Put random_sample or train_test_split right after the source or the reader, or divide the list of "
+    "files, as in files.random_split({{'train': 0.8, 'test': 0.2}}, seed=0)"
+)
+
+
+class _RowCounter(IterDataPipe[T]):
+    """Yield some of the rows of items or column batches: a base class, which tells the two apart."""
+
+    gives = "same"
+    keeps_schema = True
+    holds_items = False
+    source: IterDataPipe[T]
+
+    def _batch_of(self, item: Any) -> Any:
+        """Return an item as a batch of rows; None if it is one row."""
+        return as_batch(item) if is_table(item) or (self._gives_batches and isinstance(item, Mapping)) else None
+
+    @property
+    def _gives_batches(self) -> bool:
+        return gives_batches(self.source) is True
+
+
+@functional_datapipe("limit")
+class RowLimiter(_RowCounter[T]):
+    """Yield the first `limit` rows: of column batches, the last one is cut; of other items, each is a row.
+
+    Batches are recognized by the operators before, as after `ps.read_parquet`, or as Arrow tables; `header` counts
+    items of any kind. No item after the last row is pulled. In several shards, each gives as many rows.
+
+    `len` is exact, so it raises TypeError where the length of the source is unknown, and for batches.
+
+    >>> import pyarrow as pa
+    >>> dp = IterableWrapper([pa.record_batch({"id": [0, 1]}), pa.record_batch({"id": [2, 3]})]).limit(3)
+    >>> [batch.to_pydict() for batch in dp]
+    [{'id': [0, 1]}, {'id': [2]}]
+    >>> list(IterableWrapper("abc").limit(2))
+    ['a', 'b']
+    """
+
+    does = ("limits",)
+    given: int = own(0)
+    """The rows given."""
+    _cut_to: int | None = own(None, saved=False)
+    """The rows that are left of the last batch, if it was cut."""
+
+    def __init__(self, source: IterDataPipe[T], limit: int) -> None:
+        expect_whole("limit", limit, least=0)
+        self.source = source
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[T]:
+        left = self._limit - self.given
+        if left <= 0:
+            return
+        for item in self.source:
+            batch: Any = self._batch_of(item)
+            rows = 1 if batch is None else rows_in(batch)
+            if rows > left:
+                item, rows = sliced(batch, 0, left), left
+                self._cut_to = rows
+            self.given += rows
+            left -= rows
+            yield item
+            if not left:
+                return
+
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return found if found is None or self._cut_to is None else found.of_rows(0, self._cut_to)
+
+    def __len__(self) -> int:
+        if self._gives_batches:
+            raise TypeError("the number of batches that have so many rows is unknown")
+        return min(len(self.source), self._limit)
+
+
+@functional_datapipe("random_sample")
+class RowSampler(_RowCounter[T]):
+    """Yield a random share of the rows, `fraction`, in their order: each row is drawn by itself.
+
+    The items are column batches, as after `ps.read_parquet`, or rows. The same seed draws the same rows: in each pass,
+    for any number of workers, whatever the order of the files. A row of a file is drawn by the file's address and its
+    number there, any other row by its place in the stream. `complement=True` gives exactly the rows that are not drawn.
+    Batches without a row are left out.
+
+    Raises TypeError or ValueError for a `fraction` outside of 0 to 1. While it is read, raises ValueError where the
+    place of a row is unknown: after a shuffle or a `sharding_filter` of items that are no rows of files.
+
+    >>> dp = IterableWrapper(range(10)).random_sample(0.3)
+    >>> list(dp)
+    [0, 5, 6, 8]
+    >>> list(IterableWrapper(range(10)).random_sample(0.3, complement=True))
+    [1, 2, 3, 4, 7, 9]
+    """
+
+    does = ("drops",)
+    seen: int = own(0)
+    """The rows read."""
+
+    def __init__(self, source: IterDataPipe[T], fraction: float, seed: int = 0, *, complement: bool = False) -> None:
+        if not isinstance(fraction, (int, float)) or isinstance(fraction, bool):
+            raise TypeError(f"fraction must be a number from 0 to 1, and is {fraction!r:.100}")
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must be from 0 to 1, and is {fraction}")
+        expect_whole("seed", seed, least=0)
+        self.source = source
+        self.fraction = fraction
+        self.seed = seed
+        self.complement = complement
+
+    def __iter__(self) -> Iterator[T]:
+        unsettled = self._why_places_change()
+        for item in self.source:
+            batch: Any = self._batch_of(item)
+            rows = 1 if batch is None else rows_in(batch)
+            drawn = (self._draws(rows, unsettled) < self.fraction) != self.complement
+            self.seen += rows
+            if drawn.all():
+                yield item
+            elif drawn.any():
+                yield taken(batch, np.flatnonzero(drawn))
+
+    def _draws(self, rows: int, unsettled: str | None) -> NDArray[np.float64]:
+        """Return a random number for each row of the last item."""
+        found = provenance_of(self.source)
+        places = () if found is None or not found.in_order else found.places
+        if not places or any(place.rows is None for place in places):
+            if unsettled is not None:
+                raise ValueError(_UNKNOWN_PLACE.format(why=unsettled))
+            return _from(self.seed, self.seen, rows)
+        parts = []
+        for place in places:
+            assert place.rows is not None
+            name = f"{place.file}\n{place.part}".encode()
+            seed = derive_seed(self.seed, zlib.crc32(name), zlib.adler32(name))
+            parts.append(_from(seed, place.rows.start, len(place.rows)))
+        return np.concatenate(parts)
+
+    def _why_places_change(self) -> str | None:
+        """Return why the place in the stream does not tell which row it is; None if it does."""
+        if sharding_points(self.source):
+            return "divided into shards"
+        return "shuffled" if any(hasattr(type(step), "set_seed") for step in walk(self.source)) else None
+
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return None if found is None else found.changed()
+
+
+def _from(seed: int, start: int, rows: int) -> NDArray[np.float64]:
+    return np.fromiter(islice(uniform_draws(seed, start), rows), np.float64, rows)

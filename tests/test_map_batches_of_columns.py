@@ -1,0 +1,261 @@
+"""`map_batches` of chains that declare columns: Ray Data's meaning, beside torchdata's."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere
+
+TABLE = pa.table({"x": np.arange(10, dtype=np.float32), "name": [f"n{number}" for number in range(10)]})
+
+
+def batches(batch_size: int = 4) -> Any:
+    return ps.from_arrow(TABLE, batch_size=batch_size)
+
+
+def rows() -> Any:
+    return ps.from_items([{"x": np.float32(number), "name": f"n{number}"} for number in range(10)])
+
+
+def doubled(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"y": batch["x"] * 2, "name": batch["name"]}
+
+
+def flat(dp: Any, column: str) -> list[Any]:
+    return [value for batch in dp for value in batch[column].tolist()]
+
+
+# Batches
+
+
+@pytest.mark.parametrize(("size", "expected"), [(None, [4, 4, 2]), (3, [3, 3, 3, 1]), (20, [10])])
+def test_column_batches_are_cut_to_the_size_or_come_as_they_are(size: Any, expected: list[int]) -> None:
+    seen: list[int] = []
+
+    def look(batch: dict[str, Any]) -> dict[str, Any]:
+        seen.append(len(batch["x"]))
+        assert batch["x"].dtype == np.float32
+        assert batch["name"].dtype == object
+        return doubled(batch)
+
+    dp = batches().map_batches(look, batch_size=size)
+    assert flat(dp, "y") == list(range(0, 20, 2))
+    assert seen == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "column"),
+    [
+        ("numpy", dict, np.ndarray),
+        ("default", dict, np.ndarray),
+        ("torch", dict, torch.Tensor),
+        ("pandas", pd.DataFrame, pd.Series),
+        ("arrow", pa.RecordBatch, pa.FloatArray),
+        ("pyarrow", pa.RecordBatch, pa.FloatArray),
+    ],
+)
+@pytest.mark.parametrize("make", [batches, rows])
+def test_the_function_gets_the_format_and_may_give_it_back(make: Any, name: Any, kind: type, column: type) -> None:
+    def look(batch: Any) -> Any:
+        assert type(batch) is kind
+        assert isinstance(batch["x"], column)
+        return batch
+
+    out = make().map_batches(look, batch_size=3, batch_format=name)
+    assert flat(out.iter_torch_batches(batch_size=4), "x") == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        lambda batch: {"y": torch.as_tensor(batch["x"])},
+        lambda batch: {"y": batch["x"].tolist()},
+        lambda batch: pa.table({"y": batch["x"]}),
+        lambda batch: pa.record_batch({"y": batch["x"]}),
+        lambda batch: pd.DataFrame({"y": batch["x"]}),
+        lambda batch: iter([{"y": batch["x"][:1]}, {"y": batch["x"][1:]}]),
+    ],
+)
+def test_any_batch_can_be_given_back(output: Any) -> None:
+    assert flat(batches().map_batches(output).iter_torch_batches(batch_size=4), "y") == list(range(10))
+    assert flat(rows().map_batches(output, 3).iter_torch_batches(batch_size=4), "y") == list(range(10))
+
+
+def test_a_generator_function_gives_several_batches_and_rows_may_be_left_out() -> None:
+    def halves(batch: Any) -> Any:
+        yield {"x": batch["x"][:1]}
+        yield {"x": batch["x"][1:2]}
+
+    assert flat(batches().map_batches(halves), "x") == [0, 1, 4, 5, 8, 9]
+    assert [row["x"] for row in rows().map_batches(halves, 4)] == [0, 1, 4, 5, 8, 9]
+
+
+# Rows
+
+
+def test_rows_give_rows_whose_numbers_keep_their_dtypes() -> None:
+    found = rows().map_batches(doubled, batch_size=3).take_all()
+    assert [row["y"] for row in found] == list(range(0, 20, 2))
+    assert {type(row["y"]) for row in found} == {np.float32}
+    assert [row["name"] for row in found[:2]] == ["n0", "n1"]
+    (batch,) = rows().map_batches(doubled).iter_torch_batches(batch_size=10)
+    assert batch["y"].dtype == torch.float32
+
+
+def test_tensors_of_rows_are_stacked_and_different_shapes_are_an_array_of_objects() -> None:
+    seen: list[Any] = []
+
+    def look(batch: Any) -> Any:
+        seen.append((batch["t"].shape, batch["t"].dtype))
+        return {"n": [len(value) for value in batch["t"]]}
+
+    ps.from_items([{"t": torch.zeros(2, 3)}] * 4).map_batches(look).take_all()
+    ragged = ps.from_items([{"t": torch.zeros(n)} for n in (1, 2)]).map_batches(look).take_all()
+    assert seen == [((4, 2, 3), np.float32), ((2,), object)]
+    assert ragged == [{"n": 1}, {"n": 2}]
+
+
+def test_rows_of_different_columns_are_an_error_that_names_them() -> None:
+    with pytest.raises(ValueError, match="name"):
+        ps.from_items([{"x": 1, "name": "a"}, {"x": 2}]).map_batches(doubled, 2).take_all()
+
+
+# Which of the two meanings
+
+
+def test_lists_are_given_where_the_chain_does_not_declare_columns() -> None:
+    kinds: list[type] = []
+
+    def look(batch: Any) -> Any:
+        kinds.append(type(batch))
+        return batch
+
+    IterableWrapper(range(4)).map_batches(look, 2).take_all()
+    IterableWrapper([{"x": 1}]).map_batches(look, 2).take_all()
+    ps.from_items([1, 2]).map_batches(look, 2).take_all()
+    ps.from_items([{"x": 1}]).map_batches(look, 2, input_col="x").take_all()
+    assert set(kinds) == {list}
+
+
+def test_a_size_is_needed_for_lists_only() -> None:
+    with pytest.raises(TypeError, match="map_batches needs a batch_size: the chain does not say that its items have"):
+        IterableWrapper(range(4)).map_batches(list)
+    assert batches().map_batches(doubled).count() == 3
+
+
+@pytest.mark.parametrize("output", [[1, 2], 5, None, "text"])
+def test_what_is_no_batch_is_an_error_that_says_what_to_return(output: Any) -> None:
+    with pytest.raises(TypeError, match="must return columns: a dict of arrays, tensors or lists") as caught:
+        batches().map_batches(lambda batch: output).take_all()
+    assert "BatchMapper" in caught.value.__notes__[0]
+
+
+def test_columns_of_different_lengths_are_an_error() -> None:
+    with pytest.raises(ValueError, match="'a' has 1, 'b' has 2"):
+        batches().map_batches(lambda batch: {"a": [1], "b": [1, 2]}).take_all()
+
+
+def test_failing_batches_are_skipped_and_counted() -> None:
+    def odd(batch: Any) -> Any:
+        if batch["x"][0] == 4:
+            raise ValueError("no")
+        return batch
+
+    dp = batches().map_batches(odd, on_error="skip")
+    assert flat(dp.iter_torch_batches(batch_size=None), "x") == [0, 1, 2, 3, 8, 9]
+    list(dp)
+    assert dp.stats()["map_batches"]["skipped"] == 1
+
+
+def test_it_resumes_in_each_form() -> None:
+    assert_resumes_everywhere(lambda: batches(3).map_batches(doubled, batch_size=2).with_format("arrow"))
+    assert_resumes_everywhere(lambda: batches(3).map_batches(doubled).with_format("arrow"))
+    assert_resumes_everywhere(lambda: rows().map_batches(doubled, batch_size=3))
+
+
+# Classes, made once a worker
+
+
+class Predictor:
+    def __init__(self) -> None:
+        self.made_in = os.getpid(), threading.get_ident()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.1)  # so that a second process takes a part
+        return {"y": batch["x"] * 2, "pid": np.full(len(batch["x"]), self.made_in[0])}
+
+
+class Pool:
+    """What Ray's ActorPoolStrategy looks like, without Ray."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@pytest.mark.parametrize("options", [{"concurrency": 2}, {"compute": Pool(2)}, {}])
+@pytest.mark.parametrize("make", [batches, rows])
+def test_a_class_is_made_once_in_each_worker_process(make: Any, options: Any) -> None:
+    dp = make().map_batches(Predictor, batch_size=1, **options)
+    found = [*dp.iter_torch_batches(batch_size=10)]
+    assert flat(found, "y") == list(range(0, 20, 2))
+    pids = {*flat(found, "pid")}
+    assert len(pids) == (2 if options else 1)
+    assert os.getpid() not in pids
+
+
+def test_a_function_is_called_in_as_many_processes_as_concurrency_says() -> None:
+    dp = batches(1).map_batches(lambda batch: time.sleep(0.1) or {"pid": [os.getpid()]}, concurrency=2)
+    assert len({*flat(dp.iter_torch_batches(batch_size=10), "pid")} - {os.getpid()}) == 2
+    assert IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], 2, concurrency=2).take_all() == [1, 5, 4]
+
+
+class Summer:
+    def __call__(self, batch: list[int]) -> list[int]:
+        return [sum(batch)]
+
+
+def test_a_class_of_lists_is_made_once_and_a_class_without_call_is_a_function() -> None:
+    assert IterableWrapper(range(5)).map_batches(Summer, 2).take_all() == [1, 5, 4]
+    assert IterableWrapper("abc").map_batches(tuple, 2).take_all() == ["a", "b", "c"]
+
+
+def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
+    class Net(torch.nn.Module):
+        def forward(self, batch: Any) -> Any:
+            assert not self.training
+            assert torch.is_inference_mode_enabled()
+            return {"y": torch.as_tensor(batch["x"])}
+
+    assert flat(batches().map_batches(Net, batch_format="torch"), "y") == list(range(10))
+
+
+def test_wrong_pools_are_errors() -> None:
+    with pytest.raises(ValueError, match="give concurrency or compute, not both"):
+        batches().map_batches(Predictor, concurrency=2, compute=Pool(2))
+    with pytest.raises(TypeError, match=r"compute must be an ActorPoolStrategy\(size=…\)"):
+        batches().map_batches(Predictor, compute="actors")
+    with pytest.raises((TypeError, ValueError), match="concurrency"):
+        batches().map_batches(Predictor, concurrency=0)
+    with pytest.raises(TypeError, match="bind them to fn, as in functools.partial"):
+        batches().map_batches(Predictor, fn_constructor_kwargs={"n": 1})
+
+
+def test_a_failing_class_names_the_batch() -> None:
+    class Failing:
+        def __call__(self, batch: Any) -> Any:
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as caught:
+        batches().map_batches(Failing, concurrency=1).take_all()
+    assert "RecordBatch of 4 rows: x, name" in " ".join(caught.value.__notes__)

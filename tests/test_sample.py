@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere
+
+
+def batches_of(*sizes: int) -> list[pa.RecordBatch]:
+    starts = np.cumsum([0, *sizes])
+    return [pa.record_batch({"id": range(start, start + size)}) for start, size in zip(starts, sizes, strict=False)]
+
+
+def ids(dp: Any) -> list[int]:
+    columns = [batch["id"] for batch in dp]
+    return [number for column in columns for number in column.tolist()]
+
+
+@pytest.fixture
+def files(tmp_path: Any) -> Any:
+    """Three files of 40 rows in row groups of 16, with the numbers 0 to 119."""
+    for number in range(3):
+        table = pa.table({"id": range(number * 40, number * 40 + 40)})
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=16)
+    return tmp_path
+
+
+# limit
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 20])
+def test_rows_of_batches_are_counted_and_the_last_batch_is_cut(n: int) -> None:
+    dp = ps.from_arrow(batches_of(4, 1, 3), batch_size=4).limit(n)
+    assert ids(dp) == list(range(min(n, 8)))
+    assert ids(IterableWrapper(batches_of(4, 1, 3)).to_tensors().limit(n)) == list(range(min(n, 8)))
+
+
+def test_rows_and_other_items_are_counted() -> None:
+    assert IterableWrapper(range(10)).limit(3).take_all() == [0, 1, 2]
+    assert ps.from_items([{"x": torch.zeros(5)}] * 4).limit(2).count() == 2
+    assert len(IterableWrapper(range(10)).limit(3)) == len(IterableWrapper(range(3)).limit(9)) == 3
+    with pytest.raises(TypeError, match="number of batches"):
+        len(ps.from_arrow(batches_of(4)).limit(2))
+
+
+def test_nothing_after_the_last_row_is_pulled() -> None:
+    pulled: list[int] = []
+    dp = IterableWrapper(range(10)).map(lambda x: pulled.append(x) or x).limit(2)
+    assert list(dp) == [0, 1]
+    assert pulled == [0, 1]
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, "3", None])
+def test_a_limit_is_a_number(n: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="limit"):
+        IterableWrapper([]).limit(n)
+
+
+def test_the_rows_of_a_cut_batch_are_known_to_errors(files: Any) -> None:
+    def fail(batch: Any) -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as caught:
+        list(ps.read_parquet(files).limit(3).map(fail))
+    assert "rows 0 to 2 of row group 0" in " ".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("n", [1, 5, 7])
+def test_limit_resumes(n: int) -> None:
+    assert_resumes_everywhere(lambda: ps.from_arrow(batches_of(4, 1, 3), batch_size=2).limit(n))
+
+
+# random_sample
+
+
+def test_a_sample_and_its_complement_are_all_rows() -> None:
+    dp = ps.from_arrow(batches_of(40, 1, 59), batch_size=7)
+    drawn, rest = ids(dp.random_sample(0.3)), ids(dp.random_sample(0.3, complement=True))
+    assert sorted(drawn + rest) == list(range(100))
+    assert drawn == sorted(drawn)
+    assert 15 < len(drawn) < 45
+    assert ids(dp.random_sample(0.3, seed=1)) != drawn
+    assert ids(dp.random_sample(0)) == []
+    assert ids(dp.random_sample(1)) == list(range(100))
+
+
+def test_rows_are_drawn_as_batches_are() -> None:
+    rows = IterableWrapper([{"id": number} for number in range(100)])
+    batches = ps.from_arrow(batches_of(100))
+    assert [row["id"] for row in rows.random_sample(0.4)] == ids(batches.random_sample(0.4))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_the_same_rows_of_files_are_drawn_for_any_number_of_workers_and_any_order(files: Any, workers: int) -> None:
+    expected = sorted(ids(ps.read_parquet(files).random_sample(0.3)))
+    assert 20 < len(expected) < 52
+    dp = ps.read_parquet(files, batch_size=5, shuffle_row_groups=True).random_sample(0.3)
+    service = ps.MultiProcessingReadingService(workers) if workers else None
+    with ps.DataLoader2(dp, reading_service=service) as loader:
+        assert sorted(ids(loader)) == sorted(ids(loader)) == expected
+    rows = ps.read_parquet(files).rows().random_sample(0.3)
+    assert sorted(row["id"] for row in rows) == expected
+    assert sorted(ids(ps.read_parquet(files).rebatch(9).random_sample(0.3))) == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda dp: dp.sharding_filter(), "divided into shards before it"),
+        (lambda dp: dp.shuffle(), "shuffled before it"),
+    ],
+)
+def test_rows_whose_place_changes_are_refused_with_a_mend(make: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told) as caught:
+        list(make(IterableWrapper(range(10))).random_sample(0.5))
+    assert "Put random_sample or train_test_split right after the source" in str(caught.value)
+
+
+def test_rows_of_files_after_a_function_that_may_drop_some_are_refused(files: Any) -> None:
+    with pytest.raises(ValueError, match="divided into shards"):
+        list(ps.read_parquet(files, filter="id > 3").random_sample(0.5))
+    with pytest.raises(ValueError, match="divided into shards"):
+        list(ps.read_parquet(files).map(lambda batch: batch.slice(1)).random_sample(0.5))
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, "0.5", None, True, 20, float("nan")])
+def test_a_fraction_is_a_share(fraction: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="fraction must be"):
+        IterableWrapper([]).random_sample(fraction)
+
+
+def test_random_sample_resumes(files: Any) -> None:
+    assert_resumes_everywhere(lambda: ps.from_arrow(batches_of(4, 1, 13), batch_size=2).random_sample(0.4))
+    assert_resumes_everywhere(lambda: ps.read_parquet(files, batch_size=3).random_sample(0.2))
