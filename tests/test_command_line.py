@@ -111,6 +111,14 @@ def test_alone_it_says_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> Non
     assert "penstock ops tar archives" in told
 
 
+def test_the_package_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert done.stdout == f"penstock {ps.__version__}\n"
+    assert main(["--version"]) == 0
+
+
 @pytest.mark.parametrize("arguments", [["grph"], ["new"], ["profile", "train:chain", "-n", "many"]])
 def test_a_wrong_use_of_the_parser_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
