@@ -21,7 +21,7 @@ from ..registry import IterDataPipe, Path, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from ..registry.notes import add_note
-from ..workers.captured import LARGE, warn_of_copies
+from ..workers.captured import MUCH_TO_SEND, warn_of_copies
 from ..workers.threads import Interrupted
 from .child import Child, Children
 from .dispatch import STREAM_READER, divided
@@ -267,7 +267,7 @@ class WorkerPool:
     def __init__(self, options: ReadOptions, division: Division) -> None:
         chain, self._streams = divided(options.chain)
         self._chain = _pickled_chain(chain)
-        if len(self._chain) >= LARGE and options.chain not in _warned_of:
+        if len(self._chain) >= MUCH_TO_SEND and options.chain not in _warned_of:
             _warned_of.add(options.chain)
             warn_of_copies(_attributes(chain), len(self._chain), options.num_workers)
         assert options.start is not None

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from ..registry.notes import add_note
-from .captured import LARGE, warn_of_copies
+from .captured import MUCH_TO_SEND, warn_of_copies
 from .processes import context_for, describe_exit, end_with_parent, lock, pickled_error, preparations, start
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
 
@@ -56,7 +56,7 @@ class Processes:
     def __init__(self, fn: Callable[..., Any], most: int, name: str = "fn") -> None:
         self._fn = _pickled_for_process(fn, "fn")
         if (
-            len(self._fn) >= LARGE and multiprocessing.parent_process() is None
+            len(self._fn) >= MUCH_TO_SEND and multiprocessing.parent_process() is None
         ):  # a loader warns before it starts workers
             warn_of_copies([(name, fn)], len(self._fn), most)
         self._max_blocks = blocks_for_each(most)

@@ -12,9 +12,9 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-__all__ = ["LARGE", "warn_of_copies"]
+__all__ = ["MUCH_TO_SEND", "warn_of_copies"]
 
-LARGE = 64 * 2**20
+MUCH_TO_SEND = 64 * 2**20
 """Bytes sent to each process, from which on it is worth a warning."""
 
 
@@ -66,7 +66,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield from _parts(part) if callable(part) else [(name, part)]
     elif isinstance(value, (types.FunctionType, types.MethodType)):
         yield from getattr(getattr(value, "__self__", None), "__dict__", {}).items()
-        yield from _captured(getattr(value, "__func__", value))
+        function: Any = getattr(value, "__func__", value)
+        yield from _captured(function) if isinstance(function, types.FunctionType) else ()
     else:
         cls = value if isinstance(value, type) else type(value)
         yield from () if cls is value else getattr(value, "__dict__", {}).items()
@@ -77,7 +78,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _captured(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield what a function gets from where it was defined, by its names."""
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in inspect.signature(function, follow_wrapped=False).parameters.items():
         if parameter.default is not parameter.empty:
             yield name, parameter.default
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

@@ -14,7 +14,7 @@ import pytest
 import penstock as ps
 from penstock.runner import pool
 from penstock.workers import calls
-from penstock.workers.captured import LARGE
+from penstock.workers.captured import MUCH_TO_SEND
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -40,9 +40,9 @@ def through_a_partial(item: int, rows: Any) -> int:
 
 @pytest.fixture(autouse=True)
 def one_megabyte_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert LARGE == 64 * 2**20
+    assert MUCH_TO_SEND == 64 * 2**20
     for module in (pool, calls):
-        monkeypatch.setattr(module, "LARGE", 2**20)
+        monkeypatch.setattr(module, "MUCH_TO_SEND", 2**20)
 
 
 def chain(fn: Callable[[int], Any]) -> Any:
