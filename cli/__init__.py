@@ -48,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     chosen = parser.parse_args(arguments)
+    if chosen.version:
+        from .. import __version__
+
+        print(f"penstock {__version__}")
+        return 0
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -94,6 +99,7 @@ def _run_command(chosen: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="penstock", description=_OVERVIEW, formatter_class=plain)
+    parser.add_argument("--version", action="store_true", help="print the version, and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     ops = commands.add_parser(

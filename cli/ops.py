@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -13,7 +16,8 @@ from rich.text import Text
 
 from ..pipes.groups import GROUPS, entries_of
 from ..registry import Operator, operators
-from ..registry.functional import did_you_mean
+from ..registry.functional import did_you_mean, functions_of_all_pipes
+from ..registry.synonyms import operators_for, other_advice
 
 __all__ = ["show_operators", "signature_of"]
 
@@ -40,12 +44,17 @@ def show_operators(words: list[str]) -> int:
         _advise(console, "penstock ops WORD … finds operators by words, and penstock ops NAME explains one.")
         return 0
     text = " ".join(words)
-    named = [
+    named: list[Operator | _Function] = [
         entry for entry in operators.values() if text in (entry.name, f"{entry.on}.{entry.name}", entry.cls.__name__)
     ]
+    named += [function for function in _functions() if text == function.name]
     matching = _matching(text)
+    advice = other_advice(text)
     if len({entry.name for entry in matching}) == 1:
         named = named or matching
+    if advice and not named and not operators_for(text):
+        console.print(f"{advice}.", soft_wrap=True)
+        return 0
     if not named and not matching:
         names = [name for entry in operators.values() for name in (entry.name, entry.cls.__name__)]
         print(f"penstock ops: no operator matches {text!r}{did_you_mean(text, names)}", file=sys.stderr)
@@ -55,8 +64,8 @@ def show_operators(words: list[str]) -> int:
     if not named:
         _list(console, matching)
         console.print()
-        _advise(console, "penstock ops NAME explains one, with an example.")
-    elif others := [entry for entry in matching if text in entry.name and entry not in named]:
+        _advise(console, f"{advice}." if advice else "penstock ops NAME explains one, with an example.")
+    elif others := [entry for entry in matching if _is_akin(entry.name, text) and entry not in named]:
         console.print(Text("Others of this kind", "bold"), soft_wrap=True)
         _list(console, others)
     return 0
@@ -70,16 +79,42 @@ def _groups() -> dict[str, list[str]]:
     return {**groups, "Of plug-ins and programs": others} if others else groups
 
 
-def _matching(text: str) -> list[Operator]:
+@dataclass(frozen=True)
+class _Function:
+    """A function of all pipes that is no operator, such as `build_vocab`, shown like one."""
+
+    name: str
+    cls: Callable[..., Any]
+    kind = on = "iter"
+    method = True
+
+    @property
+    def summary(self) -> str:
+        return inspect.cleandoc(self.cls.__doc__ or "").partition("\n")[0]
+
+
+def _functions() -> list[_Function]:
+    return [_Function(name, function) for name, function in functions_of_all_pipes().items()]
+
+
+def _is_akin(name: str, text: str) -> bool:
+    return text in name or name in operators_for(text)
+
+
+def _matching(text: str) -> list[Operator | _Function]:
     """Return the operators that have all words of a text in their name or description, or in their group's title."""
-    found = operators.search(text)
+    found: list[Operator | _Function] = [*operators.search(text)]
+    if meant := operators_for(text):
+        found += [function for function in _functions() if function.name in meant]
+        found.sort(key=lambda entry: meant.index(entry.name) if entry.name in meant else len(meant))
+        return found
     for title, names in _groups().items():
         if all(word in title.lower() for word in text.lower().split()):
             found += [entry for name in names for entry in entries_of(name) if entry not in found]
     return found
 
 
-def _list(console: Console, entries: list[Operator]) -> None:
+def _list(console: Console, entries: Sequence[Operator | _Function]) -> None:
     by_name = {entry.name: entry for entry in reversed(entries)}  # of two kinds of pipe, the first
     width = max(map(len, by_name), default=0)
     for entry in reversed(by_name.values()):
@@ -90,7 +125,7 @@ def _list(console: Console, entries: list[Operator]) -> None:
             console.print(line, soft_wrap=True)
 
 
-def _explain(console: Console, entry: Operator) -> None:
+def _explain(console: Console, entry: Operator | _Function) -> None:
     described, example, code = (inspect.cleandoc(entry.cls.__doc__ or "") + "\n").partition(_EXAMPLE)
     begins = "." if entry.method else f"ps.{entry.kind}."
     call = Text.assemble(begins, (entry.name, "bold cyan"), str(signature_of(entry.cls)))
@@ -106,7 +141,7 @@ def _explain(console: Console, entry: Operator) -> None:
         console.print(described.rstrip(), "", code, "", sep="\n", soft_wrap=True)
 
 
-def signature_of(cls: type) -> inspect.Signature:
+def signature_of(cls: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of an operator without its source, as it is written."""
     signature = inspect.signature(cls)
     parameters = [_as_written(each) for name, each in signature.parameters.items() if name != "source"]

@@ -117,6 +117,6 @@ if __name__ == "__main__":
     for name, picture in pictures().items():
         picture.save(FOLDER / f"{name}.svg")
         _write_png(name, picture.png)
-    for name, page, size in (("items", items(), "720,640"), ("profile", profile(), "1200,1010")):
+    for name, page, size in (("items", items(), "1100,640"), ("profile", profile(), "1200,800")):
         if (screenshot := _screenshot(page, size)) is not None:
             _write_png(name, screenshot)

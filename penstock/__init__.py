@@ -31,12 +31,28 @@ _imported, _, __all__ = _lazy.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> _Any:
     if name in __all__:
         return _imported(name)
+    if name == "__version__":
+        return _version()
     message = f"penstock has no {name!r}{_where_it_is(name, __all__)}"
     raise AttributeError(message, name=name, obj=_sys.modules[__name__])
 
 
+def _version(folder: _Path = _Path(__file__).parent) -> str:
+    """Return the version of the code that runs: the tree's own, or else that of the install."""
+    if not (folder / "registry").is_dir() and (project := folder.parent / "pyproject.toml").is_file():
+        import tomllib
+
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("penstock")
+    except PackageNotFoundError:  # the folder was copied without its metadata
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
 
 
 _METHODS = {

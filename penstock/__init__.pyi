@@ -42,3 +42,5 @@ from .runner import iter_torch_batches as iter_torch_batches
 from .runner import merge_state_dicts as merge_state_dicts
 from .runner.ray_data import to_ray_dataset as to_ray_dataset
 from .storage.reading import open_to_seek as open_to_seek
+
+__version__: str

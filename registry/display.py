@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .graph import DataPipe, descend, is_one_of_several, sources_of, walk
-from .secrets import Options, Short, is_secret
+from .secrets import Options, is_secret
+from .short_values import ArgumentText
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["arguments_of", "is_data_set", "kept_arguments", "show_chain", "show_tree", "step"]
@@ -18,16 +19,11 @@ __all__ = ["arguments_of", "is_data_set", "kept_arguments", "show_chain", "show_
 _LINE_WIDTH = 100
 _DEEPEST = 30
 """The most levels of indentation."""
-_MOST_OPTIONS = 100
-"""A dict of more parts is data, not options."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LINE_BREAK = re.compile(r"\n\s*")
-_short_value = Short()
-_short_value.maxother = 60
-_short_value.maxstring = 120  # shows most paths and URLs in full
-_long_value = Short()
-_long_value.maxother = _long_value.maxstring = 500
-_long_value.maxlist = _long_value.maxtuple = _long_value.maxdict = _long_value.maxset = 20
+_short_text, _long_text = ArgumentText(), ArgumentText(room=400, most=20)
+_LONGEST_AGAIN = 16
+"""The most characters of a dict or of options that a text repeats at each step that has the same."""
 
 
 def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
@@ -46,23 +42,31 @@ def _parameters_of(constructor: Callable[..., None]) -> list[tuple[str, inspect.
     return [*inspect.signature(constructor).parameters.items()][1:]
 
 
-def arguments_of(pipe: DataPipe, in_full: bool = False) -> list[str]:
-    """Return the arguments of a pipe as text, without sources and defaults; long ones are cut later if `in_full`."""
-    text_of = _long_value if in_full else _short_value
+def arguments_of(pipe: DataPipe, in_full: bool = False, seen: dict[str, Any] | None = None) -> list[str]:
+    """Return the arguments of a pipe as text, without sources and defaults; long ones are cut later if `in_full`.
+
+    `seen` collects the dicts and options of a chain by their text: the same are "…" after the first time.
+    """
+    text_of = _long_text if in_full else _short_text
     shown: list[str] = []
     by_position = True
     for parameter, value in kept_arguments(pipe):
         if _is_default(value, parameter.default) or _holds_pipes(value):
             by_position = by_position and _holds_pipes(value)
         elif parameter.kind is parameter.VAR_POSITIONAL:
-            shown += [_show(part, text_of) for part in value]
+            shown += [_line_of_text(text_of.repr(part)) for part in value]
         elif parameter.kind is parameter.VAR_KEYWORD:
-            shown += _named(value, text_of)
+            shown += map(_line_of_text, text_of.named(value))
         elif by_position and parameter.kind is not parameter.KEYWORD_ONLY and not is_secret(parameter.name):
-            shown.append(_show(value, text_of))
+            shown.append(_line_of_text(text_of.repr(value)))
             by_position = False  # a second bare value would be unclear
         else:
-            shown += _named({parameter.name: value}, text_of)
+            (text,) = map(_line_of_text, text_of.named({parameter.name: value}))
+            if seen is not None and isinstance(value, Mapping) and len(text) > _LONGEST_AGAIN:
+                is_again = text in seen and _is_default(value, seen[text])
+                seen.setdefault(text, value)
+                text = f"{parameter.name}=…" if is_again else text
+            shown.append(text)
             by_position = False
     return shown
 
@@ -106,10 +110,13 @@ _ELLIPSIS = _Call("…", parentheses=False)
 
 def _calls_of(pipe: DataPipe) -> list[_Call]:
     shown: dict[int, _Call] = {}
-    return descend(lambda visited: _calls(visited, shown), pipe)
+    seen: dict[str, Any] = {}
+    return descend(lambda visited: _calls(visited, shown, seen), pipe)
 
 
-def _calls(pipe: DataPipe, shown: dict[int, _Call]) -> Generator[DataPipe, list[_Call], list[_Call]]:
+def _calls(
+    pipe: DataPipe, shown: dict[int, _Call], seen: dict[str, Any]
+) -> Generator[DataPipe, list[_Call], list[_Call]]:
     """Return the steps of a chain, with shared sources only once: `shown` has their last steps, by their ids."""
     if shown_as := getattr(type(pipe), "in_a_chain", None):
         return [_Call(shown_as(pipe), parentheses=False)]
@@ -117,22 +124,23 @@ def _calls(pipe: DataPipe, shown: dict[int, _Call]) -> Generator[DataPipe, list[
         return [_ELLIPSIS, shown[id(pipe)]]
     sources = sources_of(pipe)
     if not sources:
-        return [_Call(type(pipe).__name__, (*arguments_of(pipe),))]
+        return [_Call(type(pipe).__name__, (*arguments_of(pipe, seen=seen),))]
     first: list[_Call] = yield sources[0]
     if is_one_of_several(pipe):
         return [*first[:-1], replace(first[-1], after=f"[{vars(pipe)['number']}]")]
     among = []
     for source in sources[1:]:
         among.append((yield source))
+    arguments = (*arguments_of(pipe, seen=seen),)
     method = vars(type(pipe)).get("functional_name")  # not inherited: a subclass is another operator
     if method is None and not among and len(first) == 1 and not first[0].sources:
-        call = _Call(type(pipe).__name__, (_line_of(first[0]), *arguments_of(pipe)))
+        call = _Call(type(pipe).__name__, (_line_of(first[0]), *arguments))
         first = []
     elif method is None:
-        call = _Call(type(pipe).__name__, (*arguments_of(pipe),), (first, *among))
+        call = _Call(type(pipe).__name__, arguments, (first, *among))
         first = []
     else:
-        call = _Call(f".{method}", (*arguments_of(pipe),), (*among,))
+        call = _Call(f".{method}", arguments, (*among,))
     shown[id(pipe)] = replace(call, sources=tuple([_ELLIPSIS] for _ in call.sources))
     first.append(call)
     return first
@@ -207,18 +215,6 @@ def _holds_pipes(value: object) -> bool:
     )
 
 
-def _named(arguments: Mapping[str, Any], text_of: Short) -> list[str]:
-    """Return arguments as text, without the values of secrets."""
-    return [f"{name}={'…' if is_secret(name) else _show(value, text_of)}" for name, value in arguments.items()]
-
-
-def _show(value: object, text_of: Short) -> str:
-    if isinstance(value, functools.partial):
-        parts = [_show(part, text_of) for part in (value.func, *value.args)]
-        return f"partial({', '.join([*parts, *_named(value.keywords, text_of)])})"
-    if type(value) is dict and len(value) <= _MOST_OPTIONS:
-        value = {name: "…" if is_secret(name) else part for name, part in value.items()}
-    name = getattr(value, "__qualname__", None)
-    if name is None:
-        return _LINE_BREAK.sub(" ", _ADDRESS.sub("", text_of.repr(value)))
-    return str(name).rpartition("<locals>.")[2]
+def _line_of_text(text: str) -> str:
+    """Return text on one line, without the addresses of objects."""
+    return _LINE_BREAK.sub(" ", _ADDRESS.sub("", text))

@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from types import MethodType
 from typing import Any, Literal, TypeVar
 
+from .synonyms import operators_for
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
 __all__ = [
@@ -151,11 +152,14 @@ class Operators(Mapping[str, Operator]):
     def search(self, text: str) -> list[Operator]:
         """Return the operators whose name or docstring has, for every word of a text, a word that begins with it.
 
-        Operators that match in their name or summary come first.
+        Operators that match in their name or summary come first. Before them are those for a word of other libraries,
+        and then docstrings are not searched.
 
         >>> [found.name for found in operators.search("zip archives")]
         ['load_from_zip', 'load_from_rar']
-        >>> "routed_decode" in [found.name for found in operators.search("json")]
+        >>> [found.name for found in operators.search("tokenize")]
+        ['map', 'map', 'map_batches', 'map_pool']
+        >>> "routed_decode" in [found.name for found in operators.search("extension")]
         True
         """
         wanted = [rf"(?<![a-z]){re.escape(word)}" for word in text.lower().split()]
@@ -163,7 +167,11 @@ class Operators(Mapping[str, Operator]):
         def has_all(searched: str) -> bool:
             return all(re.search(word, searched.lower()) for word in wanted)
 
-        near = [e for e in self.values() if has_all(f"{e.name} {e.cls.__name__} {e.summary}")]
+        meant = [key for name in operators_for(text) for key in (f"iter.{name}", f"map.{name}")]
+        near = [self[key] for key in meant if key in self]
+        near += [e for e in self.values() if e not in near and has_all(f"{e.name} {e.cls.__name__} {e.summary}")]
+        if meant:
+            return near
         return near + [e for e in self.values() if e not in near and has_all(e.cls.__doc__ or "")]
 
     def has_method(self, kind: Kind, name: str) -> bool:

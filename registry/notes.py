@@ -15,6 +15,7 @@ from .display import step
 from .graph import DataPipe, descend, sources_of
 from .provenance import Provenance, asked_once, provenance_of
 from .secrets import Short, hide_secrets, without_secrets
+from .short_values import array_in_words, date_in_words, table_in_words
 
 __all__ = ["add_note", "asked_by", "describe_item", "describe_step", "local_of", "notes_of", "say_where"]
 
@@ -156,22 +157,21 @@ def describe_item(item: object) -> str:
 def _item_text(item: object, depth: int = 0) -> str:
     if depth > _DEEPEST:
         raise RecursionError("the item is nested too deep, or contains itself")
-    if isinstance(item, torch.Tensor):
+    if isinstance(item, torch.Tensor):  # a parameter, say, is one too
         return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
-    if hasattr(item, "shape") and hasattr(item, "dtype"):
-        return f"{type(item).__name__} of shape {tuple(item.shape)}, {item.dtype}"
+    if text := array_in_words(item) or date_in_words(item):
+        return text
     if isinstance(item, (bytes, bytearray)) and len(item) > 40:
         return f"{type(item).__name__} of length {len(item)}"
-    if type(item) is tuple and len(item) <= 4:
-        return "(" + ", ".join(_item_text(part, depth + 1) for part in item) + ("," if len(item) == 1 else "") + ")"
-    if isinstance(item, list):
-        rest = f", … {len(item)} in all" if len(item) > 4 else ""
-        return "[" + ", ".join(_item_text(part, depth + 1) for part in item[:4]) + rest + "]"
+    if type(item) is tuple or isinstance(item, list):
+        rest = f", … {len(item)} in all" if len(item) > 4 else "," * (len(item) == 1 and type(item) is tuple)
+        shown = ", ".join(_item_text(part, depth + 1) for part in item[:4]) + rest
+        return f"[{shown}]" if isinstance(item, list) else f"({shown})"
     if hasattr(item, "read"):
         return f"<{type(item).__name__}>"
     if isinstance(item, str):
-        shown = without_secrets(item)
-        return repr(shown) if len(shown) <= 300 else _short_item.repr(shown)
+        text = without_secrets(item)
+        return repr(text) if len(text) <= 300 else _short_item.repr(text)
     if isinstance(item, dict):
         pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
         rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
@@ -181,19 +181,7 @@ def _item_text(item: object, depth: int = 0) -> str:
             f"{name}={_item_text(value, depth + 1)}" for name, value in zip(item._fields, item, strict=True)
         )
         return f"{type(item).__name__}({values})"
-    if (columns := _names_of_columns(item)) is not None:
-        names = ", ".join([*map(str, columns[:6]), *(["…"] if len(columns) > 6 else [])])
-        return f"{type(item).__name__} of {len(item):,} rows: {names}"  # type: ignore[arg-type]
-    return " ".join(_short_item.repr(item).splitlines())
-
-
-def _names_of_columns(item: object) -> list[object] | None:
-    """Return the column names of a table of any package, or None for other items."""
-    if hasattr(item, "num_rows") and hasattr(item, "schema"):  # Arrow
-        return [*item.schema.names]
-    if hasattr(item, "columns") and len(getattr(item, "shape", ())) == 2:  # a data frame
-        return [*item.columns]
-    return None
+    return table_in_words(item) or " ".join(_short_item.repr(item).splitlines())
 
 
 def _key_in(item: object) -> str | None:

@@ -21,6 +21,7 @@ from ..registry import IterDataPipe, Path, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from ..registry.notes import add_note
+from ..workers.captured import MUCH_TO_SEND, warn_of_copies
 from ..workers.threads import Interrupted
 from .child import Child, Children
 from .dispatch import STREAM_READER, divided
@@ -247,6 +248,8 @@ class _Dispatcher:
 
 
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+_warned_of: weakref.WeakSet[IterDataPipe[Any]] = weakref.WeakSet()
+"""The chains of which a warning said that they are large: a loader may start several pools."""
 
 
 def _leave_pools_to_parent() -> None:
@@ -264,6 +267,9 @@ class WorkerPool:
     def __init__(self, options: ReadOptions, division: Division) -> None:
         chain, self._streams = divided(options.chain)
         self._chain = _pickled_chain(chain)
+        if len(self._chain) >= MUCH_TO_SEND and options.chain not in _warned_of:
+            _warned_of.add(options.chain)
+            warn_of_copies(_attributes(chain), len(self._chain), options.num_workers)
         assert options.start is not None
         self._options = options
         self._children: Children = options.start()
@@ -453,11 +459,23 @@ def _pickled_chain(chain: IterDataPipe[Any] | list[Any]) -> bytes:
 
 def _not_picklable(chain: Any) -> Iterator[tuple[str, str]]:
     """Yield the attributes that cannot be pickled, each with its mend in a class of the user."""
+    for pipe, name, value in _sent(chain):
+        try:
+            cloudpickle.dumps(value)
+        except Exception:
+            ours = type(pipe).__module__.startswith("penstock.")
+            yield f"the {name} of {step(pipe)}", "" if ours else ": make it in __iter__"
+
+
+def _attributes(chain: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what the steps of a chain hold, by names such as `fn of map`."""
+    for pipe, name, value in _sent(chain):
+        yield f"{name.lstrip('_')} of {getattr(pipe, 'functional_name', None) or type(pipe).__name__}", value
+
+
+def _sent(chain: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the attributes that are sent with a chain, without the sources, each after its step and its name."""
     for pipe in walk(chain):
         for name, value in vars(pipe).items():
             if name not in getattr(pipe, "transient", ()) and not [*pipes_in(value)]:
-                try:
-                    cloudpickle.dumps(value)
-                except Exception:
-                    ours = type(pipe).__module__.startswith("penstock.")
-                    yield f"the {name} of {step(pipe)}", "" if ours else ": make it in __iter__"
+                yield pipe, name, value

@@ -13,6 +13,8 @@ import penstock as ps
 from penstock.cli import errors, main
 from penstock.pipes.groups import GROUPS
 from penstock.registry import operators
+from penstock.registry.functional import functions_of_all_pipes
+from penstock.registry.synonyms import SYNONYMS
 from terminal import on_terminal
 
 pytestmark = pytest.mark.timeout(60)
@@ -111,6 +113,14 @@ def test_alone_it_says_what_it_can_do(capsys: pytest.CaptureFixture[str]) -> Non
     assert "penstock ops tar archives" in told
 
 
+def test_the_package_is_the_same_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert done.stdout == f"penstock {ps.__version__}\n"
+    assert main(["--version"]) == 0
+
+
 @pytest.mark.parametrize("arguments", [["grph"], ["new"], ["profile", "train:chain", "-n", "many"]])
 def test_a_wrong_use_of_the_parser_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -124,6 +134,59 @@ def test_words_find_operators(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "  load_from_zip  Yield the path and the stream of each file in zip archives."
     assert lines[1].startswith("  load_from_rar  ")
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("tokenize", ["map", "map_batches", "map_pool", "build_vocab"]),
+        ("Resize", ["map", "read_images", "routed_decode"]),
+        ("dates", ["read_parquet", "read_csv", "filter"]),
+        ("join", [*(["join"] if "iter.join" in operators else []), "zip_with_map", "zip_with_iter"]),
+        ("train test", ["random_split"]),
+        ("train-test-split", ["random_split"]),
+        ("gpu", ["to_device", "pin_memory"]),
+        ("merge", [*(["join"] if "iter.join" in operators else []), "zip_with_map", "zip_with_iter", "concat"]),
+    ],
+)
+def test_words_of_other_libraries_find_operators(
+    words: str, first: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ops", *words.split()]) == 0
+    told = capsys.readouterr().out
+    if words == "join" and "iter.join" in operators:  # the name of an operator explains it
+        told = told.partition("Others of this kind\n")[2]
+        first = first[1:]
+    assert [line.split()[0] for line in told.splitlines()[: len(first)]] == first
+
+
+def test_each_word_of_other_libraries_is_for_something_that_there_is() -> None:
+    there = {entry.name for entry in operators.values()} | functions_of_all_pipes().keys()
+    for word, names in SYNONYMS.items():
+        assert len({*names.split()}) == len(names.split()), word
+        assert {*names.split()} - there <= {"join"}, word
+        assert word == word.lower()
+
+
+def test_a_word_that_no_operator_is_for_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "resume"]) == 0
+    assert capsys.readouterr().out.startswith("Each chain resumes: loader.state_dict() and loader.load_state_dict(")
+    assert main(["ops", "distributed"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("  sharding_filter ")
+    assert told.endswith("DataLoader2(dp, reading_service=DistributedReadingService()).\n")
+
+
+def test_a_name_that_means_another_thing_elsewhere_shows_the_other_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "repeat"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(".repeat(")
+    assert "  cycle " in told.partition("Others of this kind\n")[2]
+
+
+def test_a_function_of_all_pipes_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "build_vocab"]) == 0
+    assert capsys.readouterr().out.startswith(".build_vocab(*, min_freq: int = 1")
 
 
 def test_words_of_a_group_find_its_operators(capsys: pytest.CaptureFixture[str]) -> None:

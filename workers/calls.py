@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import pickle
 import random
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 
 from ..registry.notes import add_note
+from .captured import MUCH_TO_SEND, warn_of_copies
 from .processes import context_for, describe_exit, end_with_parent, lock, pickled_error, preparations, start
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
 
@@ -46,10 +48,17 @@ def is_made_once(fn: object) -> bool:
 
 
 class Processes:
-    """Up to `most` processes, each with a copy of a function, kept from one pass to the next."""
+    """Up to `most` processes, each with a copy of a function, kept from one pass to the next.
 
-    def __init__(self, fn: Callable[..., Any], most: int) -> None:
+    `name` says in a warning whose the function is.
+    """
+
+    def __init__(self, fn: Callable[..., Any], most: int, name: str = "fn") -> None:
         self._fn = _pickled_for_process(fn, "fn")
+        if (
+            len(self._fn) >= MUCH_TO_SEND and multiprocessing.parent_process() is None
+        ):  # a loader warns before it starts workers
+            warn_of_copies([(name, fn)], len(self._fn), most)
         self._max_blocks = blocks_for_each(most)
         self._owner = os.getpid()
         self._callers: list[Caller] = []

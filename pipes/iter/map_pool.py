@@ -77,6 +77,7 @@ class ModelPoolMapper(ProcessPoolMapper):
     """
 
     holds_items = False
+    _called = "model"
     transient = (*ProcessPoolMapper.transient, "_made", "_actors")
     _made: list[Callable[[Any], Any]] | None = None
     _actors: Actors | None = None

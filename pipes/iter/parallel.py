@@ -148,6 +148,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     works_in = "processes"
     transient: ClassVar[tuple[str, ...]] = ("_processes",)
     _processes: Processes | None = None
+    _called = "fn"
+    """The argument that the processes call."""
     _are_threads = False
     """Whether the workers are threads of this process, which may hinder one another."""
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", "scheduled_tasks": "prefetch"}
@@ -188,7 +190,8 @@ class ProcessPoolMapper(WorksAhead[Any]):
     def __iter__(self) -> Iterator[Any]:
         most, room = self._sizes(self.workers or processors(), self._prefetch)
         if self._processes is None or not self._processes.are_ours():
-            self._processes = Processes(self.fn, most if self.tuner is None else self.tuner.workers.most)
+            most_ever = most if self.tuner is None else self.tuner.workers.most
+            self._processes = Processes(self.fn, most_ever, f"{self._called} of {self.functional_name}")
             weakref.finalize(self, self._processes.close)
         processes = self._processes
         processes.begin()

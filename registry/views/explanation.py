@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..graph import DataPipe
@@ -14,6 +15,7 @@ from .mistakes_of_loaders import LOADERS
 from .mistakes_of_memory import MEMORY
 from .mistakes_of_order import ORDER
 from .mistakes_of_shards import SHARDS
+from .text import escaped, sentence_in_page
 
 __all__ = ["Explanation", "explained"]
 
@@ -22,7 +24,7 @@ _WIDTH = 110
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a chain will do; its text has a heading for each subject.
+    """What a chain will do; its text has a heading for each subject, and a notebook shows it as HTML.
 
     >>> print(Explanation({"Order": ["3 items."]}))
     Order
@@ -51,6 +53,22 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        # Colours that are readable on light and dark pages; the text has the page's.
+        parts = [_section(heading, map(sentence_in_page, said), "") for heading, said in self.said.items()]
+        if self.warnings:
+            warned = [sentence_in_page(str(warning)) for warning in self.warnings]
+            parts.append(_section("Watch out", warned, "border-left:3px solid #d98324;padding-left:10px;"))
+        return f'<div style="max-width:80ch;line-height:1.4">{"".join(parts)}</div>'
+
+
+def _section(heading: str, sentences: Iterable[str], style: str) -> str:
+    lines = "".join(f"<li>{sentence}</li>" for sentence in sentences)
+    return (
+        f'<div style="{style}margin:0 0 8px"><b>{escaped(heading)}</b>'
+        f'<ul style="margin:2px 0 0;padding-left:1.5em">{lines}</ul></div>'
+    )
 
 
 def explained(end: DataPipe, how: HowRead | None = None) -> Explanation:

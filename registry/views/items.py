@@ -21,6 +21,7 @@ _PIPES: tuple[type, ...] = (TorchIterDataPipe, TorchMapDataPipe)
 _MODULE = re.compile(r"(?:\w+\.)+(?=\w)")
 _IN_MEMORY = (list, tuple, range, str, bytes, dict, set, frozenset)
 _QUOTED = re.compile(r"(?:ForwardRef\()?'([^']*)'\)?")
+_DATA_CHUNK = re.compile(r"\bDataChunk\b")
 _MOST_FIELDS = 12
 _LONGEST, _MOST_PARTS = 60, 60
 """The characters and the parts of a type that people still read; each zip of a pipe with itself doubles the parts."""
@@ -49,6 +50,8 @@ def item_of(pipe: DataPipe, items_of_sources: Sequence[Any]) -> Any:
 def type_in_words(kind: Any) -> str:
     """Return a type as short text, without the names of modules; empty for `typing.Any`.
 
+    A `DataChunk` is a list.
+
     >>> import io
     >>> type_in_words(tuple[str, dict[str, io.BytesIO]]), type_in_words(Any)
     ('tuple[str, dict[str, BytesIO]]', '')
@@ -56,7 +59,7 @@ def type_in_words(kind: Any) -> str:
     if kind is Any:
         return ""
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else repr(kind)
-    text = _MODULE.sub("", _QUOTED.sub(r"\1", text))
+    text = _DATA_CHUNK.sub("list", _MODULE.sub("", _QUOTED.sub(r"\1", text))).replace("list[Any]", "list")
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

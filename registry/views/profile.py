@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -14,7 +16,7 @@ from ..seeds import generators_kept
 from .bottleneck import verdict
 from .picture import Picture
 from .steps import Share
-from .text import in_words
+from .text import in_words, sentence_in_page
 from .times import StepTimes, Times
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ __all__ = ["Profile"]
 
 _HTML = """<pre style="font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace;line-height:1.3;white-space:pre;\
 overflow-x:auto">{code}</pre>"""
+
+_NARROWEST, _WIDEST = 100, 140
+"""The columns of the table as text; its sentence is never wider than the terminal."""
 
 
 @dataclass
@@ -72,13 +77,22 @@ class Profile(Times):
         Path(path).write_text(json.dumps({"traceEvents": [*_events(self)], "displayTimeUnit": "ms"}))
 
     def __str__(self) -> str:
-        console = _console()
-        console.print(self.__rich__())
-        return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+        terminal = shutil.get_terminal_size((_WIDEST, 24)).columns
+        console = _console(min(max(terminal, _NARROWEST), _WIDEST))
+        console.print(self._table())
+        table = [line.rstrip() for line in console.export_text().splitlines()]
+        sentence = textwrap.wrap(self.verdict, min(terminal, _WIDEST), break_long_words=False, break_on_hyphens=False)
+        return "\n".join([*table, "", *sentence])
 
     __repr__ = __str__
 
     def __rich__(self) -> Any:
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(self._table(), Text(""), Text(self.verdict))
+
+    def _table(self) -> Any:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -100,17 +114,17 @@ class Profile(Times):
         shown = [self._row(step, _items_in(step, those)) for those in (self.in_workers, self.main) for step in those]
         used = [place for place, _ in enumerate(columns) if place < 6 or any(row[place] for row in shown)]
         for place in used:
-            table.add_column(
-                columns[place], justify="left" if place == 0 else "right", no_wrap=True, overflow="ellipsis"
-            )
+            # The column of the steps alone gets narrower where there is less room.
+            table.add_column(columns[place], justify="left" if place == 0 else "right", no_wrap=place > 0)
         for row in shown:
-            table.add_row(*[Text(row[place]) for place in used])
-        return Group(*map(Text, self._before()), table, Text(""), Text(self.verdict))
+            table.add_row(*[Text(row[place], no_wrap=True, overflow="ellipsis") for place in used])
+        return Group(*map(Text, self._before()), table)
 
     def _repr_html_(self) -> str:
-        console = _console()
-        console.print(self.__rich__())
+        console = _console(_WIDEST)
+        console.print(self._table())
         table = console.export_html(inline_styles=True, code_format=_HTML)
+        table += f'<p style="max-width:80ch">{sentence_in_page(self.verdict)}</p>'
         return table if self.picture is None else self.picture._repr_mimebundle_()["text/html"] + table
 
     def _before(self) -> list[str]:
@@ -151,12 +165,12 @@ def _items_in(step: StepTimes, steps: list[StepTimes]) -> int | None:
     return sum(steps[place].items for place in step.sources) if step.sources else None
 
 
-def _console() -> Console:
+def _console(width: int) -> Console:
     """Return a console that records what it would print."""
     with generators_kept():  # the import draws from Python's
         from rich.console import Console
     # Not for Jupyter: it would print there at once.
-    return Console(file=io.StringIO(), record=True, width=140, force_jupyter=False)
+    return Console(file=io.StringIO(), record=True, width=width, force_jupyter=False)
 
 
 def _of_threads(step: StepTimes) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from ..copying import copy_to_look_at
-from ..display import show_tree
 from ..notes import describe_item
 from ..seeds import generators_kept
+from ..short_values import date_in_words
 from .media import image_in_page, images_in, numpy_of, sound_in_page
+from .picture import Picture
 from .text import cut, escaped, in_words
 
 __all__ = ["Shown", "show_items"]
@@ -59,12 +60,14 @@ class Shown:
     """Items of a chain, of which `n` were wanted, as text or HTML."""
 
     def __init__(self, pipe: Any, items: list[Any], n: int) -> None:
-        self.chain = show_tree(pipe)
+        self.picture = Picture(pipe)
         self.items = items
         self.count = _how_many(pipe, len(items), n)
 
     def __repr__(self) -> str:
-        return "\n".join([self.chain, *(f"{place}: {describe_item(item)}" for place, item in enumerate(self.items))])
+        return "\n".join(
+            [repr(self.picture), *(f"{place}: {describe_item(item)}" for place, item in enumerate(self.items))]
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _Page().of(self)}
@@ -88,18 +91,18 @@ class _Page:
 
     def of(self, shown: Shown) -> str:
         """Return the chain and its items."""
-        lines = shown.chain.count("\n") + 1
-        chain = f'<pre style="margin:0;font-family:monospace">{escaped(shown.chain)}</pre>'
-        if lines > 8:
-            first = escaped(cut(shown.chain, 80))
-            chain = f"<details><summary><code>{first}</code></summary>{chain}</details>"
         rows = "".join(
             f'<div style="display:flex;gap:10px;padding:5px 0;border-top:{_EDGE}">'
             f'<div style="{_FAINT};min-width:2.5em;text-align:right">{place}</div>'
             f'<div style="overflow-x:auto">{self.value(item)}</div></div>'
             for place, item in enumerate(shown.items)
         )
-        return f'<div>{chain}<div style="{_FAINT};padding:5px 0">{shown.count}</div>{rows}</div>'
+        items = f'<div style="{_FAINT};padding:5px 0">{shown.count}</div>{rows}'
+        return (  # items are below the picture where they have no room beside it
+            f'<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:flex-start">'
+            f'<div style="overflow-x:auto;flex:none;max-width:100%">{shown.picture.svg}</div>'
+            f'<div style="flex:1 1 380px;min-width:0">{items}</div></div>'
+        )
 
     def value(self, value: Any, depth: int = 0) -> str:
         """Return a value as what it is: an image, a sound, a table, the parts that it has, or a line of text."""
@@ -130,7 +133,7 @@ class _Page:
             return ""
         self.room -= len(address)
         text = self._text_of(image)
-        return f'<img src="{address}" alt="{text}" title="{text}">'
+        return f'<img style="border:{_EDGE}" src="{address}" alt="{text}" title="{text}">'
 
     def _sound(self, value: Any) -> str:
         sound = sound_in_page(value) if self.room > 0 else None
@@ -171,6 +174,8 @@ class _Page:
 
     def _line(self, value: Any) -> str:
         array = numpy_of(value)
+        if (date := date_in_words(value)) is not None:
+            return f'<code style="white-space:nowrap">{escaped(date)}</code>'
         if array is None or array.size > _MANY_NUMBERS:
             return f"<code>{escaped(describe_item(value))}</code>"
         numbers = array.astype("float64") if array.dtype.kind == "f" else array
@@ -191,7 +196,7 @@ class _Page:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, (str, bytes, int, float, bool, type(None)))
+    return isinstance(value, (str, bytes, int, float, bool, type(None))) or date_in_words(value) is not None
 
 
 def _columns_in(value: Any) -> tuple[Mapping[Any, Any] | None, int]:

@@ -79,6 +79,7 @@ class _Steps:
         self.branches = {
             (id(self.sources[id(pipe)][0]), vars(pipe)["number"]) for pipe in drawn if is_one_of_several(pipe)
         }
+        self.seen: dict[str, Any] = {}
         self.divided: set[int] = set()
         self.in_main_process: set[int] = set()
         self.items: dict[int, Any] = {}
@@ -110,7 +111,7 @@ class _Steps:
         sources = self.sources[id(pipe)]
         if several := self.folded.get(id(pipe), []):
             self._add(_sources_in_lines(several, sources), ())
-        step = _step(pipe, reads=bool(sources))
+        step = _step(pipe, bool(sources), self.seen)
         step.item = type_in_words(self.items[id(pipe)])
         step.is_divided = id(pipe) in self.divided and id(pipe) not in self.in_main_process
         step.in_main_process = id(pipe) in self.in_main_process
@@ -164,7 +165,7 @@ def _sources_in_lines(several: list[DataPipe], of: list[DataPipe]) -> Step:
     return Step("sources", f"{len(several):,} sources", lines=lines + more)
 
 
-def _step(pipe: DataPipe, reads: bool) -> Step:
+def _step(pipe: DataPipe, reads: bool, seen: dict[str, Any]) -> Step:
     kind: Literal["iterable", "map-style"] = "map-style" if isinstance(pipe, TorchMapDataPipe) else "iterable"
     if is_one_of_several(pipe):
         return Step("branch", f"[{vars(pipe)['number']}]")
@@ -172,7 +173,7 @@ def _step(pipe: DataPipe, reads: bool) -> Step:
         name, _, rest = shown_as(pipe).partition("(")
         marks = [DIVIDES] if sharding_points(pipe) else []
         return Step(kind, name, rest.removesuffix(")"), rest.removesuffix(")"), marks=marks)
-    short, full = ", ".join(arguments_of(pipe)), ", ".join(arguments_of(pipe, in_full=True))
+    short, full = ", ".join(arguments_of(pipe, seen=seen)), ", ".join(arguments_of(pipe, in_full=True))
     return Step(kind, _name(pipe, reads), short, full, marks=_marks(facts_of(pipe), short))
 
 

@@ -22,6 +22,7 @@ _NAME, _CODE, _SMALL = 7.9, 6.7, 5.7
 """The widths of a character: of a name in 13 px, of arguments in 11 px, of marks in 10 px."""
 _MARGIN, _GAP, _BELOW_LAST = 22.0, 24.0, 34.0
 _LEFT, _RIGHT, _TOP, _LINE, _MARK_LINE = 13.0, 8.0, 5.0, 15.0, 18.0
+_BETWEEN_MARKS = 4.0
 _ZONE_TITLE, _ZONE_SIDE = 26.0, 9.0
 _NARROWEST = 140.0
 _WIDEST = (330.0, 270.0, 230.0, 190.0, 150.0)
@@ -162,7 +163,7 @@ class _Drawing:
         room = box.width - _LEFT - _RIGHT
         marks = _width_of_marks(lines[0])
         yield _text(left + _LEFT, y, cut(step.name, (room - marks) / _NAME), "name", 13, code=True, weight=600)
-        yield from _marks(lines[0], right - _RIGHT - marks, y)
+        yield from _marks(lines[0], right - _RIGHT - marks + _BETWEEN_MARKS, y)
         if _has_second_line(step):
             y += _LINE
             label = "" if step.share is None else step.share[1]
@@ -235,7 +236,13 @@ def _wanted_width(step: Step) -> float:
 
 
 def _width_of_marks(marks: list[str]) -> float:
-    return sum(length(mark) * _SMALL + 14 for mark in marks)
+    return sum(map(_width_of_mark, marks)) + _BETWEEN_MARKS * len(marks)
+
+
+def _width_of_mark(mark: str) -> float:
+    """Return the width of a mark with space around its text, for a wide font."""
+    wide, narrow = sum(map("mwMW".count, mark)), sum(map("ijlftr ,.".count, mark))
+    return length(mark) * _SMALL + 3.4 * wide - 2 * narrow + 16
 
 
 def _lines_of(step: Step, width: float) -> list[list[str]]:
@@ -255,11 +262,11 @@ def _lines_of(step: Step, width: float) -> list[list[str]]:
 
 def _marks(marks: list[str], x: float, y: float) -> Iterator[str]:
     for mark in marks:
-        width = length(mark) * _SMALL + 10
+        width = _width_of_mark(mark)
         kind = "divides" if mark == DIVIDES else "mark"
         yield f'<rect {paint(kind)} x="{x:.1f}" y="{y - 11:.1f}" width="{width:.1f}" height="15" rx="7.5"/>'
         yield _text(x + width / 2, y, mark, f"on-{kind}", 10, anchor="middle")
-        x += width + 4
+        x += width + _BETWEEN_MARKS
 
 
 def _line(

@@ -6,12 +6,14 @@ import re
 import unicodedata
 from html import escape
 
-__all__ = ["cleaned", "cut", "escaped", "in_words", "length"]
+__all__ = ["cleaned", "cut", "escaped", "in_words", "length", "sentence_in_page"]
 
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML forbids, and control characters."""
 _TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that turn the direction of the text after them."""
+
+_CODE = re.compile("`([^`]+)`")
 
 
 def cleaned(text: str) -> str:
@@ -26,6 +28,15 @@ def escaped(text: str) -> str:
     '&lt;a &amp; &quot;b&quot;&gt;'
     """
     return escape(cleaned(text))
+
+
+def sentence_in_page(text: str) -> str:
+    """Return a sentence for HTML, with what is between backticks as code.
+
+    >>> sentence_in_page("Call `len(a < b)`.")
+    'Call <code>len(a &lt; b)</code>.'
+    """
+    return _CODE.sub(r"<code>\1</code>", escaped(text))
 
 
 def in_words(items: int) -> str:

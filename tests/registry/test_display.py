@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
@@ -99,6 +101,49 @@ def test_a_large_or_nameless_argument_is_cut_short_on_one_line(items: Any) -> No
     assert len(shown) < 400
     assert "\n" not in shown
     assert " at 0x" not in shown
+
+
+ROWS = [{"id": n, "text": "some text " * 9, "label": n % 3, "more": [n]} for n in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("items", "shown"),
+    [
+        ([*range(10_000)], "[0, 1, 2, 3, 4, 5, … 10,000 in all]"),
+        (
+            [f"https://example.com/data/train/shard-{n:05}.tar" for n in range(10_000)],
+            "['https://example.com/data/train/shard-00000.tar', … 10,000 in all]",
+        ),
+        (ROWS, "[{'id': 0, 'text': 'some text some…xt some text ', 'label': 0, 'more': [0]}, … 1,000 in all]"),
+        ([{"id": n} for n in range(3)], "[{'id': 0}, {'id': 1}, {'id': 2}]"),
+        ([{"id": n} for n in range(7)], "[{'id': 0}, … 7 in all]"),
+        ({"z": 1, "a": (2,)}, "{'z': 1, 'a': (2,)}"),
+        (dict.fromkeys("abcdefgh", 0), "{'a': 0, 'b': 0, 'c': 0, 'd': 0, 'e': 0, 'f': 0, … 8 in all}"),
+        ([torch.zeros(50, 50)] * 9, "[Tensor of shape (50, 50), torch.float32, … 9 in all]"),
+        (np.zeros((100, 100)), "ndarray of shape (100, 100), float64"),
+        (pyarrow.table({"x": [1], "y": [2]}), "Table of 1 rows: x, y"),
+        ([datetime.datetime(2024, 1, 2, 3, 4)], "[2024-01-02T03:04:00]"),
+        ([double, functools.partial(double, x=1)], "[double, partial(double, x=1)]"),
+        ([{"token": "HIDDEN"}], "[{'token': '…'}]"),
+    ],
+)
+def test_data_in_a_source_is_shown_in_short(items: Any, shown: str) -> None:
+    assert repr(ps.iter.IterableWrapper(items)) == f"IterableWrapper({shown})"
+
+
+def test_the_same_options_are_shown_at_the_first_step_only() -> None:
+    options = {"endpoint_url": "http://localhost:9000"}
+    dp = ab().list_files_by_fsspec(storage_options=options).open_files_by_fsspec(storage_options=options)
+    shown = [
+        "IterableWrapper('ab')",
+        "    .list_files_by_fsspec(storage_options=Options(endpoint_url))",
+        "    .open_files_by_fsspec(storage_options=…)",
+    ]
+    assert str(dp).splitlines() == shown
+    other = dp.read_from_stream().save_by_fsspec(storage_options={"endpoint_url": "http://localhost:9001"})
+    assert "save_by_fsspec(storage_options=Options(endpoint_url))" in str(other)
+    assert dp.visualize().mermaid.count("Options") == 1
+    assert dp.visualize().svg.count("Options(endpoint_url)") == 2  # all of it where one points
 
 
 def test_a_chain_with_branches_is_printed_as_a_tree() -> None:

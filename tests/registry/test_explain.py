@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -23,7 +24,9 @@ from penstock.registry import operators
 from penstock.registry.deeds import Deed
 from penstock.registry.laws.examples import maker_of_example
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
+from penstock.registry.views.explanation import Explanation
 from penstock.registry.views.facts import facts_of
+from penstock.registry.views.mistakes import Mistake
 from penstock.registry.views.mistakes_of_loaders import LOADERS
 from penstock.registry.views.mistakes_of_memory import MEMORY
 from penstock.registry.views.mistakes_of_order import ORDER
@@ -77,6 +80,24 @@ Runs where
     )
     assert repr(dp.explain()) == str(dp.explain())
     assert dp.explain().warnings == []
+
+
+def test_a_notebook_shows_the_same_as_html() -> None:
+    explanation = Explanation(
+        {"Order": ["5 items of `f(a < b)`.", "As they come."], "Memory": ["None."]},
+        [Mistake("It is <cold>.", "People freeze.", "stove.light()")],
+    )
+    html = explanation._repr_html_()
+    assert "5 items of <code>f(a &lt; b)</code>." in html
+    assert html.count("<li>") == 4
+    root = ElementTree.fromstring(html)
+    words = " ".join(" ".join(root.itertext()).split()).replace(" .", ".")
+    assert words == (
+        "Order 5 items of f(a < b). As they come. Memory None. Watch out It is <cold>. People freeze. Mend: "
+        "stove.light()"
+    )
+    assert not re.search(r"(?<!-)color:|background", html)  # those of the page, light or dark
+    assert "Watch out" in unread().batch(4).shuffle().explain()._repr_html_()
 
 
 def test_the_page_shows_what_is_said() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+import penstock as ps
 
 
 def run(code: str) -> str:
@@ -34,6 +39,27 @@ def test_the_operators_are_imported_as_they_are_named() -> None:
         "from penstock.iter import Batcher; from penstock.map import Mapper; print(Batcher.__name__, Mapper.__name__)"
     )
     assert run(code).split() == ["Batcher", "Mapper"]
+
+
+def test_the_version_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", ps.__version__)
+    assert "__version__" in dir(ps)
+    (tmp_path / "registry").mkdir()  # as in an install
+    assert ps._version(tmp_path) == metadata.version("penstock")  # type: ignore[attr-defined]
+    monkeypatch.setattr(metadata, "version", missing)
+    assert ps._version(tmp_path) == "0+unknown"  # type: ignore[attr-defined]
+
+
+def test_a_tree_that_is_not_installed_has_the_version_of_its_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "penstock"\nversion = "7.8.9"\n')
+    monkeypatch.setattr(metadata, "version", missing)
+    assert ps._version(tmp_path / "penstock") == "7.8.9"  # type: ignore[attr-defined]
+
+
+def missing(name: str) -> str:
+    raise metadata.PackageNotFoundError(name)
 
 
 def test_what_a_fork_server_imports_first_leaves_garbage_to_be_collected() -> None:

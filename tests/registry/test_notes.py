@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -131,6 +132,10 @@ class Printed:
         (np.zeros((2, 2), np.int16), "ndarray of shape (2, 2), int16"),
         (torch.zeros(3, dtype=torch.bool), "Tensor of shape (3,), torch.bool"),
         ((1,), "(1,)"),
+        ((1, "b", 3, 4, 5), "(1, 'b', 3, 4, … 5 in all)"),
+        (datetime.datetime(2024, 1, 2, 3, 4), "2024-01-02T03:04:00"),
+        ((datetime.date(2024, 1, 2), np.datetime64("2024-01-02")), "(2024-01-02, 2024-01-02)"),
+        ([datetime.timedelta(seconds=90), np.float32(2.5)], f"[0:01:30, {np.float32(2.5)!r}]"),
         (("a", torch.zeros(1)), "('a', Tensor of shape (1,), torch.float32)"),
         (list(range(100)), "[0, 1, 2, 3, … 100 in all]"),
         ({"x": np.zeros(5)}, "{'x': ndarray of shape (5,), float64}"),

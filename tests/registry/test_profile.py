@@ -266,6 +266,21 @@ def test_a_time_line_has_the_steps_and_their_threads(tmp_path):
     assert {"reader", "thread of prefetch", "threadpool_map 1"} <= lines
 
 
+@pytest.mark.parametrize("columns", [60, 100, 300])
+def test_the_sentence_is_no_wider_than_the_terminal(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    profile = ps.iter.IterableWrapper(["x" * 40] * 3).map(sleep_for(0.002)).profile()
+    table, _, sentence = str(profile).partition("\n\n")
+    lines = sentence.splitlines()
+    assert " ".join(lines) == profile.verdict
+    assert max(map(len, lines)) <= min(columns, 140)
+    assert max(map(len, table.splitlines())) <= min(max(columns, 100), 140)
+    header = table.splitlines()[1].split()
+    assert header[:2] + header[-2:] == ["step", "items", "time", "share"]
+    html = profile._repr_html_()
+    assert "<code>map" in html[html.index("</pre>") :]  # outside, where a browser wraps it
+
+
 def test_it_prints_a_table_and_a_sentence():
     text = str(ps.iter.IterableWrapper(range(30)).map(sleep_for(0.001)).profile())
     assert "30 items in" in text

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry import sources_first, sources_of
+from penstock.registry import DataChunk, sources_first, sources_of
 from penstock.registry.views.items import item_of, type_in_words
 
 T = TypeVar("T")
@@ -80,9 +80,9 @@ class Windows(ps.IterDataPipe[tuple[T, ...]]):
         (lambda: wrapped(b"").map(decode).shuffle().prefetch().sharding_filter(), "Tensor"),
         (lambda: wrapped(b"").map(decode, input_col=0), ""),
         (lambda: wrapped(1).map(lambda x: x), ""),
-        (lambda: wrapped(1).map(unknown).batch(2), "DataChunk[Any]"),
+        (lambda: wrapped(1).map(unknown).batch(2), "list"),
         (lambda: wrapped(1).map(named_wrongly), ""),
-        (lambda: wrapped(1).map(str).enumerate().batch(4), "DataChunk[tuple[int, str]]"),
+        (lambda: wrapped(1).map(str).enumerate().batch(4), "list[tuple[int, str]]"),
         (lambda: wrapped(1).zip(wrapped("a")), "tuple[int, str]"),
         (lambda: wrapped(1).concat(wrapped(2)), "int"),
         (lambda: wrapped(1).concat(wrapped("a")), ""),
@@ -93,7 +93,7 @@ class Windows(ps.IterDataPipe[tuple[T, ...]]):
         (lambda: wrapped("a.txt").open_files().read_from_stream(), "tuple[str, Any]"),
         (lambda: wrapped("a").read_parquet().rebatch(3), "RecordBatch"),
         (Without, "int"),
-        (lambda: Without().map(str).batch(2), "DataChunk[str]"),
+        (lambda: Without().map(str).batch(2), "list[str]"),
         (lambda: wrapped(1).map(later), ""),
         (lambda: wrapped(1).async_map_batches(later, batch_size=2), ""),
         (lambda: wrapped(endless()), "list[list[list[list]]]"),
@@ -121,3 +121,11 @@ def test_a_type_of_too_many_parts_is_left_out() -> None:
     for _ in range(60):
         dp = dp.zip(dp)
     assert len(item(dp.batch(2))) <= 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(DataChunk, "list"), (DataChunk[Any], "list"), (dict[str, DataChunk[int]], "dict[str, list[int]]")],
+)
+def test_a_chunk_of_items_is_called_a_list(kind: Any, words: str) -> None:
+    assert type_in_words(kind) == words

@@ -168,7 +168,7 @@ def test_each_step_shows_its_name_and_arguments_and_all_of_them_where_one_points
     assert texts(svg)[0:2] == ["IterableWrapper", "range(0, 6)"]
     assert {".batch", "3, drop_last=True", "Silent"} <= {*texts(svg)}
     titles = [title.text or "" for title in svg.iter(f"{SVG}title")]
-    assert any(title.startswith(".batch(3, drop_last=True)\niterable, gives DataChunk[int]") for title in titles)
+    assert any(title.startswith(".batch(3, drop_last=True)\niterable, gives list[int]") for title in titles)
     assert any("in a box a note that is far too long to be shown in a box " in title for title in titles)
     assert max(map(len, texts(svg))) < 70
 
@@ -180,6 +180,14 @@ def test_what_is_known_of_a_step_is_shown() -> None:
         assert words.count(said) >= 1, said
     assert "map-style" not in words
     assert shown(ps.map.SequenceWrapper("ab").map(str)).count("map-style") == 2
+
+
+def test_a_mark_has_space_around_its_text() -> None:
+    (text,) = [each for each in drawn(numbers().shuffle()).iter() if each.text == "random"]
+    svg = numbers().shuffle().visualize().svg
+    (width,) = re.findall(r'<rect class="mark"[^>]* width="([\d.]+)"[^>]*/><text[^>]*>random<', svg)
+    assert text.get("font-size") == "10"
+    assert 39.7 + 10 < float(width) < 39.7 + 20  # it is 39.7 wide in DejaVu Sans, a wide font
 
 
 def test_facts_that_operators_declare_are_shown() -> None:

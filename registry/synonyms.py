@@ -1,0 +1,125 @@
+"""Words of other libraries, and the operators that people who type them look for."""
+
+from __future__ import annotations
+
+__all__ = ["SYNONYMS", "operators_for", "other_advice"]
+
+_JOIN = "join zip_with_map zip_with_iter"
+_SPLIT = "random_split demux filter"
+_PARALLEL = "processpool_map threadpool_map map_pool async_map_batches prefetch"
+_SHARE = "sharding_filter sharding_round_robin_dispatch fullsync"
+_DEVICE = "to_device pin_memory map_pool"
+_TEXT = "map map_batches map_pool build_vocab"
+_IMAGE = "map read_images routed_decode vmap"
+
+SYNONYMS = {
+    "append": "concat mix",
+    "apply": "map map_batches pipe",
+    "async": "async_map_batches threadpool_map prefetch",
+    "augment": "map vmap map_batches processpool_map",
+    "balance": "mix demux Sampler",
+    "cache": "in_memory_cache cache_files on_disk_cache end_caching",
+    "checksum": "check_hash cache_files",
+    "columns": "read_parquet slice drop rows2columnar rows to_tensors",
+    "concatenate": "concat mix",
+    "crop": _IMAGE,
+    "csv": "read_csv parse_csv_as_dict parse_csv write_csv",
+    "cuda": _DEVICE,
+    "date": "read_parquet read_csv filter map",
+    "decode": "routed_decode read_images map",
+    "deduplicate": "filter groupby",
+    "device": _DEVICE,
+    "distributed": _SHARE,
+    "download": "load_files_by_s3 cache_files open_files_by_fsspec read_from_http",
+    "drop duplicates": "filter groupby",
+    "embed": "map_pool map_batches to_device",
+    "epoch": "cycle shuffle set_length",
+    "explode": "flatmap unbatch",
+    "filename": "list_files_by_fsspec list_files_by_s3 list_files shard_expand",
+    "gpu": _DEVICE,
+    "gz": "decompress load_from_tar",
+    "gzip": "decompress load_from_tar",
+    "head": "header",
+    "hub": "HuggingFaceHubReader",
+    "inference": "map_pool map_batches to_device",
+    "interleave": "shuffled_flatmap mix mux",
+    "join": _JOIN,
+    "json": "read_json parse_json_files write_json routed_decode",
+    "jsonl": "read_json write_json readlines",
+    "limit": "header",
+    "lookup": _JOIN,
+    "md5": "check_hash",
+    "merge": f"{_JOIN} concat",
+    "multiprocessing": "processpool_map map_pool sharding_filter",
+    "normalize": "map vmap map_batches",
+    "oversample": "mix repeat Sampler",
+    "pad": "collate bucket_by_length max_token_bucketize pack",
+    "parallel": _PARALLEL,
+    "partition": f"{_SPLIT} sharding_filter",
+    "predict": "map_pool map_batches to_device",
+    "random": "shuffle random_split mix",
+    "rename": "map",
+    "repeat": "cycle repeat",
+    "resize": _IMAGE,
+    "retry": "load_files_by_s3 map open_files_by_fsspec",
+    "s3": "list_files_by_s3 load_files_by_s3 open_files_by_fsspec read_parquet save_by_fsspec",
+    "sample": "random_split header filter mix Sampler",
+    "save": "write_parquet write_tar write_json save_by_fsspec",
+    "select": "filter slice header read_parquet",
+    "shard": f"{_SHARE} shard_expand write_tar",
+    "speed up": _PARALLEL,
+    "split": "random_split demux fork",
+    "take": "header",
+    "thread": "threadpool_map prefetch",
+    "timestamp": "read_parquet read_csv filter map",
+    "tokenize": _TEXT,
+    "tokenizer": _TEXT,
+    "train test": _SPLIT,
+    "train test split": _SPLIT,
+    "transform": "map map_batches processpool_map vmap",
+    "union": "concat mix",
+    "unzip": "load_from_zip unzip",
+    "upload": "save_by_fsspec write_parquet write_tar write_json",
+    "validation": _SPLIT,
+    "vocabulary": "build_vocab",
+    "weight": "mix random_split SampleMultiplexer Sampler",
+    "where": "filter read_parquet",
+}
+"""For each word or phrase, operators and functions of pipes: the most useful first. The plural is found, too."""
+
+_RESUME = "Each chain resumes: loader.state_dict() and loader.load_state_dict(state), or the same of a chain"
+_ADVICE = {
+    "checkpoint": _RESUME,
+    "count": "dp.count() reads a chain and counts its items, and len(dp) tells without reading where it can",
+    "distributed": "A loader divides a chain among ranks: DataLoader2(dp, reading_service=DistributedReadingService())",
+    "multiprocessing": "A loader reads a chain in workers: "
+    "DataLoader2(dp, reading_service=MultiProcessingReadingService(num_workers=4))",
+    "profile": "dp.profile() says where the time goes",
+    "resume": _RESUME,
+    "seed": "loader.seed(0) seeds all steps, and .set_seed(0) the step before it",
+    "speed up": "dp.profile() says where the time goes",
+    "state": _RESUME,
+}
+
+
+def operators_for(words: str) -> list[str]:
+    """Return the names for a word or phrase of other libraries; empty if it is not known.
+
+    >>> operators_for("dates")
+    ['read_parquet', 'read_csv', 'filter', 'map']
+    """
+    return _entry(SYNONYMS, words).split()
+
+
+def other_advice(words: str) -> str:
+    """Return a sentence on a word that no operator is for; empty if there is none.
+
+    >>> other_advice("profile")
+    'dp.profile() says where the time goes'
+    """
+    return _entry(_ADVICE, words)
+
+
+def _entry(table: dict[str, str], words: str) -> str:
+    spelled = " ".join(words.lower().replace("_", " ").replace("-", " ").split())
+    return table.get(spelled) or table.get(spelled.removesuffix("s"), "")
