@@ -10,7 +10,7 @@ sets: `to_ray_dataset()` makes one of a chain.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Dict, List
 
 import numpy as np
 import pytest
