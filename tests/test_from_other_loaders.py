@@ -15,7 +15,10 @@ import pytest
 import penstock as ps
 
 PAGE = (Path(__file__).parents[1] / "docs" / "from_other_loaders.md").read_text()
-CELLS = sorted({*re.findall(r"^\| `[^|]*` \| `([^|]*)` \|$", PAGE, re.MULTILINE)})
+CELLS = sorted({*re.findall(r"^\| `[^|]*` \| `([^|]*)` \|$", PAGE.split("What has another name:")[1], re.MULTILINE)})
+SPELLINGS = re.findall(
+    r"^\| `dp\.(\w+)\(([^|]*)\)`(?: of columns)? \| .* \|$", PAGE.split("What has another name:")[0], re.MULTILINE
+)
 TABLE = {"x": [0, 1, 2, 3, 4, 5], "y": [0] * 6}
 EXAMPLE = bytes.fromhex("0f000000000000006d532b090a0d0a0b0a016e12061a040a020307499e3a8f")
 ANY_ORDER = ("shuffle", "mix")
@@ -42,8 +45,7 @@ GIVES: dict[str, list[Any]] = {
     "ps.iter.IterableWrapper([1, 2])": [1, 2],
     "ps.read_parquet(path)": [pa.record_batch(TABLE)],
     "ps.read_parquet(path).rows()": [{"x": x, "y": 0} for x in range(6)],
-    'ps.read_parquet(path).rows().drop("y")': [{"x": x} for x in range(6)],
-    'ps.read_parquet(path, columns=["x"]).rows()': [{"x": x} for x in range(6)],
+    'ps.read_parquet(path).drop_columns("y").rows()': [{"x": x} for x in range(6)],
     'samples.routed_decode().map(lambda sample: (sample[".txt"], sample[".cls"]))': [("0", 0), ("1", 1)],
 }
 THE_SAME = r"dp\.(shuffle|batch\(4\)\.unbatch|in_memory_cache|prefetch|sharding_filter)\(.*\)"
@@ -77,8 +79,10 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_row_is_found() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
-    assert len(rows) == len(re.findall(r"^\| `[^|]*` \| `[^|]*` \|$", PAGE, re.MULTILINE)) >= 50
+    spellings, others = PAGE.split("What has another name:")
+    rows = [line for line in others.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(re.findall(r"^\| `[^|]*` \| `[^|]*` \|$", others, re.MULTILINE)) >= 45
+    assert len(SPELLINGS) == len([line for line in spellings.splitlines() if line.startswith("| `")])
 
 
 @pytest.mark.filterwarnings("ignore:.*skip")
@@ -96,3 +100,16 @@ def test_a_cell_gives_the_items_that_the_row_means(cell: str, names: dict[str, A
         assert [x for batch in got for x in batch["x"].tolist()] == TABLE["x"]
     else:
         assert [str(sample["__key__"])[-1] for sample in got] == ["0", "1"]
+
+
+@pytest.mark.parametrize(("method", "arguments"), SPELLINGS)
+def test_a_spelling_is_a_method_that_takes_these_arguments(method: str, arguments: str, names: dict[str, Any]) -> None:
+    class Predictor:
+        def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+            return batch
+
+    dp = ps.from_arrow(pa.table(TABLE), batch_size=4)
+    made = eval(f"dp.{method}({arguments})", {**names, "dp": dp, "fn": dict, "Predictor": Predictor})
+    chains = made if isinstance(made, tuple) else [made] if made is not None else []
+    for chain in chains:
+        assert [*chain] != []
