@@ -24,6 +24,7 @@ def random_shuffle(
     """
     if seed is not None:
         expect_whole("seed", seed, least=0)
+    shuffled: Any
     if isinstance(dp, MapDataPipe):
         shuffled = dp.shuffle()
     elif gives_batches(dp):

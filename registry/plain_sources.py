@@ -47,7 +47,7 @@ def _first_parameter(cls: type) -> tuple[str, str]:
 def _piped(given: Any, wrapper: str) -> Any:
     if isinstance(given, _PIPES) or not _can_be_read_again(given, wrapper):
         return given
-    return operators[wrapper].cls(given, deepcopy=False)  # type: ignore[call-arg]
+    return operators[wrapper].cls(given, deepcopy=False)
 
 
 def _can_be_read_again(given: object, wrapper: str) -> bool:

@@ -73,7 +73,7 @@ class BatchMapper(IterDataPipe[Any]):
     """
 
     buffers = ("batch_size",)
-    gives = "same"
+    gives: Literal["rows", "batches", "same"] | None = "same"  # type: ignore[misc]  # a pool would hide what comes
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class BatchMapper(IterDataPipe[Any]):
         elif batches:
             self.source = source if size is None else Rebatcher(source, size)
         if batches is not None:
-            self.gives = "batches" if batches else "rows"  # type: ignore[misc]
+            self.gives = "batches" if batches else "rows"
         self.fn = fn
         self.batch_size = batch_size
         self.input_col = input_col
@@ -143,16 +143,14 @@ class BatchCall:
     `batches` says what the chain declares: column batches (True), rows (False), or nothing (None).
     """
 
-    def __init__(
-        self, fn: Callable[..., Any], input_col: Columns | None, batch_format: str, batches: bool | None
-    ) -> None:
+    def __init__(self, fn: Any, input_col: Columns | None, batch_format: str, batches: bool | None) -> None:
         self._fn = fn() if _makes_callables(fn) else fn
         self._input_col = input_col
         self._format = batch_format
         self._batches = batches
         self.inference_mode = isinstance(self._fn, torch.nn.Module)
         if self.inference_mode:
-            self._fn.eval()  # type: ignore[attr-defined]
+            self._fn.eval()
 
     def __call__(self, batch: Any) -> Iterable[Any]:
         """Return the items that the function makes of a batch."""
