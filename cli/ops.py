@@ -142,9 +142,9 @@ def _explain(console: Console, entry: Operator | _Function) -> None:
 
 
 def signature_of(cls: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of an operator without its source, as it is written."""
+    """Return the signature of an operator, or of a function of a chain, without its source, as it is written."""
     signature = inspect.signature(cls)
-    parameters = [_as_written(each) for name, each in signature.parameters.items() if name != "source"]
+    parameters = [_as_written(each) for name, each in signature.parameters.items() if name not in ("source", "dp")]
     return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["SYNONYMS", "operators_for", "other_advice"]
 
 _JOIN = "join zip_with_map zip_with_iter"
-_SPLIT = "random_split demux filter"
+_SPLIT = "train_test_split random_split random_sample demux"
 _PARALLEL = "processpool_map threadpool_map map_pool async_map_batches prefetch"
 _SHARE = "sharding_filter sharding_round_robin_dispatch fullsync"
 _DEVICE = "to_device pin_memory map_pool"
@@ -20,7 +20,7 @@ SYNONYMS = {
     "balance": "mix demux Sampler",
     "cache": "in_memory_cache cache_files on_disk_cache end_caching",
     "checksum": "check_hash cache_files",
-    "columns": "read_parquet slice drop rows2columnar rows to_tensors",
+    "columns": "read_parquet select_columns drop_columns rename_columns rows2columnar rows to_tensors",
     "concatenate": "concat mix",
     "crop": _IMAGE,
     "csv": "read_csv parse_csv_as_dict parse_csv write_csv",
@@ -39,14 +39,14 @@ SYNONYMS = {
     "gpu": _DEVICE,
     "gz": "decompress load_from_tar",
     "gzip": "decompress load_from_tar",
-    "head": "header",
+    "head": "header limit",
     "hub": "HuggingFaceHubReader",
-    "inference": "map_pool map_batches to_device",
+    "inference": "map_batches map_pool to_device",
     "interleave": "shuffled_flatmap mix mux",
     "join": _JOIN,
     "json": "read_json parse_json_files write_json routed_decode",
     "jsonl": "read_json write_json readlines",
-    "limit": "header",
+    "limit": "limit header",
     "lookup": _JOIN,
     "md5": "check_hash",
     "merge": f"{_JOIN} concat",
@@ -56,20 +56,20 @@ SYNONYMS = {
     "pad": "collate bucket_by_length max_token_bucketize pack",
     "parallel": _PARALLEL,
     "partition": f"{_SPLIT} sharding_filter",
-    "predict": "map_pool map_batches to_device",
-    "random": "shuffle random_split mix",
-    "rename": "map",
+    "predict": "map_batches map_pool to_device",
+    "random": "shuffle random_sample random_split mix",
+    "rename": "rename_columns map",
     "repeat": "cycle repeat",
     "resize": _IMAGE,
     "retry": "load_files_by_s3 map open_files_by_fsspec",
     "s3": "list_files_by_s3 load_files_by_s3 open_files_by_fsspec read_parquet save_by_fsspec",
-    "sample": "random_split header filter mix Sampler",
+    "sample": "random_sample random_split limit filter mix Sampler",
     "save": "write_parquet write_tar write_json save_by_fsspec",
-    "select": "filter slice header read_parquet",
+    "select": "select_columns filter slice limit read_parquet",
     "shard": f"{_SHARE} shard_expand write_tar",
     "speed up": _PARALLEL,
     "split": "random_split demux fork",
-    "take": "header",
+    "take": "header limit",
     "thread": "threadpool_map prefetch",
     "timestamp": "read_parquet read_csv filter map",
     "tokenize": _TEXT,
