@@ -1937,11 +1937,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Raises TypeError or ValueError for a `fraction` outside of 0 to 1. While it is read, raises ValueError where the
         place of a row is unknown: after a shuffle or a `sharding_filter` of items that are no rows of files.
 
-        >>> dp = IterableWrapper(range(10)).random_sample(0.3)
+        >>> dp = IterableWrapper(range(10)).random_sample(0.3, seed=5)
         >>> list(dp)
-        [0, 5, 6, 8]
-        >>> list(IterableWrapper(range(10)).random_sample(0.3, complement=True))
-        [1, 2, 3, 4, 7, 9]
+        [2, 4, 9]
+        >>> list(IterableWrapper(range(10)).random_sample(0.3, seed=5, complement=True))
+        [0, 1, 3, 5, 6, 7, 8]
         """
         ...
 
@@ -3602,9 +3602,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
 
         >>> import penstock as ps
-        >>> train, test = ps.from_items(range(10)).train_test_split(0.3)
+        >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)
         >>> list(train), list(test)
-        ([1, 2, 3, 4, 7, 9], [0, 5, 6, 8])
+        ([0, 1, 3, 5, 6, 7, 8], [2, 4, 9])
         """
         ...
 
@@ -3979,8 +3979,8 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
 
         >>> import penstock as ps
-        >>> train, test = ps.from_items(range(10)).train_test_split(0.3)
+        >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)
         >>> list(train), list(test)
-        ([1, 2, 3, 4, 7, 9], [0, 5, 6, 8])
+        ([0, 1, 3, 5, 6, 7, 8], [2, 4, 9])
         """
         ...

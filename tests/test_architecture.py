@@ -35,6 +35,7 @@ def names_in(file: str) -> set[str]:
 
 TWICE = {"functional_datapipe", "load", "main", "sentences", "two_passes_agree"}
 """What stands in two modules on purpose: a name of torchdata, two of users, the commands, the views, a law."""
+TWICE |= {"from_items", "from_torch", "read_images"}  # as Ray Data gives their rows, in penstock.compat.ray
 
 
 def public_names(file: Path) -> set[str]:
