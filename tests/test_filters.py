@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.columns.filters import expression_of, fields_in, may_be_true
+from penstock.pipes.iter import IterableWrapper
 
 ROWS = pa.table(
     {

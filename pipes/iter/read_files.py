@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, walk
 from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.growth import MAX_BYTES
@@ -23,6 +23,7 @@ from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
 from .decode import ImageDecoder
+from .image_folder import ImageFolderLister, LabelledFile
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -80,6 +81,8 @@ class WholeFileReader(WorksAhead[R]):
 class ImageReader(WholeFileReader[dict[str, Any]]):
     """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
+    Files of `list_image_folder` give their `"label"` too, the number of the class; `class_to_idx` has the numbers.
+
     An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
     `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: the format is detected from the content.
 
@@ -130,6 +133,22 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         self.size = size
         self._decode = ImageDecoder(f"torch{mode.lower()}8", decoder, size)
         self.faster = faster_decoding(decoder, size)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The number of each class by its name, where the files are those of `list_image_folder`."""
+        for pipe in walk(self):
+            if isinstance(pipe, ImageFolderLister):
+                return pipe.class_to_idx
+        raise AttributeError(
+            "class_to_idx: the files are not those of list_image_folder", name="class_to_idx", obj=self
+        )
+
+    def _read(self, item: Any) -> Any:
+        if not isinstance(item, LabelledFile):
+            return super()._read(item)
+        image, *path = super()._read(item.url).items()
+        return dict([image, ("label", item.label), *path])
 
     def _decoded(self, path: str, content: bytes) -> dict[str, Any]:
         row = {"image": self._decode("png", content)}  # any image extension will do
