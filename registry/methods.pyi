@@ -24,6 +24,7 @@ import penstock.pipes.iter.files
 import penstock.pipes.iter.formats
 import penstock.pipes.iter.group
 import penstock.pipes.iter.hash
+import penstock.pipes.iter.image_folder
 import penstock.pipes.iter.interleave
 import penstock.pipes.iter.iopath
 import penstock.pipes.iter.join
@@ -931,6 +932,39 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper([]).list_files_by_s3()
         >>> list(dp)
         []
+        """
+        ...
+
+    def list_image_folder(
+        self,
+        classes: collections.abc.Sequence[str] | None = None,
+        *,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.image_folder.ImageFolderLister:
+        """Yield each image below a folder with the number of its class, which is the sub-folder of the root that it is in.
+
+        Take it to shuffle or shard the files yourself; `ps.read_image_folder(url)` begins with it. `read_images` takes the
+        items, each a `LabelledFile` of `url` and `label`, and puts the label beside the image. `root` is the path or URL of
+        a folder, a list of them or an iterable pipe of them. Images are listed as by `list_table_files`, in sorted order:
+        also those in folders below that of their class.
+
+        `class_to_idx` has the number of each class. Classes are numbered in sorted order, from 0, which is the same in each
+        process that lists the same files. `classes` gives them, in another order, or where a root lacks some.
+
+        All files are listed before the first is yielded, and again on resuming, which needs the same files.
+        `storage_options` are options of the file system. `on_error` handles a root that cannot be listed.
+
+        Raises FileNotFoundError for a root that is missing or has no image, and for a local class without one. Raises
+        ValueError for an image that is in no sub-folder, and for a sub-folder that `classes` lacks.
+
+        >>> import fsspec
+        >>> fsspec.filesystem("memory").pipe({"/pets/cat/1.png": b"", "/pets/dog/2.png": b""})
+        >>> dp = IterableWrapper(["memory://pets"]).list_image_folder()
+        >>> list(dp)
+        [LabelledFile(url='memory://pets/cat/1.png', label=0), LabelledFile(url='memory://pets/dog/2.png', label=1)]
+        >>> dp.class_to_idx
+        {'cat': 0, 'dog': 1}
         """
         ...
 
@@ -2050,6 +2084,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_files.ImageReader:
         """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
+        Files of `list_image_folder` give their `"label"` too, the number of the class; `class_to_idx` has the numbers.
+
         An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
         `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: the format is detected from the content.
 
@@ -2207,8 +2243,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
         `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
-        `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
-        `prefetch` files or row groups are read at once, one per thread; one more row group may be in memory.
+        `"price > 3 and kind == 'a'"`. Beside a column of dates or times, text is one of its type: `"time < '2024-09-01'"`,
+        in the zone of the column unless it ends with another one. A row group is skipped where the statistics in the footer
+        exclude a match. Up to `prefetch` files or row groups are read at once, one per thread; one more row group may be in
+        memory.
 
         All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
         get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
@@ -2594,6 +2632,26 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper(range(6)).shuffle().set_seed(1)
         >>> sorted(dp)
         [0, 1, 2, 3, 4, 5]
+        """
+        ...
+
+    def shuffle_image_folder(
+        self,
+        classes: collections.abc.Sequence[str] | None = None,
+        *,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.image_folder.ImageFolderShuffler:
+        """Yield the images below a folder with the number of their class, in a random order; all orders are equally likely.
+
+        Take it to train: `list_image_folder` gives one class after the other. The arguments, and `class_to_idx`, are as
+        there. Put it before a `sharding_filter`, so all readers share one order.
+
+        >>> import fsspec
+        >>> fsspec.filesystem("memory").pipe({"/pets/cat/1.png": b"", "/pets/dog/2.png": b""})
+        >>> dp = IterableWrapper(["memory://pets"]).shuffle_image_folder().set_seed(1)
+        >>> sorted(file.label for file in dp)
+        [0, 1]
         """
         ...
 

@@ -45,6 +45,8 @@ from penstock.pipes.iter.group import Grouper as Grouper
 from penstock.pipes.iter.group import UnBatcher as UnBatcher
 from penstock.pipes.iter.hash import HashChecker as HashChecker
 from penstock.pipes.iter.huggingface import HuggingFaceHubReader as HuggingFaceHubReader
+from penstock.pipes.iter.image_folder import ImageFolderLister as ImageFolderLister
+from penstock.pipes.iter.image_folder import ImageFolderShuffler as ImageFolderShuffler
 from penstock.pipes.iter.interleave import ShuffledFlatMapper as ShuffledFlatMapper
 from penstock.pipes.iter.iopath import IoPathFileLister as IoPathFileLister
 from penstock.pipes.iter.iopath import IoPathFileOpener as IoPathFileOpener
