@@ -64,8 +64,9 @@ GROUPS: dict[str, tuple[str, str]] = {
         "batch unbatch collate bucket_by_length bucketbatch max_token_bucketize pack groupby",
     ),
     "Join streams": (
-        "`mix` draws by weight: take it to train on several corpora. `mux` takes turns, and `zip` makes tuples.",
-        "mix mux mux_longest concat zip zip_longest zip_with_iter zip_with_map SampleMultiplexer",
+        "`mix` draws by weight: take it to train on several corpora. `mux` takes turns, and `zip` makes tuples. `join` "
+        "adds the columns of a table.",
+        "mix mux mux_longest concat zip zip_longest join zip_with_iter zip_with_map SampleMultiplexer",
     ),
     "Split a stream": (
         "`fork` gives every branch all items, `demux` each item to one.",

@@ -72,9 +72,9 @@ def schema(dp: DataPipe) -> Schema:
     image  float32  (3, 8, 8)
     label  int
     """
-    reader = _reader_of(dp)
-    if reader is not None:
-        return Schema((*map(_of_arrow, reader.schema()),))
+    known = _known(dp)
+    if known is not None:
+        return Schema((*map(_of_arrow, known),))
     for pipe in walk(dp):
         for name in getattr(pipe, "payload", ()):
             if isinstance(vars(pipe).get(name), Iterator):
@@ -85,15 +85,23 @@ def schema(dp: DataPipe) -> Schema:
     raise ValueError("the chain gives no item, so it has no schema")
 
 
-def _reader_of(dp: Any) -> Any:
-    """Return the reader that knows its schema, where each later step has `keeps_schema = True`."""
+def _known(dp: Any) -> Any:
+    """Return the Arrow schema that the reader knows, where each later step keeps it or has `schema_after`."""
+    changes: list[Any] = []
     while not callable(getattr(type(dp), "schema", None)):
         sources = sources_of(dp)
+        if callable(getattr(type(dp), "schema_after", None)):
+            changes.append(dp.schema_after)
         # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
-        if not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema) or len(sources) != 1:
+        elif not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema):
+            return None
+        if len(sources) != 1:
             return None
         dp = sources[0]
-    return dp
+    schema = dp.schema()
+    for change in reversed(changes):
+        schema = change(schema)
+    return schema
 
 
 def _items(dp: Any) -> Generator[Any, None, None]:
