@@ -34,6 +34,7 @@ OPERATORS = {
     "iter.header": "penstock.pipes.iter.select:Header",
     "iter.in_batch_shuffle": "penstock.pipes.iter.order:InBatchShuffler",
     "iter.in_memory_cache": "penstock.pipes.iter.cache:InMemoryCacheHolder",
+    "iter.join": "penstock.pipes.iter.join:Joiner",
     "iter.lines_to_paragraphs": "penstock.pipes.iter.lines:ParagraphAggregator",
     "iter.list_files": "penstock.pipes.iter.files:FileLister",
     "iter.list_files_by_ais": "penstock.pipes.iter.ais:AISFileLister",

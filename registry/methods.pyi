@@ -760,6 +760,41 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def join(
+        self,
+        table: typing.Any,
+        on: str | collections.abc.Sequence[str],
+        *,
+        how: typing.Literal['inner', 'left'] | None = None,
+        batched: bool | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.join.Joiner:
+        """Yield each column batch, or each row, with the columns of a table at its key.
+
+        Take it for a table that fits in memory, such as labels by name; `zip_with_iter` joins two streams. An item is a
+        batch, as `read_parquet` yields, or a row that is a dict. `batched` says which of the two a dict is, as for
+        `write_parquet`; without it the chain decides. `table` is a `pyarrow.Table`, a data frame of pandas, a dict of
+        columns or a list of rows that are dicts. `on` is the column that both have, or a list of several. The order of the
+        rows stays.
+
+        Each row needs its row in the table; without one it is an error. With `how="inner"` such rows are left out, and with
+        `how="left"` they have null in the columns of the table. A null is no key. A batch gets columns of its own kind:
+        Arrow's, tensors or arrays, with text as lists.
+
+        `on_error` handles an item that fails. It cannot be a `Retry`.
+
+        Raises KeyError for a key that the table lacks, and for an item without the column `on`. Raises ValueError where
+        item and table have a column of the same name besides, and TypeError for keys of types that do not compare. At
+        construction, raises ValueError for a key that the table has twice, KeyError where it lacks the column `on`, and
+        TypeError for what is no table.
+
+        >>> labels = {"name": ["a.png", "b.png"], "label": [1, 0]}
+        >>> dp = IterableWrapper([{"name": "b.png"}, {"name": "a.png"}]).join(labels, on="name")
+        >>> list(dp)
+        [{'name': 'b.png', 'label': 0}, {'name': 'a.png', 'label': 1}]
+        """
+        ...
+
     def lines_to_paragraphs(
         self: collections.abc.Iterable[tuple[str, typing.Any]],
         joiner: collections.abc.Callable[[list[typing.Any]], typing.Any] = ...,

@@ -52,6 +52,7 @@ from penstock.pipes.iter.iopath import IoPathFileLister as IoPathFileLister
 from penstock.pipes.iter.iopath import IoPathFileOpener as IoPathFileOpener
 from penstock.pipes.iter.iopath import IoPathSaver as IoPathSaver
 from penstock.pipes.iter.join import IterKeyZipper as IterKeyZipper
+from penstock.pipes.iter.join import Joiner as Joiner
 from penstock.pipes.iter.join import MapKeyZipper as MapKeyZipper
 from penstock.pipes.iter.lines import LineReader as LineReader
 from penstock.pipes.iter.lines import ParagraphAggregator as ParagraphAggregator
