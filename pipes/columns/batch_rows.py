@@ -102,7 +102,7 @@ def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
 
 
 def with_columns(batch: Batch, columns: Any) -> Batch:
-    """Return a batch with the columns of a RecordBatch beside its own: in a dict, arrays, tensors or lists, as there."""
+    """Return a batch with the columns of a RecordBatch beside its own: arrays, tensors or lists in a dict of them."""
     import pyarrow as pa
 
     if not isinstance(batch, dict):
