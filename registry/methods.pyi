@@ -2873,7 +2873,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
         - booleans: `torch.bool`
-        - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type
+        - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type. `schema` still has the
+          type, and `write_parquet` and `with_format("arrow")` give it back, as long as no step between makes other batches
         - decimals: what `dtypes` says, and without it an error
         - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
           ragged are an error
@@ -3161,9 +3162,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         else is then an error. Each file has `rows_per_file` rows, the last one the rest, whatever the sizes of the batches.
 
         Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
-        So do those of single rows; if their shapes differ, they become lists. Tensors on a device are copied to main
-        memory. All batches must have the same columns and types. For rows, the first 256 decide: integers fit among floats,
-        and None anywhere.
+        So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become
+        Arrow's times again. Tensors on a device are copied to main memory. All batches must have the same columns and
+        types. For rows, the first 256 decide: integers fit among floats, and None anywhere.
 
         `url_template` names the files, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
         file, from 0. A file is sent while it is written. On a local disk and in object stores it appears when it is
