@@ -63,7 +63,7 @@ def test_what_an_operator_gives_is_what_it_tells(name: str) -> None:
         (lambda: ps.from_numpy(np.ones(3)).sharding_filter(), True),
         (rows, False),
         (lambda: ps.from_torch(torch.utils.data.TensorDataset(torch.ones(3))).map(list), False),
-        (lambda: ps.from_torch(torch.utils.data.ChainDataset([])), None),
+        (lambda: ps.from_torch(torch.utils.data.ChainDataset([])), False),
         (lambda: ps.read_images("."), False),
         (lambda: ps.read_parquet(".").map(dict).prefetch(2).filter(bool), True),
         (lambda: batches().rows().map(dict), False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import penstock as ps
 from penstock import IterDataPipe
+from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.sources.tables import from_arrow, from_items, from_numpy, from_pandas, from_torch
 from resuming import assert_resumes_everywhere
 
@@ -26,7 +28,8 @@ def rows(dp: IterDataPipe[pa.RecordBatch]) -> list[list[Any]]:
 def test_items_come_as_they_are() -> None:
     items = [{"id": 1}, {"id": 2}]
     assert all(made is item for made, item in zip(from_items(items), items, strict=True))
-    assert list(from_items(range(3))) == [0, 1, 2]
+    assert list(from_items(["a", {"id": 1}])) == [{"item": "a"}, {"id": 1}]
+    assert len(from_items(range(3))) == 3
 
 
 def test_tables_come_in_batches_that_share_their_memory() -> None:
@@ -76,16 +79,19 @@ class Squares(Dataset[int]):
 
 
 def test_data_sets_of_torch_are_read_by_index_or_iterated() -> None:
-    assert [number.item() for (number,) in from_torch(TensorDataset(torch.arange(3)))] == [0, 1, 2]
-    assert list(from_torch(Letters())) == ["a", "b", "c"]
-    assert list(from_torch(Squares())) == [0, 1, 4, 9]
+    assert [row["item"][0].item() for row in from_torch(TensorDataset(torch.arange(3)))] == [0, 1, 2]
+    assert list(from_torch(Letters())) == [{"item": "a"}, {"item": "b"}, {"item": "c"}]
+    assert [row["item"] for row in from_torch(Squares())] == [0, 1, 4, 9]
+    with ps.iter_torch_batches(from_torch(TensorDataset(torch.arange(3), torch.ones(3))), batch_size=3) as loader:
+        [batch] = loader
+    assert [part.tolist() for part in batch["item"]] == [[0, 1, 2], [1, 1, 1]]
 
 
 def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
     squares = Squares()
     dp = from_torch(squares).sharding_filter()
     dp.apply_sharding(2, 1)
-    assert list(dp) == [1, 9]
+    assert list(dp) == [{"item": 1}, {"item": 9}]
     assert squares.read == [1, 3]
 
 
@@ -106,6 +112,28 @@ def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
 def test_what_is_no_source_raises_at_once(make: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+def test_pandas_is_needed_for_its_frames_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pandas is needed for this: pip install "penstock\[pandas\]"'):
+        from_pandas(3)  # type: ignore[arg-type]
+    assert list(from_items([1])) == [{"item": 1}]
+
+
+@pytest.mark.parametrize(
+    ("table", "items", "told"),
+    [
+        (pd.DataFrame({"id": [1]}), ["id"], r"the names of the columns of a data frame: ps.from_pandas\(frame\)"),
+        (pa.table({"id": [1]}), [pa.chunked_array([[1]])], r"the columns of a table: ps.from_arrow\(table\)"),
+        (pa.record_batch({"id": [1]}), [pa.array([1])], "the columns of a table"),
+    ],
+)
+def test_a_table_that_is_iterated_over_by_its_columns_is_a_warning(table: Any, items: list[Any], told: str) -> None:
+    with pytest.warns(UserWarning, match=told) as caught:
+        dp = IterableWrapper(table)
+    assert caught[0].filename == __file__
+    assert list(dp) == items
 
 
 def test_tables_of_different_schemas_are_an_error() -> None:

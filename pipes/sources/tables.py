@@ -11,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ...registry import IterDataPipe
 from ...registry.arguments import takes_only
+from ...registry.extras import require
 from ..bases.column_reader import BATCH_SIZE
 from ..columns.rows_or_batches import giving_rows
 from ..columns.to_arrow import batch_of, batch_of_frame
@@ -27,20 +28,21 @@ __all__ = ["from_arrow", "from_items", "from_numpy", "from_pandas", "from_torch"
 T = TypeVar("T")
 
 
-def from_items(items: Iterable[T]) -> IterDataPipe[T]:
-    """Return a pipe of items in memory, each a row, such as a dict. They are not copied.
+def from_items(items: Iterable[Any]) -> IterDataPipe[Any]:
+    """Return a pipe of rows from items in memory: dicts as they are, any other item under the key `"item"`.
 
-    Operators on rows or batches treat these dicts, and those that `map` makes of them, as rows. For other items, use
-    `IterableWrapper`, which does not say what its items are.
+    Operators on rows or batches treat these dicts, and those that `map` makes of them, as rows. They are not copied.
+    `IterableWrapper` yields items as they are.
 
     Raises TypeError for items that are not iterable.
 
     >>> import penstock as ps
-    >>> dp = ps.from_items([{"id": 1}, {"id": 2}])
-    >>> list(dp)
+    >>> list(ps.from_items([{"id": 1}, {"id": 2}]))
     [{'id': 1}, {'id': 2}]
+    >>> list(ps.from_items([1, 2]))
+    [{'item': 1}, {'item': 2}]
     """
-    return giving_rows(IterableWrapper(items, deepcopy=False))
+    return giving_rows(IterableWrapper(items, deepcopy=False).map(_as_row))
 
 
 @takes_only()
@@ -77,8 +79,8 @@ def from_pandas(
 
     The index is left out. NaN floats stay NaN, as in pandas; other missing values become null.
 
-    Raises TypeError for other types, ValueError for a column that Arrow cannot hold, with the row, and where several
-    columns have the same name; the pipe raises ValueError where the frames' columns differ.
+    Raises ImportError without pandas, TypeError for other types, ValueError for a column that Arrow cannot hold, with
+    the row, and where several columns have the same name; the pipe raises ValueError where the frames' columns differ.
 
     >>> import pandas as pd
     >>> import penstock as ps
@@ -86,8 +88,7 @@ def from_pandas(
     >>> [batch.to_pydict() for batch in dp]
     [{'id': [1, 2], 'text': ['a', 'b']}]
     """
-    import pandas as pd
-
+    pd = require("pandas", "pandas")
     some = frames if isinstance(frames, (list, tuple)) else [frames]
     for frame in some:
         if not isinstance(frame, pd.DataFrame):
@@ -125,11 +126,11 @@ def from_numpy(
     return _in_batches([*map(batch_of, some)], batch_size)
 
 
-def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
-    """Return a pipe of the items of a torch dataset: by index if map-style, else as it yields them.
+def from_torch(dataset: Dataset[T]) -> IterDataPipe[dict[str, T]]:
+    """Return a pipe of a row for each item of a torch dataset, a dict of the item under the key `"item"`.
 
-    Operators on rows or batches treat items read by index as rows. A `sharding_filter` right after it reads only its
-    own items by index.
+    A map-style dataset is read by index, on demand, and a `sharding_filter` right after it reads only its own items. An
+    iterable dataset is read as it comes. `SequenceWrapper` and `IterableWrapper` yield the items as they are.
 
     Raises TypeError unless the dataset is map-style, with a length, or iterable.
 
@@ -137,12 +138,19 @@ def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
     >>> import torch
     >>> dp = ps.from_torch(torch.utils.data.TensorDataset(torch.arange(3), torch.ones(3)))
     >>> next(iter(dp))
-    (tensor(0), tensor(1.))
+    {'item': (tensor(0), tensor(1.))}
     """
     if isinstance(dataset, IterableDataset):
-        return IterableWrapper(dataset, deepcopy=False)
-    items: IterDataPipe[T] = SequenceWrapper(dataset, deepcopy=False).to_iter_datapipe()
-    return giving_rows(items)
+        return giving_rows(IterableWrapper(dataset, deepcopy=False).map(_under_item))
+    return giving_rows(SequenceWrapper(dataset, deepcopy=False).map(_under_item).to_iter_datapipe())
+
+
+def _as_row(item: Any) -> Any:
+    return item if isinstance(item, Mapping) else {"item": item}
+
+
+def _under_item(item: T) -> dict[str, T]:
+    return {"item": item}
 
 
 def _in_batches(batches: list[pa.RecordBatch], batch_size: int) -> IterDataPipe[pa.RecordBatch]:

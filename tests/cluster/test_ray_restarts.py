@@ -36,7 +36,7 @@ def _a_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_actors_of_models_are_started_anew_in_another_ray() -> None:
-    dp = ps.from_items(range(3)).map_pool(Scaler, engine="ray", workers=1)
+    dp = ps.iter.IterableWrapper(range(3)).map_pool(Scaler, engine="ray", workers=1)
     assert list(dp) == [0, 10, 20]
     ray.shutdown()
     start_ray()
@@ -44,7 +44,7 @@ def test_actors_of_models_are_started_anew_in_another_ray() -> None:
 
 
 def test_a_fleet_of_another_ray_is_an_error_and_is_shut_down_in_silence() -> None:
-    dp = ps.from_items(range(1000)).sharding_filter()
+    dp = ps.iter.IterableWrapper(range(1000)).sharding_filter()
     fleet = ps.RayFleet(1)
     service = ps.RayReadingService(fleet=fleet)
     with ps.DataLoader2(dp, reading_service=service) as loader:
