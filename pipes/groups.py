@@ -32,8 +32,8 @@ GROUPS: dict[str, tuple[str, str]] = {
     "Read the content of streams": (
         "`webdataset` groups the members of tars into samples, and `routed_decode` decodes each by its extension. "
         "`read_from_stream` gives the content as it is, where no parser fits.",
-        "webdataset routed_decode readlines lines_to_paragraphs parse_csv_as_dict parse_csv parse_json_files "
-        "load_from_tfrecord read_from_stream",
+        "webdataset routed_decode readlines lines_to_paragraphs parse_csv_as_dict parse_csv parse_json "
+        "parse_json_files load_from_tfrecord read_from_stream",
     ),
     "Read tables, images, text and arrays": (
         "`ps.read_parquet(url)` and its like list the files, too. `ps.read_image_folder(url)` labels images by their "

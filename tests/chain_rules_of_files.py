@@ -253,6 +253,11 @@ def parse_json_files(dp: Any) -> Any:
 
 
 @step()
+def parse_json(dp: Any) -> Any:
+    return dp.map(lambda item: ("a.jsonl", f'{{"n": {mark(item) % 9}}}')).parse_json()
+
+
+@step()
 def lines_to_paragraphs(dp: Any) -> Any:
     return dp.map(
         lambda item: (f"{mark(item) // 7 % 2}.txt", str(mark(item) % 9) if mark(item) % 3 else "")

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, walk
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    ReadRows,
+    Retry,
+    Tally,
+    expect_whole,
+    functional_datapipe,
+    own,
+    walk,
+)
 from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.growth import MAX_BYTES
@@ -230,6 +242,10 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     does = ("unpacks",)
     gives = "rows"
+    _path: str | None = own(None, saved=False)
+    """The path of the file that is open."""
+    _lines: Tally = own(Tally, saved=False)
+    """Counts the lines of the file that were read."""
 
     def __init__(
         self,
@@ -253,12 +269,17 @@ class TextReader(IterDataPipe[dict[str, str]]):
     def __iter__(self) -> Iterator[dict[str, str]]:
         return self.outputs_of_each(self.guard.outputs(self._rows), self.source)
 
+    def provenance(self) -> Provenance | None:
+        line = self._lines.items
+        return None if self._path is None else Provenance((ReadRows(self._path, "", range(line, line + 1)),))
+
     def _rows(self, item: Any) -> Iterator[dict[str, str]]:
         path = checked_path(item)
+        self._path, self._lines = path, Tally()
         beside = {"path": path} if self.include_paths else {}
         retry = self.on_error if isinstance(self.on_error, Retry) else None
         stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.guard)
         with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
-            for line in lines:
+            for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}
