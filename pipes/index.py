@@ -67,6 +67,7 @@ OPERATORS = {
     "iter.pack": "penstock.pipes.iter.pack:Packer",
     "iter.parse_csv": "penstock.pipes.iter.parse:CSVParser",
     "iter.parse_csv_as_dict": "penstock.pipes.iter.parse:CSVDictParser",
+    "iter.parse_json": "penstock.pipes.iter.parse:JsonLineParser",
     "iter.parse_json_files": "penstock.pipes.iter.parse:JsonParser",
     "iter.pin_memory": "penstock.pipes.iter.device:PinMemory",
     "iter.pipe": "penstock.pipes.iter.transform:StreamMapper",

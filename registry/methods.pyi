@@ -1792,6 +1792,34 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def parse_json(
+        self,
+        *,
+        on_error: penstock.registry.OnError = 'raise',
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.parse.JsonLineParser:
+        """Yield the value of each line of JSON: of text or bytes, of a pair of path and line, of a row of `read_text`.
+
+        Take it for JSON lines whose fields differ from line to line, or that fit no column; `read_json` is faster for
+        columns. Lines come from `ps.read_text(paths)`, whose rows have the `"text"`, or from `readlines`. Of a pair, the
+        path stays: a pair of the path and the value is yielded. `kwargs` are arguments of `json.loads`, such as
+        `parse_float`. Empty lines are an error; `read_text` leaves them out. `on_error` handles a line that cannot be
+        parsed. It cannot be a `Retry`.
+
+        Raises json.JSONDecodeError for invalid JSON, whose note names file and line, TypeError for an item that is no line,
+        and for `kwargs` that `json.loads` does not know.
+
+        >>> import os, tempfile
+        >>> import penstock as ps
+        >>> path = os.path.join(tempfile.mkdtemp(), "texts.jsonl")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write('{"text": "one"}\\n{"text": "two", "tags": [1, "b"]}\\n')
+        >>> dp = ps.read_text(path).parse_json()
+        >>> list(dp)
+        [{'text': 'one'}, {'text': 'two', 'tags': [1, 'b']}]
+        """
+        ...
+
     def parse_json_files(
         self: collections.abc.Iterable[tuple[str, typing.IO[typing.Any]]],
         *,
@@ -1802,8 +1830,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Take it for files that are one document each, and `read_json` for one object per line, as columns. Takes pairs of a
         path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of `json.loads`, such as
-        `parse_float`. For files with a document on each line (JSON lines), use
-        `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
+        `parse_float`. `parse_json` parses files with a document on each line (JSON lines). `on_error` handles a stream that cannot be read or parsed; it
         cannot be a `Retry`.
 
         Raises json.JSONDecodeError for invalid JSON, and TypeError for `kwargs` that `json.loads` does not know.

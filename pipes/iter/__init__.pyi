@@ -74,6 +74,7 @@ from penstock.pipes.iter.parallel import ProcessPoolMapper as ProcessPoolMapper
 from penstock.pipes.iter.parallel import ThreadPoolMapper as ThreadPoolMapper
 from penstock.pipes.iter.parse import CSVDictParser as CSVDictParser
 from penstock.pipes.iter.parse import CSVParser as CSVParser
+from penstock.pipes.iter.parse import JsonLineParser as JsonLineParser
 from penstock.pipes.iter.parse import JsonParser as JsonParser
 from penstock.pipes.iter.part import RandomSplitter as RandomSplitter
 from penstock.pipes.iter.progress import ProgressReporter as ProgressReporter
