@@ -12,7 +12,7 @@ from .writing import columns_of_rows
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["LookUp", "in_words", "table_by"]
+__all__ = ["LookUp", "key_in_words", "table_by"]
 
 Places = Callable[[Sequence[Any]], Any]
 """A function of key columns that returns the row of the table for each of their rows, or null."""
@@ -33,7 +33,7 @@ def table_by(table: Any, on: Sequence[str]) -> pa.Table:
     keys = made.select([*on]).drop_null()
     for row in keys.group_by([*on]).aggregate([([], "count_all")]).to_pylist() if keys.num_rows else ():
         if row["count_all"] > 1:
-            key = in_words(on, [row[name] for name in on])
+            key = key_in_words(on, [row[name] for name in on])
             raise ValueError(
                 f"the table has {row['count_all']} rows with {key}, and may have one: leave out the others"
             )
@@ -53,10 +53,10 @@ def _as_batch(table: Any) -> pa.RecordBatch:
     return batch_of(batch) if isinstance(batch, dict) else batch
 
 
-def in_words(on: Sequence[str], key: Sequence[Any]) -> str:
+def key_in_words(on: Sequence[str], key: Sequence[Any]) -> str:
     """Return a key as text.
 
-    >>> in_words(["shop", "day"], ["a", 3])
+    >>> key_in_words(["shop", "day"], ["a", 3])
     "shop 'a', day 3"
     """
     return ", ".join(f"{name} {value!r:.100}" for name, value in zip(on, key, strict=True))

@@ -13,7 +13,7 @@ import torch
 from ...registry import copy_of, sources_of, walk
 from ...registry.graph import DataPipe
 from ...registry.seeds import generators_kept
-from .times import Times, times_of
+from .times import TimeTypes, times_of
 
 __all__ = ["Field", "Schema", "schema"]
 
@@ -114,7 +114,7 @@ def _items(dp: Any) -> Generator[Any, None, None]:
     yield from dp
 
 
-def _timed(field: Field, times: Times) -> Field:
+def _timed(field: Field, times: TimeTypes) -> Field:
     """Return a field with Arrow's type where it counts times."""
     return field._replace(dtype=times[field.name]) if field.name in times and field.dtype == torch.int64 else field
 

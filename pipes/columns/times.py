@@ -13,20 +13,20 @@ from .to_arrow import array_of
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["Times", "times_in", "times_of", "with_times"]
+__all__ = ["TimeTypes", "times_in", "times_of", "with_times"]
 
-Times = dict[str, "pa.DataType"]
+TimeTypes = dict[str, "pa.DataType"]
 """The types of columns of timestamps, dates, times of day and durations, by name."""
 
 
-def times_in(schema: pa.Schema) -> Times:
+def times_in(schema: pa.Schema) -> TimeTypes:
     """Return the types of the columns of times of a schema."""
     import pyarrow.types as types  # type: ignore[import-untyped]
 
     return {field.name: field.type for field in schema if types.is_temporal(field.type)}
 
 
-def times_of(pipe: Any) -> Times:
+def times_of(pipe: Any) -> TimeTypes:
     """Return the types that columns of times had before a step of the chain made tensors of them.
 
     They are those of the last item. There are none where a step between may have changed the columns.
@@ -42,7 +42,7 @@ def times_of(pipe: Any) -> Times:
         if len(sources) != 1:
             return {}
         pipe = sources[0]
-    times: Times = pipe.times()
+    times: TimeTypes = pipe.times()
     for change in reversed(changes):
         import pyarrow as pa
 
@@ -50,7 +50,7 @@ def times_of(pipe: Any) -> Times:
     return times
 
 
-def with_times(batch: Any, times: Times) -> Any:
+def with_times(batch: Any, times: TimeTypes) -> Any:
     """Return a batch, where it is a dict with int64 tensors in the columns of times as Arrow's times."""
     if not times or not isinstance(batch, Mapping):
         return batch

@@ -15,7 +15,7 @@ from ..bases.one_to_one import OneToOne
 from ..columns.arrow_values import stays_list
 from ..columns.batch_rows import as_batch
 from ..columns.tensors import Dtypes, check_dtypes, column_of, names_of, tensor_of, tensors_of
-from ..columns.times import Times, times_in, times_of, with_times
+from ..columns.times import TimeTypes, times_in, times_of, with_times
 from ..columns.to_arrow import batch_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
-    def times(self) -> Times:
+    def times(self) -> TimeTypes:
         """Return the types of the columns that hold times, which are int64 now."""
         return {} if self._made_of is None else times_in(self._made_of)
 

@@ -25,7 +25,7 @@ from ..bases.arguments import expect_names, expect_pipes, how_to_make
 from ..bases.input_columns import check_function, keys_by
 from ..bases.one_to_one import OneToOne
 from ..columns.batch_rows import as_batch, taken, with_columns
-from ..columns.look_up import LookUp, in_words, table_by
+from ..columns.look_up import LookUp, key_in_words, table_by
 from ..columns.rows_or_batches import gives_batches, is_batch
 from ..columns.tensors import column_of, names_of
 from ..columns.to_arrow import array_of
@@ -338,8 +338,8 @@ class Joiner(OneToOne[Any]):
         on = [self.on] if isinstance(self.on, str) else self.on
         types = ", ".join(f"{name!r} is {self.table.schema.field(name).type}" for name in on)
         return KeyError(
-            f"{where}the table has no row with {in_words(on, key)}, and its {types}: how='inner' leaves such rows out, "
-            "how='left' gives them null"
+            f"{where}the table has no row with {key_in_words(on, key)}, and its {types}: how='inner' leaves such rows "
+            "out, how='left' gives them null"
         )
 
 
