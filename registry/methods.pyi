@@ -1828,10 +1828,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.JsonParser:
         """Yield the path of each stream and the value of the JSON document that it holds.
 
-        Take it for files that are one document each, and `read_json` for one object per line, as columns. Takes pairs of a
-        path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of `json.loads`, such as
-        `parse_float`. `parse_json` parses files with a document on each line (JSON lines). `on_error` handles a stream that cannot be read or parsed; it
-        cannot be a `Retry`.
+        Take it for files that are one document each; `parse_json` parses files with a document on each line (JSON lines),
+        and `read_json` reads those as columns. Takes pairs of a path and a stream of text or bytes, which is read and
+        closed. `kwargs` are arguments of `json.loads`, such as `parse_float`. `on_error` handles a stream that cannot be
+        read or parsed; it cannot be a `Retry`.
 
         Raises json.JSONDecodeError for invalid JSON, and TypeError for `kwargs` that `json.loads` does not know.
 
