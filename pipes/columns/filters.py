@@ -179,7 +179,7 @@ def _comparison(schema: pa.Schema | None, left: ast.expr, kind: ast.cmpop, right
             raise _NotAFilter(right, "what follows in must be a list of values")
         field = _time_field(left, schema)
         values: Any = [_value(each, field) for each in right.elts]
-        if any(isinstance(value, pa.Scalar) for value in values):
+        if field is not None and any(isinstance(value, pa.Scalar) for value in values):
             values = pa.array(values, field.type)
         among = _operand(left).isin(values)
         return ~among if isinstance(kind, ast.NotIn) else among
@@ -218,8 +218,7 @@ def _time_field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
 
     field, fields = None, schema
     for name in _path(part):
-        place = -1 if fields is None else fields.get_field_index(name)
-        if place < 0:
+        if fields is None or (place := fields.get_field_index(name)) < 0:
             return None
         field = fields.field(place)
         fields = field.type if types.is_struct(field.type) else None
