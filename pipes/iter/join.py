@@ -243,6 +243,7 @@ class Joiner(OneToOne[Any]):
     """
 
     gives = "same"
+    holds_items = False
 
     def __init__(
         self,
