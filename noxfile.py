@@ -104,6 +104,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.tuning")
     session.run("python", "-m", "benchmarks.object_storage")
     session.run("python", "-m", "benchmarks.columns")
+    session.run("python", "-m", "benchmarks.json_lines")
     session.run("python", "-m", "benchmarks.clusters")
     session.run("python", "-m", "benchmarks.device")
 

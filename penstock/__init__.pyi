@@ -8,6 +8,7 @@ from .pipes.sources.columns import read_ipc as read_ipc
 from .pipes.sources.columns import read_json as read_json
 from .pipes.sources.columns import read_orc as read_orc
 from .pipes.sources.columns import read_parquet as read_parquet
+from .pipes.sources.files import read_image_folder as read_image_folder
 from .pipes.sources.files import read_images as read_images
 from .pipes.sources.files import read_numpy as read_numpy
 from .pipes.sources.files import read_text as read_text

@@ -14,10 +14,10 @@ GROUPS: dict[str, tuple[str, str]] = {
     "List files": (
         "Take `list_files_by_s3` for all that is below a prefix in S3, and `list_files_by_fsspec` for a "
         "folder or any other URL. `list_table_files` lists files of one format, `list_row_groups` the row groups of "
-        "Parquet files. `shard_expand` makes names without listing. The others are for local folders, iopath and "
-        "AIStore.",
-        "list_files_by_s3 list_files_by_fsspec list_table_files list_row_groups shard_expand list_files "
-        "list_files_by_iopath list_files_by_ais",
+        "Parquet files, `list_image_folder` images with the number of their class. `shard_expand` makes names without "
+        "listing. The others are for local folders, iopath and AIStore.",
+        "list_files_by_s3 list_files_by_fsspec list_table_files list_row_groups list_image_folder shard_expand "
+        "list_files list_files_by_iopath list_files_by_ais",
     ),
     "Open files, and load objects": (
         "Take `load_files_by_s3` for many objects: it loads several at once. Take `open_files_by_fsspec` where a step "
@@ -32,12 +32,13 @@ GROUPS: dict[str, tuple[str, str]] = {
     "Read the content of streams": (
         "`webdataset` groups the members of tars into samples, and `routed_decode` decodes each by its extension. "
         "`read_from_stream` gives the content as it is, where no parser fits.",
-        "webdataset routed_decode readlines lines_to_paragraphs parse_csv_as_dict parse_csv parse_json_files "
-        "load_from_tfrecord read_from_stream",
+        "webdataset routed_decode readlines lines_to_paragraphs parse_csv_as_dict parse_csv parse_json "
+        "parse_json_files load_from_tfrecord read_from_stream",
     ),
     "Read tables, images, text and arrays": (
-        "`ps.read_parquet(url)` and its like list the files, too. `read_images` and `read_text` yield a dict for each "
-        "image or line. The others yield columns, batch by batch.",
+        "`ps.read_parquet(url)` and its like list the files, too. `ps.read_image_folder(url)` labels images by their "
+        "folders. `read_images` and `read_text` yield a dict for each image or line. The others yield columns, batch "
+        "by batch.",
         "read_parquet read_csv read_json read_ipc read_orc read_numpy read_images read_text load_parquet_as_df",
     ),
     "Turn columns into tensors, and back": (
@@ -59,7 +60,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     ),
     "Shuffle": (
         "`shuffle` draws from a buffer. Shuffle files or row groups first: then a small item buffer is enough.",
-        "shuffle shuffle_rows shuffle_row_groups shuffled_flatmap in_batch_shuffle",
+        "shuffle shuffle_rows shuffle_row_groups shuffle_image_folder shuffled_flatmap in_batch_shuffle",
     ),
     "Batch": (
         "`batch` counts items. `bucket_by_length`, `bucketbatch`, `max_token_bucketize` and `pack` look at how long "
@@ -67,8 +68,9 @@ GROUPS: dict[str, tuple[str, str]] = {
         "batch unbatch collate bucket_by_length bucketbatch max_token_bucketize pack groupby",
     ),
     "Join streams": (
-        "`mix` draws by weight: take it to train on several corpora. `mux` takes turns, and `zip` makes tuples.",
-        "mix mux mux_longest concat zip zip_longest zip_with_iter zip_with_map SampleMultiplexer",
+        "`mix` draws by weight: take it to train on several corpora. `mux` takes turns, and `zip` makes tuples. `join` "
+        "adds the columns of a table.",
+        "mix mux mux_longest concat zip zip_longest join zip_with_iter zip_with_map SampleMultiplexer",
     ),
     "Split a stream": (
         "`fork` gives every branch all items, `demux` each item to one.",

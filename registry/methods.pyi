@@ -25,6 +25,7 @@ import penstock.pipes.iter.files
 import penstock.pipes.iter.formats
 import penstock.pipes.iter.group
 import penstock.pipes.iter.hash
+import penstock.pipes.iter.image_folder
 import penstock.pipes.iter.interleave
 import penstock.pipes.iter.iopath
 import penstock.pipes.iter.join
@@ -781,6 +782,41 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def join(
+        self,
+        table: typing.Any,
+        on: str | collections.abc.Sequence[str],
+        *,
+        how: typing.Literal['inner', 'left'] | None = None,
+        batched: bool | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.join.Joiner:
+        """Yield each column batch, or each row, with the columns of a table at its key.
+
+        Take it for a table that fits in memory, such as labels by name; `zip_with_iter` joins two streams. An item is a
+        batch, as `read_parquet` yields, or a row that is a dict. `batched` says which of the two a dict is, as for
+        `write_parquet`; without it the chain decides. `table` is a `pyarrow.Table`, a data frame of pandas, a dict of
+        columns or a list of rows that are dicts. `on` is the column that both have, or a list of several. The order of the
+        rows stays.
+
+        Each row needs its row in the table; without one it is an error. With `how="inner"` such rows are left out, and with
+        `how="left"` they have null in the columns of the table. A null is no key. A batch gets columns of its own kind:
+        Arrow's, tensors or arrays, with text as lists.
+
+        `on_error` handles an item that fails. It cannot be a `Retry`.
+
+        Raises KeyError for a key that the table lacks, and for an item without the column `on`. Raises ValueError where
+        item and table have a column of the same name besides, and TypeError for keys of types that do not compare. At
+        construction, raises ValueError for a key that the table has twice, KeyError where it lacks the column `on`, and
+        TypeError for what is no table.
+
+        >>> labels = {"name": ["a.png", "b.png"], "label": [1, 0]}
+        >>> dp = IterableWrapper([{"name": "b.png"}, {"name": "a.png"}]).join(labels, on="name")
+        >>> list(dp)
+        [{'name': 'b.png', 'label': 0}, {'name': 'a.png', 'label': 1}]
+        """
+        ...
+
     def limit(self, limit: int) -> penstock.pipes.iter.sample.RowLimiter[T_co]:
         """Yield the first `limit` rows: of column batches, the last one is cut; of other items, each is a row.
 
@@ -970,6 +1006,39 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> dp = IterableWrapper([]).list_files_by_s3()
         >>> list(dp)
         []
+        """
+        ...
+
+    def list_image_folder(
+        self,
+        classes: collections.abc.Sequence[str] | None = None,
+        *,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.image_folder.ImageFolderLister:
+        """Yield each image below a folder with the number of its class, which is the sub-folder of the root that it is in.
+
+        Take it to shuffle or shard the files yourself; `ps.read_image_folder(url)` begins with it. `read_images` takes the
+        items, each a `LabelledFile` of `url` and `label`, and puts the label beside the image. `root` is the path or URL of
+        a folder, a list of them or an iterable pipe of them. Images are listed as by `list_table_files`, in sorted order:
+        also those in folders below that of their class.
+
+        `class_to_idx` has the number of each class. Classes are numbered in sorted order, from 0, which is the same in each
+        process that lists the same files. `classes` gives them, in another order, or where a root lacks some.
+
+        All files are listed before the first is yielded, and again on resuming, which needs the same files.
+        `storage_options` are options of the file system. `on_error` handles a root that cannot be listed.
+
+        Raises FileNotFoundError for a root that is missing or has no image, and for a local class without one. Raises
+        ValueError for an image that is in no sub-folder, and for a sub-folder that `classes` lacks.
+
+        >>> import fsspec
+        >>> fsspec.filesystem("memory").pipe({"/pets/cat/1.png": b"", "/pets/dog/2.png": b""})
+        >>> dp = IterableWrapper(["memory://pets"]).list_image_folder()
+        >>> list(dp)
+        [LabelledFile(url='memory://pets/cat/1.png', label=0), LabelledFile(url='memory://pets/dog/2.png', label=1)]
+        >>> dp.class_to_idx
+        {'cat': 0, 'dog': 1}
         """
         ...
 
@@ -1780,6 +1849,34 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def parse_json(
+        self,
+        *,
+        on_error: penstock.registry.OnError = 'raise',
+        **kwargs: typing.Any,
+    ) -> penstock.pipes.iter.parse.JsonLineParser:
+        """Yield the value of each line of JSON: of text or bytes, of a pair of path and line, of a row of `read_text`.
+
+        Take it for JSON lines whose fields differ from line to line, or that fit no column; `read_json` is faster for
+        columns. Lines come from `ps.read_text(paths)`, whose rows have the `"text"`, or from `readlines`. Of a pair, the
+        path stays: a pair of the path and the value is yielded. `kwargs` are arguments of `json.loads`, such as
+        `parse_float`. Empty lines are an error; `read_text` leaves them out. `on_error` handles a line that cannot be
+        parsed. It cannot be a `Retry`.
+
+        Raises json.JSONDecodeError for invalid JSON, whose note names file and line, TypeError for an item that is no line,
+        and for `kwargs` that `json.loads` does not know.
+
+        >>> import os, tempfile
+        >>> import penstock as ps
+        >>> path = os.path.join(tempfile.mkdtemp(), "texts.jsonl")
+        >>> with open(path, "w") as file:
+        ...     _ = file.write('{"text": "one"}\\n{"text": "two", "tags": [1, "b"]}\\n')
+        >>> dp = ps.read_text(path).parse_json()
+        >>> list(dp)
+        [{'text': 'one'}, {'text': 'two', 'tags': [1, 'b']}]
+        """
+        ...
+
     def parse_json_files(
         self: collections.abc.Iterable[tuple[str, typing.IO[typing.Any]]],
         *,
@@ -1788,11 +1885,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.parse.JsonParser:
         """Yield the path of each stream and the value of the JSON document that it holds.
 
-        Take it for files that are one document each, and `read_json` for one object per line, as columns. Takes pairs of a
-        path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of `json.loads`, such as
-        `parse_float`. For files with a document on each line (JSON lines), use
-        `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
-        cannot be a `Retry`.
+        Take it for files that are one document each; `parse_json` parses files with a document on each line (JSON lines),
+        and `read_json` reads those as columns. Takes pairs of a path and a stream of text or bytes, which is read and
+        closed. `kwargs` are arguments of `json.loads`, such as `parse_float`. `on_error` handles a stream that cannot be
+        read or parsed; it cannot be a `Retry`.
 
         Raises json.JSONDecodeError for invalid JSON, and TypeError for `kwargs` that `json.loads` does not know.
 
@@ -2132,6 +2228,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     ) -> penstock.pipes.iter.read_files.ImageReader:
         """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
+        Files of `list_image_folder` give their `"label"` too, the number of the class; `class_to_idx` has the numbers.
+
         An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
         `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: the format is detected from the content.
 
@@ -2289,8 +2387,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
         `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
-        `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
-        `prefetch` files or row groups are read at once, one per thread; one more row group may be in memory.
+        `"price > 3 and kind == 'a'"`. Beside a column of dates or times, text is one of its type: `"time < '2024-09-01'"`,
+        in the zone of the column unless it ends with another one. A row group is skipped where the statistics in the footer
+        exclude a match. Up to `prefetch` files or row groups are read at once, one per thread; one more row group may be in
+        memory.
 
         All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
         get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the
@@ -2714,6 +2814,26 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def shuffle_image_folder(
+        self,
+        classes: collections.abc.Sequence[str] | None = None,
+        *,
+        storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
+        on_error: penstock.registry.OnError = 'raise',
+    ) -> penstock.pipes.iter.image_folder.ImageFolderShuffler:
+        """Yield the images below a folder with the number of their class, in a random order; all orders are equally likely.
+
+        Take it to train: `list_image_folder` gives one class after the other. The arguments, and `class_to_idx`, are as
+        there. Put it before a `sharding_filter`, so all readers share one order.
+
+        >>> import fsspec
+        >>> fsspec.filesystem("memory").pipe({"/pets/cat/1.png": b"", "/pets/dog/2.png": b""})
+        >>> dp = IterableWrapper(["memory://pets"]).shuffle_image_folder().set_seed(1)
+        >>> sorted(file.label for file in dp)
+        [0, 1]
+        """
+        ...
+
     def shuffle_row_groups(
         self,
         filter: str | pyarrow.compute.Expression | None = None,
@@ -2897,7 +3017,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
         - booleans: `torch.bool`
-        - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type
+        - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type. `schema` still has the
+          type, and `write_parquet` and `with_format("arrow")` give it back, as long as no step between makes other batches
         - decimals: what `dtypes` says, and without it an error
         - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
           ragged are an error
@@ -3185,9 +3306,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         else is then an error. Each file has `rows_per_file` rows, the last one the rest, whatever the sizes of the batches.
 
         Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
-        So do those of single rows; if their shapes differ, they become lists. Tensors on a device are copied to main
-        memory. All batches must have the same columns and types. For rows, the first 256 decide: integers fit among floats,
-        and None anywhere.
+        So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become
+        Arrow's times again. Tensors on a device are copied to main memory. All batches must have the same columns and
+        types. For rows, the first 256 decide: integers fit among floats, and None anywhere.
 
         `url_template` names the files, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
         file, from 0. A file is sent while it is written. On a local disk and in object stores it appears when it is
@@ -3532,7 +3653,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         inspected, and the copy is closed: this runs the steps for one item, with side effects such as writing. The shapes
         of a batch are those of the first one.
 
-        Arrow columns have Arrow types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+        Arrow columns have Arrow types. So have times that `to_tensors` made int64, since the type says their unit and zone.
+        An item that is neither a batch, a dict nor a tuple is one field, `"item"`.
 
         Raises TypeError for a chain over an iterator, since inspecting an item would consume it, and ValueError for a chain
         without items.
@@ -3909,7 +4031,8 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         inspected, and the copy is closed: this runs the steps for one item, with side effects such as writing. The shapes
         of a batch are those of the first one.
 
-        Arrow columns have Arrow types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+        Arrow columns have Arrow types. So have times that `to_tensors` made int64, since the type says their unit and zone.
+        An item that is neither a batch, a dict nor a tuple is one field, `"item"`.
 
         Raises TypeError for a chain over an iterator, since inspecting an item would consume it, and ValueError for a chain
         without items.

@@ -18,8 +18,12 @@ _SHOWN = 4
 class ReadRows(NamedTuple):
     """Rows that were read from a part of a file; None if their numbers are unknown, as after a filter.
 
+    Without a part, they are lines of text, counted from 1.
+
     >>> print(ReadRows("a.parquet", "row group 2", range(4096, 8192)))
     rows 4,096 to 8,191 of row group 2 of 'a.parquet'
+    >>> print(ReadRows("a.jsonl", "", range(7, 8)))
+    line 7 of 'a.jsonl'
     """
 
     file: str
@@ -27,11 +31,12 @@ class ReadRows(NamedTuple):
     rows: range | None
 
     def __str__(self) -> str:
-        of_file = f"{self.part} of {self.file!r}"
+        of_file = f"{self.part} of {self.file!r}" if self.part else repr(self.file)
         if self.rows is None:
             return f"the rows that match of {of_file}"
         first, last = self.rows[0], self.rows[-1]
-        return f"row {first:,} of {of_file}" if first == last else f"rows {first:,} to {last:,} of {of_file}"
+        row = "row" if self.part else "line"
+        return f"{row} {first:,} of {of_file}" if first == last else f"{row}s {first:,} to {last:,} of {of_file}"
 
 
 class Provenance(NamedTuple):

@@ -321,7 +321,7 @@ class Splitter(IterDataPipe[Any]):
         generation = self._generation() if self._generation is not None else None
         return None if generation is None or generation.over else generation
 
-    def join(self, branch: Branch[Any], path: Path) -> None:
+    def add_reader(self, branch: Branch[Any], path: Path) -> None:
         """Add a branch with a new iterator to the readers, in a new generation if needed."""
         with self._lock:
             generation = self._live()
@@ -575,7 +575,7 @@ class Branch(IterDataPipe[T]):
         link: Link | None = vars(self).get("_link")
         if link is None:  # read directly: join the pass of the other branches, unless a state was loaded
             self._epoch = self._next_epoch()
-        self.source.join(self, Path(self._epoch) if link is None else link.next_path())
+        self.source.add_reader(self, Path(self._epoch) if link is None else link.next_path())
 
     def _next_epoch(self) -> int:
         live = self.source._live()

@@ -59,6 +59,9 @@ def _lay_out(folder: Path) -> None:
         for number in range(FILES):
             ids = [*range(10 * number, 10 * number + 2 * number + 1)]
             write(pa.table({"id": ids, "text": [str(x % 3) for x in ids]}), str(folder / kind / f"{number}.{kind}"))
+    for number in range(FILES):
+        (folder / "classes" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "png" / f"{number}.png", folder / "classes" / "ab"[number % 2])
 
 
 def _files() -> Path:
@@ -264,6 +267,11 @@ def parse_json_files(dp: Any) -> Any:
 
 
 @step()
+def parse_json(dp: Any) -> Any:
+    return dp.map(lambda item: ("a.jsonl", f'{{"n": {mark(item) % 9}}}')).parse_json()
+
+
+@step()
 def lines_to_paragraphs(dp: Any) -> Any:
     return dp.map(
         lambda item: (f"{mark(item) // 7 % 2}.txt", str(mark(item) % 9) if mark(item) % 3 else "")
@@ -382,6 +390,20 @@ def list_files_by_iopath(dp: Any) -> Any:
 @step(grows=4)
 def list_table_files(dp: Any) -> Any:
     return named(dp.map(lambda item: str(FOLDER / "parquet")).list_table_files("parquet"))
+
+
+def labelled(dp: Any) -> Any:
+    return dp.map(lambda file: (os.path.basename(file.url), file.label))
+
+
+@step(grows=4)
+def list_image_folder(dp: Any) -> Any:
+    return labelled(dp.map(lambda item: str(FOLDER / "classes")).list_image_folder())
+
+
+@step(grows=4)
+def shuffle_image_folder(dp: Any) -> Any:
+    return labelled(dp.map(lambda item: str(FOLDER / "classes")).shuffle_image_folder())
 
 
 @step(gives="file")

@@ -454,6 +454,13 @@ def zip_with_map(dp: Any, keep_key: bool) -> Any:
     return dp.zip_with_map(letters, key_fn=lambda item: mark(item) % 7, keep_key=keep_key)
 
 
+@step(of(None, "left", "inner"))
+def join(dp: Any, how: Any) -> Any:
+    table = {"key": [*range(7 if how is None else 5)], "letter": [*"abcdefg"[: 7 if how is None else 5]]}
+    rows = dp.map(lambda item: {"key": mark(item) % 7, "item": item})
+    return rows.join(table, on="key", how=how, batched=False).map(lambda row: (row["item"], row["letter"]))
+
+
 # Branches
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import penstock as ps
 from penstock.pipes.columns.filters import expression_of, fields_in, may_be_true
+from penstock.pipes.iter import IterableWrapper
 
 ROWS = pa.table(
     {
@@ -64,6 +69,86 @@ def test_a_text_keeps_the_rows_that_it_says(text: str, ids: list[int]) -> None:
 def test_a_text_that_says_something_else_is_an_error(text: str, part: str) -> None:
     with pytest.raises(ValueError, match=part):
         expression_of(text)
+
+
+HOURS = [datetime(2024, 8, 31, tzinfo=UTC) + timedelta(hours=6 * n) for n in range(8)]
+NAIVE = [hour.replace(tzinfo=None) for hour in HOURS]
+TIMES = pa.table(
+    {
+        "id": range(8),
+        "time": pa.array(NAIVE, pa.timestamp("us")),
+        "utc": pa.array(HOURS, pa.timestamp("ms", "UTC")),
+        "berlin": pa.array(HOURS, pa.timestamp("ns", "Europe/Berlin")),
+        "day": [hour.date() for hour in HOURS],
+        "hour": pa.array([hour.time() for hour in HOURS], pa.time32("s")),
+        "at": [{"time": hour} for hour in NAIVE],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("time < '2024-09-01'", [0, 1, 2, 3]),
+        ("'2024-08-31T12:00' <= time < '2024-09-01 00:00:00'", [2, 3]),
+        ("utc < '2024-09-01'", [0, 1, 2, 3]),
+        ("utc < '2024-08-31T13:00+01:00'", [0, 1]),
+        ("utc >= '2024-09-01T18:00Z'", [7]),
+        ("berlin < '2024-08-31T14:00'", [0, 1]),  # 12:00 in UTC
+        ("berlin < '2024-08-31T14:00Z'", [0, 1, 2]),
+        ("utc in ['2024-08-31', '2024-09-01T06:00Z']", [0, 5]),
+        ("day == '2024-09-01' and time != '2024-09-01'", [5, 6, 7]),
+        ("day not in ('2024-09-01',)", [0, 1, 2, 3]),
+        ("hour >= '18:00'", [3, 7]),
+        ("at.time < '2024-08-31T06:00'", [0]),
+        ("time is not None and id < 1", [0]),
+    ],
+)
+def test_text_beside_a_column_of_times_is_a_time(tmp_path: Path, text: str, ids: list[int]) -> None:
+    assert TIMES.filter(expression_of(text, TIMES.schema))["id"].to_pylist() == ids
+    pq.write_table(TIMES, tmp_path / "times.parquet", row_group_size=2)
+    for groups in (False, True):
+        dp = ps.read_parquet(tmp_path, ["id"], text, shuffle_row_groups=groups)
+        assert sorted(n for batch in dp for n in batch["id"].to_pylist()) == ids
+    groups_read = list(IterableWrapper([tmp_path / "times.parquet"]).list_row_groups(text))
+    assert text.startswith(("day not", "hour", "at")) or len(groups_read) <= -(-len(ids) // 2) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("time < 'soon'", r"has \"'soon'\": column 'time' is timestamp\[us\], and this text is none: write it as"),
+        ("time < '2024-09-01T12:00Z'", "column 'time' is .*, without a zone"),
+        ("utc < '2024-09'", r"column 'utc' is timestamp\[ms, tz=UTC\].* perhaps with a zone"),
+        ("day in ['2024-09-01T12:00']", r"column 'day' is date32\[day\], .*'2024-09-01'"),
+        ("hour > '25:00'", r"column 'hour' is time32\[ms\], .* '12:30'"),
+        ("hour > '12:30:00.0005'", r"column 'hour' is time32\[ms\]"),
+        ("at.time > 'x'", r"column 'time' is timestamp\[us\]"),
+    ],
+)
+def test_text_that_is_no_time_names_the_column_and_its_type(tmp_path: Path, text: str, told: str) -> None:
+    pq.write_table(TIMES, tmp_path / "times.parquet")
+    with pytest.raises(ValueError, match=told) as raised:
+        list(ps.read_parquet(tmp_path, filter=text))
+    assert "times.parquet" in raised.value.__notes__[0]
+
+
+def test_folders_that_are_days_are_chosen_by_their_text(tmp_path: Path) -> None:
+    for day in ("2024-08-31", "2024-09-02"):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(TIMES.select(["id", "utc"]), tmp_path / f"day={day}" / "0.parquet")
+    dp = ps.read_parquet(tmp_path, ["id"], "day < '2024-09-01' and utc >= '2024-09-01T12:00'")
+    assert [batch["id"].to_pylist() for batch in dp] == [[6, 7]]
+    assert [origin.partition for origin in dp.source] == [(("day", "2024-08-31"),)]
+    for kind in (pa.timestamp("us"), pa.date32()):
+        as_time = pa.schema([("id", pa.int64()), ("day", kind)])
+        for text, first in (("day >= '2024-09-02'", "2024-09-02"), ("day < '2024-09-02'", "2024-08-31")):
+            [batch] = ps.read_parquet(tmp_path, filter=text, unify=as_time)
+            assert str(batch["day"][0].as_py())[:10] == first
+    [batch] = ps.read_parquet(
+        tmp_path, filter="day >= '2024-09-02T00:00'", unify=as_time.set(1, pa.field("day", pa.timestamp("s")))
+    )
+    assert batch.num_rows == 8
 
 
 def test_what_is_no_filter_is_an_error() -> None:

@@ -299,8 +299,8 @@ def test_json_lines_are_told_how_they_are_read() -> None:
     lines = '{"a": 1}\n{"a": 2}\n'
     with pytest.raises(json.JSONDecodeError, match="Extra data") as caught:
         list(streams(lines).parse_json_files())
-    assert any(".readlines(return_path=False).map(json.loads)" in note for note in caught.value.__notes__)
-    assert list(streams(lines).readlines(return_path=False).map(json.loads)) == [{"a": 1}, {"a": 2}]
+    assert any(".readlines(return_path=False).parse_json()" in note for note in caught.value.__notes__)
+    assert list(streams(lines).readlines(return_path=False).parse_json()) == [{"a": 1}, {"a": 2}]
 
 
 # Streams, errors and resuming
@@ -532,3 +532,81 @@ def test_paragraphs_resume_after_every_one(on_error: Any) -> None:
     if on_error == "skip":
         lines[5:5] = [("b", ""), ("b", "x"), ("b2", "x")]
     assert_resumes_everywhere(lambda: paragraphs(*lines, joiner=join, on_error=on_error))
+
+
+# parse_json
+
+
+def test_lines_of_every_kind_become_their_values(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n\n{"text": "two", "n": [1, "x"]}\n')
+    (tmp_path / "b.jsonl").write_text('"three"\n')
+    values = [{"text": "one"}, {"text": "two", "n": [1, "x"]}, "three"]
+    for source in (f"{tmp_path}/*.jsonl", [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]):
+        for include_paths in (False, True):
+            assert list(ps.read_text(source, include_paths).parse_json()) == values
+    assert list(IterableWrapper(['{"text": "one"}', b"[1.5]", bytearray(b'"\xc3\xa4"')]).parse_json()) == [
+        {"text": "one"},
+        [1.5],
+        "ä",
+    ]
+    lines = IterableWrapper([str(tmp_path / "b.jsonl")]).open_files("rb").readlines()
+    assert list(lines.parse_json()) == [(str(tmp_path / "b.jsonl"), "three")]
+    assert list(IterableWrapper(["1.5"]).parse_json(parse_float=str)) == ["1.5"]
+    assert len(IterableWrapper(["1", "2"]).parse_json()) == 2
+
+
+def test_a_line_that_is_no_json_names_its_file_and_number(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text("1\n2\n")
+    second.write_text("# a comment\n\n3\n{oops\n4\n")
+    opened = IterableWrapper([str(second)]).open_files("r")
+    for dp, number in (
+        (ps.read_text([first, second]).filter(lambda row: row["text"][0] != "#"), 4),
+        (IterableWrapper([str(second)]).read_text(drop_empty_lines=False), 1),
+        (opened.readlines(skip_lines=2), 4),
+        (opened.readlines(skip_lines=2, return_path=False), 4),
+    ):
+        with pytest.raises(json.JSONDecodeError) as raised:
+            list(dp.parse_json())
+        assert f"line {number} of '{second}'" in "".join(raised.value.__notes__)
+    skipping = ps.read_text([first, second]).parse_json(on_error="skip")
+    assert list(skipping) == [1, 2, 3, 4]
+    assert skipping.stats()["parse_json"]["skipped"] == 2
+
+
+def test_a_resumed_pass_still_knows_the_number_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("1\n2\n3\nx\n")
+    for make in (
+        lambda: ps.read_text(path).parse_json(),
+        lambda: IterableWrapper([str(path)]).open_files("r").readlines().parse_json(),
+    ):
+        begun, resumed = make(), make()
+        items = iter(begun)
+        assert [next(items), next(items)] != []
+        resumed.load_state_dict(begun.state_dict())
+        with pytest.raises(json.JSONDecodeError) as raised:
+            list(resumed)
+        assert f"line 4 of '{path}'" in "".join(raised.value.__notes__)
+
+
+def test_what_is_no_line_is_an_error_that_says_what_is() -> None:
+    for item in (3, {"line": "1"}, ("a", "b", "c"), None):
+        with pytest.raises(
+            TypeError, match="parse_json takes lines of text or bytes, pairs of a path and a line, or rows"
+        ):
+            list(IterableWrapper([item]).parse_json())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'parse'"):
+        IterableWrapper([]).parse_json(parse=int)
+    with pytest.raises(ValueError, match="on_error cannot be a Retry"):
+        IterableWrapper([]).parse_json(on_error=ps.Retry(1))
+
+
+def test_workers_share_files_of_lines(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.jsonl").write_text(f'{{"n": {number}}}\n' * 3)
+    dp = ps.read_text(f"{tmp_path}/*.jsonl").parse_json()
+    for workers in (0, 2):
+        with ps.iter_torch_batches(dp, 4, num_workers=workers) as loader:
+            assert sorted(n for batch in loader for n in batch["n"].tolist()) == sorted([0, 1, 2, 3] * 3)
+    assert_resumes_everywhere(lambda: ps.read_text(f"{tmp_path}/*.jsonl").parse_json())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import penstock as ps
 from penstock import IterDataPipe
+from penstock.pipes.iter import IterableWrapper
 from penstock.pipes.sources.tables import from_arrow, from_items, from_numpy, from_pandas, from_torch
 from resuming import assert_resumes_everywhere
 
@@ -106,6 +108,28 @@ def test_a_shard_of_a_data_set_reads_only_its_own_items() -> None:
 def test_what_is_no_source_raises_at_once(make: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         make()
+
+
+def test_pandas_is_needed_for_its_frames_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pandas is needed for this: pip install "penstock\[pandas\]"'):
+        from_pandas(3)  # type: ignore[arg-type]
+    assert list(from_items([1])) == [1]
+
+
+@pytest.mark.parametrize(
+    ("table", "items", "told"),
+    [
+        (pd.DataFrame({"id": [1]}), ["id"], r"the names of the columns of a data frame: ps.from_pandas\(frame\)"),
+        (pa.table({"id": [1]}), [pa.chunked_array([[1]])], r"the columns of a table: ps.from_arrow\(table\)"),
+        (pa.record_batch({"id": [1]}), [pa.array([1])], "the columns of a table"),
+    ],
+)
+def test_a_table_that_is_iterated_over_by_its_columns_is_a_warning(table: Any, items: list[Any], told: str) -> None:
+    with pytest.warns(UserWarning, match=told) as caught:
+        dp = IterableWrapper(table)
+    assert caught[0].filename == __file__
+    assert list(dp) == items
 
 
 def test_tables_of_different_schemas_are_an_error() -> None:

@@ -50,11 +50,11 @@ def expect_indices(indices: Iterable[Any]) -> None:
         )
 
 
-def expect_names(columns: object) -> None:
-    """Raise TypeError unless `columns` is a list of names, or None; ValueError for a duplicate name."""
-    if columns is None:
+def expect_names(names: object, argument: str = "columns") -> None:
+    """Raise TypeError unless an argument is a list of names, or None; ValueError for a duplicate name."""
+    if names is None:
         return
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
-        raise TypeError(f"columns must be a list of names, and is {columns!r:.100}")
-    if len({*columns}) < len(columns):
-        raise ValueError(f"columns has a name twice: {columns!r:.100}")
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument} must be a list of names, and is {names!r:.100}")
+    if len({*names}) < len(names):
+        raise ValueError(f"{argument} has a name twice: {names!r:.100}")

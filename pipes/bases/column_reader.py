@@ -63,7 +63,6 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
     format_options: Mapping[str, Any] = {}
     """Options of the format, set by subclasses."""
 
-    _expression: pc.Expression | None = own(None, saved=False)
     _target: pa.Schema | None = own(None, saved=False)
     _seen: tuple[str, pa.Schema] | None = own(None, saved=False)
     _footers: OrderedDict[str, Any] = own(OrderedDict, saved=False)
@@ -111,14 +110,12 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         """
         files: set[ColumnFile] = set()
         target = self._unified(files)
-        expression = None if self._filter is None else expression_of(self._filter)
         for item in _all_items(self.source):
-            with closing(self._column_file(item, files, expression, target)) as file:
+            with closing(self._column_file(item, files, self._filter, target)) as file:
                 return file.schema
         raise ValueError("there is no file, so no schema")
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        self._expression = None if self._filter is None else expression_of(self._filter)
         self._target = self._unified(self._open_files)
         self._begin_cutting()
         return super().__iter__()
@@ -175,7 +172,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         if isinstance(item, RowGroup) and self.kind != "parquet":
             raise TypeError(f"Parquet files have row groups, and {without_secrets(url)!r} is read as {self.kind}")
         footers = self._footers
-        file = self._column_file(item, self._open_files, self._expression, self._target, footer=footers.get(url))
+        file = self._column_file(item, self._open_files, self._filter, self._target, footer=footers.get(url))
         if isinstance(item, RowGroup) and isinstance(file.content, ParquetFormat):
             footers[url] = file.content.footer
             while sum(footer.serialized_size for footer in [*footers.values()]) > _FOOTERS and len(footers) > 1:
@@ -186,7 +183,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         self,
         item: Any,
         files: set[ColumnFile],
-        filter: pc.Expression | None = None,
+        filter: str | pc.Expression | None = None,
         target: pa.Schema | None = None,
         **more: Any,
     ) -> ColumnFile:

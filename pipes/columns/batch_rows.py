@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 from .tensors import tensor_of
 from .to_arrow import batch_of_frame, is_frame, rows_in
 
-__all__ = ["as_batch", "dtyped_rows", "joined", "pieces", "row_dicts", "sliced", "taken", "values_of_arrow"]
+__all__ = [
+    "as_batch",
+    "dtyped_rows",
+    "joined",
+    "pieces",
+    "row_dicts",
+    "sliced",
+    "taken",
+    "values_of_arrow",
+    "with_columns",
+]
 
 _ROWS_IN_A_RUN = 1024
 """Rows or pieces of a batch made before the first is yielded."""
@@ -99,6 +109,24 @@ def taken(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     except pa.ArrowNotImplementedError:
         columns = [_taken_of_arrow(column, rows) for column in batch.columns]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def with_columns(batch: Batch, columns: Any) -> Batch:
+    """Return a batch with the columns of a RecordBatch beside its own: arrays, tensors or lists in a dict of them."""
+    import pyarrow as pa
+
+    if not isinstance(batch, dict):
+        fields = [*batch.schema, *columns.schema]
+        return pa.RecordBatch.from_arrays(
+            [*batch.columns, *columns.columns], schema=pa.schema(fields, batch.schema.metadata)
+        )
+    kinds = {kind for kind in (np.ndarray, torch.Tensor) for column in batch.values() if isinstance(column, kind)}
+    more = zip(columns.schema.names, columns.columns, strict=True)
+    if torch.Tensor in kinds:
+        return {**batch, **{name: tensor_of(column, name) for name, column in more}}
+    if np.ndarray in kinds:
+        return {**batch, **{name: column.to_numpy(zero_copy_only=False) for name, column in more}}
+    return {**batch, **{name: values_of_arrow(name, column) for name, column in more}}
 
 
 def _taken_of_arrow(column: Any, rows: NDArray[np.int64]) -> Any:

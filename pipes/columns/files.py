@@ -16,7 +16,7 @@ from ...storage.addresses import is_local_path
 from ...storage.ranged import Ranged
 from ...storage.reading import open_to_seek
 from .arrow_values import first_failing
-from .filters import fields_in, guarantee
+from .filters import expression_of, fields_in, guarantee
 from .formats import FORMATS, PARTS, ColumnFormat, ParquetFormat
 from .origins import Origin, known_values
 
@@ -49,7 +49,7 @@ class ColumnFile:
         kind: str,
         *,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | None = None,
+        filter: str | pc.Expression | None = None,
         target: pa.Schema | None = None,
         footer: pq.FileMetaData | None = None,
         options: Mapping[str, Any],
@@ -65,7 +65,6 @@ class ColumnFile:
         self._among = among
         self._streams: list[IO[bytes]] = []
         self._copy: Callable[[], pa.NativeFile] | None = None
-        self._filter = filter
         self._target = target
         open_stream = partial(self._open_stream, storage, guard, retry)
         among.add(self)
@@ -84,7 +83,8 @@ class ColumnFile:
             if missing := [name for name in self._wanted if name not in self.whole_schema.names]:
                 has = self.whole_schema.names
                 raise KeyError(f"the file has no column {', '.join(map(repr, missing))}: its columns are {has}")
-            looked_at = [] if filter is None else fields_in(filter, self.whole_schema)
+            self._filter = None if filter is None else expression_of(filter, self.whole_schema)
+            looked_at = [] if self._filter is None else fields_in(self._filter, self.whole_schema)
             self._together = [*dict.fromkeys([*self._wanted, *looked_at])]
             _expect_once(self._together, self.content.schema.names)
             own_names = {field.name for field in own}
@@ -104,10 +104,18 @@ class ColumnFile:
 
     def parts(self, first: int) -> Iterable[int]:
         """Return the numbers of the parts to read, from `first` on."""
+        import pyarrow as pa
+
         numbers = self.content.parts(first)
         if self._filter is None or not isinstance(self.content, ParquetFormat):
             return numbers
-        matching = self.content.matching(self._filter, guarantee(self._known), self.whole_schema)
+        whole = self.whole_schema
+        known = {
+            name: _cast(pa.repeat(value, 1), whole.field(name).type, name)[0]
+            for name, value in self._known.items()
+            if name in whole.names
+        }
+        matching = self.content.matching(self._filter, guarantee(known), whole)
         return [number for number in numbers if number in matching]
 
     def row_groups(self) -> list[int]:

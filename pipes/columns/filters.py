@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import operator
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 __all__ = ["expression_of", "fields_in", "may_be_true"]
+
+_parsing = threading.Lock()
+"""Held while a text is parsed: `ast.parse` of Python 3.11 fails at times in several threads at once."""
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
@@ -28,11 +33,17 @@ _GRAMMAR = (
 )
 
 
-def expression_of(filter: str | pc.Expression) -> pc.Expression:
+def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) -> pc.Expression:
     """Return a filter as an expression; TypeError or ValueError for an invalid one.
+
+    With the `schema`, text beside a column of dates or times is read as one of the column's type. A time without a zone
+    is in the zone of the column.
 
     >>> expression_of("price > 3 and kind in ['a', 'b']")  # doctest: +ELLIPSIS
     <pyarrow.compute.Expression ((price > 3) and is_in(kind, {value_set=...
+    >>> import pyarrow as pa
+    >>> expression_of("day < '2024-09-01'", pa.schema([("day", pa.date32())]))
+    <pyarrow.compute.Expression (day < 2024-09-01)>
     """
     import pyarrow.compute as pc
 
@@ -41,11 +52,12 @@ def expression_of(filter: str | pc.Expression) -> pc.Expression:
     if not isinstance(filter, str):
         raise TypeError(f"filter must be text or a pyarrow.compute.Expression, and is of type {type(filter).__name__}")
     try:
-        parsed = ast.parse(filter.strip(), mode="eval").body
+        with _parsing:
+            parsed = ast.parse(filter.strip(), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"the filter {filter!r} cannot be read: {error.msg}; {_GRAMMAR}") from None
     try:
-        return _condition(parsed)
+        return _condition(parsed, schema)
     except _NotAFilter as error:
         raise ValueError(f"the filter {filter!r} has {ast.unparse(error.part)!r}: {error.why}") from None
 
@@ -139,18 +151,18 @@ class _NotAFilter(Exception):
         self.why = why
 
 
-def _condition(part: ast.expr) -> Any:
+def _condition(part: ast.expr, schema: pa.Schema | None) -> Any:
     """Return the expression of a Boolean part of a filter."""
     if isinstance(part, ast.BoolOp):
-        first, *others = map(_condition, part.values)
+        first, *others = (_condition(each, schema) for each in part.values)
         for other in others:
             first = first & other if isinstance(part.op, ast.And) else first | other
         return first
     if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
-        return ~_condition(part.operand)
+        return ~_condition(part.operand, schema)
     if isinstance(part, ast.Compare):
         lefts = [part.left, *part.comparators]
-        first, *others = map(_comparison, lefts, part.ops, part.comparators)
+        first, *others = map(partial(_comparison, schema), lefts, part.ops, part.comparators)
         for other in others:
             first = first & other
         return first
@@ -159,11 +171,17 @@ def _condition(part: ast.expr) -> Any:
     raise _NotAFilter(part)
 
 
-def _comparison(left: ast.expr, kind: ast.cmpop, right: ast.expr) -> Any:
+def _comparison(schema: pa.Schema | None, left: ast.expr, kind: ast.cmpop, right: ast.expr) -> Any:
+    import pyarrow as pa
+
     if isinstance(kind, (ast.In, ast.NotIn)):
         if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
             raise _NotAFilter(right, "what follows in must be a list of values")
-        among = _operand(left).isin([_value(each) for each in right.elts])
+        field = _time_field(left, schema)
+        values: Any = [_value(each, field) for each in right.elts]
+        if field is not None and any(isinstance(value, pa.Scalar) for value in values):
+            values = pa.array(values, field.type)
+        among = _operand(left).isin(values)
         return ~among if isinstance(kind, ast.NotIn) else among
     is_none = isinstance(right, ast.Constant) and right.value is None
     if isinstance(kind, (ast.Is, ast.IsNot)):
@@ -172,28 +190,83 @@ def _comparison(left: ast.expr, kind: ast.cmpop, right: ast.expr) -> Any:
         return _operand(left).is_null() if isinstance(kind, ast.Is) else _operand(left).is_valid()
     if is_none:
         raise _NotAFilter(right, "nothing compares to None: write is None, or is not None")
-    return _COMPARISONS[type(kind)](_operand(left), _operand(right))
+    return _COMPARISONS[type(kind)](
+        _operand(left, _time_field(right, schema)), _operand(right, _time_field(left, schema))
+    )
 
 
-def _operand(part: ast.expr) -> Any:
-    """Return the expression of a column, a struct field, or a value."""
+def _operand(part: ast.expr, beside: pa.Field | None = None) -> Any:
+    """Return the expression of a column, a struct field, or a value; `beside` is the column of times beside it."""
     import pyarrow.compute as pc
 
+    path = _path(part)
+    return pc.field(*path) if path else pc.scalar(_value(part, beside))
+
+
+def _path(part: ast.expr) -> list[str]:
+    """Return the names that lead to a column or a struct field; none for a value."""
     path: list[str] = []
-    inner = part
-    while isinstance(inner, ast.Attribute):
-        path.insert(0, inner.attr)
-        inner = inner.value
-    if isinstance(inner, ast.Name):
-        return pc.field(inner.id, *path) if path else pc.field(inner.id)
-    return pc.scalar(_value(part))
+    while isinstance(part, ast.Attribute):
+        path.insert(0, part.attr)
+        part = part.value
+    return [part.id, *path] if isinstance(part, ast.Name) else []
 
 
-def _value(part: ast.expr) -> Any:
+def _time_field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
+    """Return the field of a column of dates or times; None for any other part."""
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    field, fields = None, schema
+    for name in _path(part):
+        if fields is None or (place := fields.get_field_index(name)) < 0:
+            return None
+        field = fields.field(place)
+        fields = field.type if types.is_struct(field.type) else None
+    if field is None:
+        return None
+    kind = field.type
+    return field if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind) else None
+
+
+def _value(part: ast.expr, beside: pa.Field | None = None) -> Any:
     try:
         value = ast.literal_eval(part)
     except ValueError:
         raise _NotAFilter(part) from None
     if value is not None and not isinstance(value, (bool, int, float, str, bytes)):
         raise _NotAFilter(part)
-    return value
+    if beside is None or not isinstance(value, str):
+        return value
+    return _time(part, value, beside)
+
+
+def _time(part: ast.expr, text: str, field: pa.Field) -> pa.Scalar:
+    """Return text as a date or time of a column's type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = field.type
+    try:
+        if pa.types.is_time(kind):  # pyarrow reads times of day only beside a date
+            return pa.scalar(f"1970-01-01T{text}").cast(pa.timestamp(kind.unit)).cast(kind)
+        if (
+            pa.types.is_timestamp(kind)
+            and kind.tz is not None
+            and not re.search(r"\d(Z|[+-]\d\d(:?\d\d)?)$", text[10:])
+        ):
+            return pc.assume_timezone(pa.scalar(text).cast(pa.timestamp(kind.unit)), kind.tz)
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowException as error:
+        raise _NotAFilter(part, f"column {field.name!r} is {kind}, and this text is none: {_like(kind)}") from error
+
+
+def _like(kind: pa.DataType) -> str:
+    """Say how a value of a type is written."""
+    import pyarrow as pa
+
+    if pa.types.is_time(kind):
+        return "write it as '12:30' or '12:30:05'"
+    if pa.types.is_date(kind):
+        return "write it as '2024-09-01'"
+    zone = ", perhaps with a zone such as 'Z' or '+02:00' at its end" if kind.tz is not None else ", without a zone"
+    return f"write it as '2024-09-01' or '2024-09-01T12:30:05'{zone}"

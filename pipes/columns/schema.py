@@ -8,9 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
+
 from ...registry import copy_of, sources_of, walk
 from ...registry.graph import DataPipe
 from ...registry.seeds import generators_kept
+from .times import TimeTypes, times_of
 
 __all__ = ["Field", "Schema", "schema"]
 
@@ -60,7 +63,8 @@ def schema(dp: DataPipe) -> Schema:
     inspected, and the copy is closed: this runs the steps for one item, with side effects such as writing. The shapes
     of a batch are those of the first one.
 
-    Arrow columns have Arrow types; an item that is neither a batch, a dict nor a tuple is one field, `"item"`.
+    Arrow columns have Arrow types. So have times that `to_tensors` made int64, since the type says their unit and zone.
+    An item that is neither a batch, a dict nor a tuple is one field, `"item"`.
 
     Raises TypeError for a chain over an iterator, since inspecting an item would consume it, and ValueError for a chain
     without items.
@@ -72,32 +76,47 @@ def schema(dp: DataPipe) -> Schema:
     image  float32  (3, 8, 8)
     label  int
     """
-    reader = _reader_of(dp)
-    if reader is not None:
-        return Schema((*map(_of_arrow, reader.schema()),))
+    known = _known(dp)
+    if known is not None:
+        return Schema((*map(_of_arrow, known),))
     for pipe in walk(dp):
         for name in getattr(pipe, "payload", ()):
             if isinstance(vars(pipe).get(name), Iterator):
                 raise TypeError(f"{type(pipe).__name__} reads an iterator, which loses an item when looked at")
-    with generators_kept(), closing(_items(dp)) as items:
+    copy = copy_of(dp, afresh=True)
+    with generators_kept(), closing(_items(copy)) as items:
         for item in items:
-            return Schema((*_fields(item),))
+            times = times_of(copy)
+            return Schema((*(_timed(field, times) for field in _fields(item)),))
     raise ValueError("the chain gives no item, so it has no schema")
 
 
-def _reader_of(dp: Any) -> Any:
-    """Return the reader that knows its schema, where each later step has `keeps_schema = True`."""
+def _known(dp: Any) -> Any:
+    """Return the Arrow schema that the reader knows, where each later step keeps it or has `schema_after`."""
+    changes: list[Any] = []
     while getattr(type(dp), "schema", schema) is schema:  # the method of all pipes is this function
         sources = sources_of(dp)
+        if callable(getattr(type(dp), "schema_after", None)):
+            changes.append(dp.schema_after)
         # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
-        if not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema) or len(sources) != 1:
+        elif not (hasattr(type(dp), "keeps_schema") and dp.keeps_schema):
+            return None
+        if len(sources) != 1:
             return None
         dp = sources[0]
-    return dp
+    known = dp.schema()
+    for change in reversed(changes):
+        known = change(known)
+    return known
 
 
 def _items(dp: Any) -> Generator[Any, None, None]:
-    yield from copy_of(dp, afresh=True)
+    yield from dp
+
+
+def _timed(field: Field, times: TimeTypes) -> Field:
+    """Return a field with Arrow's type where it counts times."""
+    return field._replace(dtype=times[field.name]) if field.name in times and field.dtype == torch.int64 else field
 
 
 def _fields(item: Any) -> Iterator[Field]:

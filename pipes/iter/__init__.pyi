@@ -45,11 +45,14 @@ from penstock.pipes.iter.group import Grouper as Grouper
 from penstock.pipes.iter.group import UnBatcher as UnBatcher
 from penstock.pipes.iter.hash import HashChecker as HashChecker
 from penstock.pipes.iter.huggingface import HuggingFaceHubReader as HuggingFaceHubReader
+from penstock.pipes.iter.image_folder import ImageFolderLister as ImageFolderLister
+from penstock.pipes.iter.image_folder import ImageFolderShuffler as ImageFolderShuffler
 from penstock.pipes.iter.interleave import ShuffledFlatMapper as ShuffledFlatMapper
 from penstock.pipes.iter.iopath import IoPathFileLister as IoPathFileLister
 from penstock.pipes.iter.iopath import IoPathFileOpener as IoPathFileOpener
 from penstock.pipes.iter.iopath import IoPathSaver as IoPathSaver
 from penstock.pipes.iter.join import IterKeyZipper as IterKeyZipper
+from penstock.pipes.iter.join import Joiner as Joiner
 from penstock.pipes.iter.join import MapKeyZipper as MapKeyZipper
 from penstock.pipes.iter.lines import LineReader as LineReader
 from penstock.pipes.iter.lines import ParagraphAggregator as ParagraphAggregator
@@ -71,6 +74,7 @@ from penstock.pipes.iter.parallel import ProcessPoolMapper as ProcessPoolMapper
 from penstock.pipes.iter.parallel import ThreadPoolMapper as ThreadPoolMapper
 from penstock.pipes.iter.parse import CSVDictParser as CSVDictParser
 from penstock.pipes.iter.parse import CSVParser as CSVParser
+from penstock.pipes.iter.parse import JsonLineParser as JsonLineParser
 from penstock.pipes.iter.parse import JsonParser as JsonParser
 from penstock.pipes.iter.part import RandomSplitter as RandomSplitter
 from penstock.pipes.iter.progress import ProgressReporter as ProgressReporter

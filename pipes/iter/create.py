@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import operator
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any, TypeVar
@@ -14,6 +16,7 @@ from torch.utils.data import SequentialSampler
 
 from ...registry import IterDataPipe, Seeded, Tally, functional_datapipe, own
 from ..bases.striding import Positioned
+from ..columns.to_arrow import is_frame
 
 T = TypeVar("T")
 
@@ -27,6 +30,8 @@ class IterableWrapper(Positioned[T]):
 
     A `sharding_filter` right after a list, tuple or range copies and reads only its own items.
 
+    Warns of a data frame and of an Arrow table, which Python iterates over by columns.
+
     >>> dp = IterableWrapper(range(5))
     >>> list(dp)
     [0, 1, 2, 3, 4]
@@ -39,6 +44,8 @@ class IterableWrapper(Positioned[T]):
             if isinstance(iterable, type):
                 raise TypeError(f"IterableWrapper needs an iterable, and {iterable.__name__} is a class: call it")
             raise TypeError(f"IterableWrapper needs an iterable, and {type(iterable).__name__} is not one")
+        if mend := _mend_of_columns(iterable):
+            warnings.warn(f"IterableWrapper yields {mend}", stacklevel=3)
         self.iterable = iterable
         self.deepcopy = deepcopy
 
@@ -71,6 +78,16 @@ class IterableWrapper(Positioned[T]):
             return copy.deepcopy(items)
         except Exception:  # the class decides what copying raises: generators, open files, locks
             return items
+
+
+def _mend_of_columns(iterable: object) -> str | None:
+    """Return what the items of a table are, and how to get its rows; None for what is no table."""
+    if is_frame(iterable):
+        return "the names of the columns of a data frame: ps.from_pandas(frame) yields its rows, in batches"
+    pyarrow = sys.modules.get("pyarrow")  # not imported: no tables exist
+    if pyarrow is not None and isinstance(iterable, (pyarrow.Table, pyarrow.RecordBatch)):
+        return "the columns of a table: ps.from_arrow(table) yields its rows, in batches"
+    return None
 
 
 @functional_datapipe(None)

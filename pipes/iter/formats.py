@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
+from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
 from ..bases.arguments import expect_names
 from ..bases.cuts_batches import CutsBatches
 from ..bases.one_to_one import OneToOne
@@ -13,6 +13,7 @@ from ..columns.arrow_values import stays_list
 from ..columns.batch_formats import converter
 from ..columns.batch_rows import as_batch
 from ..columns.tensors import Dtypes, check_dtypes, tensors_of
+from ..columns.times import TimeTypes, times_in, times_of, with_times
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -28,7 +29,8 @@ class TensorMaker(OneToOne[dict[str, Any]]):
 
     - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
     - booleans: `torch.bool`
-    - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type
+    - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type. `schema` still has the
+      type, and `write_parquet` and `with_format("arrow")` give it back, as long as no step between makes other batches
     - decimals: what `dtypes` says, and without it an error
     - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
       ragged are an error
@@ -56,6 +58,8 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     gives = "batches"
     holds_items = False
     keeps_rows = True
+    _made_of: pa.Schema | None = own(None, saved=False)
+    """The schema of the last Arrow batch."""
 
     def __init__(
         self,
@@ -73,11 +77,20 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
+    def times(self) -> TimeTypes:
+        """Return the types of the columns that hold times, which are int64 now."""
+        return {} if self._made_of is None else times_in(self._made_of)
+
     def _function(self) -> Callable[[Any], dict[str, Any]]:
-        columns, dtypes, source = self.columns, self.dtypes, self.source
+        source = self.source
         if isinstance(source, CutsBatches):
-            return lambda item: item if source.is_made else tensors_of(as_batch(item), columns, dtypes)
-        return lambda item: tensors_of(as_batch(item), columns, dtypes)
+            return lambda item: item if source.is_made else self._made(as_batch(item))
+        return lambda item: self._made(as_batch(item))
+
+    def _made(self, batch: Any) -> dict[str, Any]:
+        if not isinstance(batch, dict):
+            self._made_of = batch.schema
+        return tensors_of(batch, self.columns, self.dtypes)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if isinstance(self.source, CutsBatches):
@@ -86,7 +99,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
 
     def _of_whole(self, batch: pa.RecordBatch) -> Any:
         """Return an uncut batch as tensors, unless it has lists, whose tensors may need much memory."""
-        return batch if any(map(stays_list, batch.schema.types)) else tensors_of(batch, self.columns, self.dtypes)
+        return batch if any(map(stays_list, batch.schema.types)) else self._made(batch)
 
 
 @functional_datapipe("with_format")
@@ -131,5 +144,7 @@ class Formatter(OneToOne[Any]):
         self.guard = Guard(on_error, can_retry=False)
 
     def _function(self) -> Callable[[Any], Any]:
-        convert = converter("format", self.format)
+        convert, source = converter("format", self.format), self.source
+        if self.format in ("arrow", "pyarrow", "pandas"):
+            return lambda item: convert(with_times(as_batch(item), times_of(source)))
         return lambda item: convert(as_batch(item))

@@ -1,16 +1,19 @@
-"""Join items with those of another pipe by key."""
+"""Join items by key: with those of another pipe, or with the rows of a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from ...registry import (
     Guard,
     IterDataPipe,
     MapDataPipe,
     OnError,
+    Provenance,
     expect_whole,
     functional_datapipe,
     own,
@@ -18,9 +21,14 @@ from ...registry import (
     say_where,
 )
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from ..bases.arguments import expect_pipes, how_to_make
+from ..bases.arguments import expect_names, expect_pipes, how_to_make
 from ..bases.input_columns import check_function, keys_by
 from ..bases.one_to_one import OneToOne
+from ..columns.batch_rows import as_batch, taken, with_columns
+from ..columns.look_up import LookUp, key_in_words, table_by
+from ..columns.rows_or_batches import gives_batches, is_batch
+from ..columns.tensors import column_of, names_of
+from ..columns.to_arrow import array_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -205,6 +213,151 @@ class MapKeyZipper(OneToOne[Any]):
             return (key, pair) if keep_key else pair
 
         return joined
+
+
+@functional_datapipe("join")
+class Joiner(OneToOne[Any]):
+    """Yield each column batch, or each row, with the columns of a table at its key.
+
+    Take it for a table that fits in memory, such as labels by name; `zip_with_iter` joins two streams. An item is a
+    batch, as `read_parquet` yields, or a row that is a dict. `batched` says which of the two a dict is, as for
+    `write_parquet`; without it the chain decides. `table` is a `pyarrow.Table`, a data frame of pandas, a dict of
+    columns or a list of rows that are dicts. `on` is the column that both have, or a list of several. The order of the
+    rows stays.
+
+    Each row needs its row in the table; without one it is an error. With `how="inner"` such rows are left out, and with
+    `how="left"` they have null in the columns of the table. A null is no key. A batch gets columns of its own kind:
+    Arrow's, tensors or arrays, with text as lists.
+
+    `on_error` handles an item that fails. It cannot be a `Retry`.
+
+    Raises KeyError for a key that the table lacks, and for an item without the column `on`. Raises ValueError where
+    item and table have a column of the same name besides, and TypeError for keys of types that do not compare. At
+    construction, raises ValueError for a key that the table has twice, KeyError where it lacks the column `on`, and
+    TypeError for what is no table.
+
+    >>> labels = {"name": ["a.png", "b.png"], "label": [1, 0]}
+    >>> dp = IterableWrapper([{"name": "b.png"}, {"name": "a.png"}]).join(labels, on="name")
+    >>> list(dp)
+    [{'name': 'b.png', 'label': 0}, {'name': 'a.png', 'label': 1}]
+    """
+
+    gives = "same"
+    holds_items = False
+
+    def __init__(
+        self,
+        source: IterDataPipe[Any],
+        table: Any,
+        on: str | Sequence[str],
+        *,
+        how: Literal["inner", "left"] | None = None,
+        batched: bool | None = None,
+        on_error: OnError = "raise",
+    ) -> None:
+        names = [on] if isinstance(on, str) else on
+        expect_names(names, "on")
+        if not names:
+            raise ValueError("on names no column")
+        if how not in ("inner", "left", None):
+            raise ValueError(f"how must be 'inner', 'left' or None, and is {how!r:.100}")
+        self.source = source
+        self.table = table_by(table, names)
+        self.on = on
+        self.how = how
+        self.batched = batched
+        self._dicts_are_batches = gives_batches(source) if batched is None else batched
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def schema_after(self, schema: Any) -> Any:
+        """Return the schema of the items of a source with some schema."""
+        for name in self.table.schema.names:
+            if name not in schema.names:
+                schema = schema.append(self.table.schema.field(name))
+        return schema
+
+    def provenance(self) -> Provenance | None:
+        found = provenance_of(self.source)
+        return found if found is None or self.how != "inner" else found.changed()
+
+    def __iter__(self) -> Iterator[Any]:
+        items = super().__iter__()
+        return filter(_is_there, items) if self.how == "inner" else items
+
+    def __len__(self) -> int:
+        if self.how == "inner":
+            raise TypeError("Joiner leaves out rows without a match, so its length is unknown")
+        return super().__len__()
+
+    def _function(self) -> Callable[[Any], Any]:
+        look_up = LookUp(self.table, [self.on] if isinstance(self.on, str) else self.on)
+        others = {*look_up.columns.schema.names}
+        rows_by_key: dict[tuple[Any, ...], dict[str, Any]] | None = None
+
+        def joined(item: Any) -> Any:
+            nonlocal rows_by_key
+            if is_batch(item, self._dicts_are_batches):
+                batch = as_batch(item)
+                _expect_apart(others, names_of(batch))
+                return self._joined_batch(batch, look_up)
+            if not isinstance(item, Mapping):
+                raise TypeError(f"join takes column batches, and rows that are dicts: this is a {type(item).__name__}")
+            _expect_apart(others, item)
+            if rows_by_key is None:
+                rows_by_key = look_up.rows_by_key()
+            return self._joined_row(item, look_up, rows_by_key)
+
+        return joined
+
+    def _joined_row(self, row: Mapping[str, Any], look_up: LookUp, rows_by_key: Mapping[Any, Any]) -> Any:
+        for name in look_up.on:
+            if name not in row:
+                raise KeyError(f"the row has no {name!r}: it has {[*row]}")
+        key = (*(_plain(row[name]) for name in look_up.on),)
+        found = rows_by_key.get(key)
+        if found is None:
+            if self.how is None:
+                raise self._no_match(key)
+            found = dict.fromkeys(look_up.columns.schema.names) if self.how == "left" else None
+        return None if found is None else {**row, **found}
+
+    def _joined_batch(self, batch: Any, look_up: LookUp) -> Any:
+        keys = [array_of(column_of(batch, name), name) for name in look_up.on]
+        places = look_up.places(keys)
+        if places.null_count and self.how != "left":
+            valid = places.is_valid().to_numpy(zero_copy_only=False)
+            if self.how is None:
+                row = int(valid.argmin())
+                raise self._no_match([key[row].as_py() for key in keys], f"row {row} of the batch: ")
+            batch, places = taken(batch, np.flatnonzero(valid)), places.drop_null()
+            if not len(places):
+                return None
+        return with_columns(batch, look_up.columns.take(places))
+
+    def _no_match(self, key: Sequence[Any], where: str = "") -> KeyError:
+        on = [self.on] if isinstance(self.on, str) else self.on
+        types = ", ".join(f"{name!r} is {self.table.schema.field(name).type}" for name in on)
+        return KeyError(
+            f"{where}the table has no row with {key_in_words(on, key)}, and its {types}: how='inner' leaves such rows "
+            "out, how='left' gives them null"
+        )
+
+
+def _is_there(item: object) -> bool:
+    return item is not None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a key: NumPy's and torch's numbers as Python's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _expect_apart(others: set[str], names: Iterable[str]) -> None:
+    if both := others.intersection(names):
+        raise ValueError(
+            f"the item and the table both have a column {min(both)!r}: rename it in one of them, or leave it out"
+        )
 
 
 def _merging(merge_fn: Callable[[T, T], R] | None) -> Callable[[tuple[T, T]], Any]:

@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterator
 from itertools import islice, repeat
 from typing import IO, Any
 
-from ...registry import Guard, IterDataPipe, OnError, Tally, close, expect_whole, functional_datapipe, own
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    ReadRows,
+    Tally,
+    close,
+    expect_whole,
+    functional_datapipe,
+    own,
+)
 from ..bases.input_columns import check_function
 from ..files.streams import close_parts, path_and, path_and_stream
 
@@ -22,6 +33,8 @@ class StreamParser(IterDataPipe[Any]):
     holds_items = False
     given: Tally = own(Tally)
     """Counts the parts of the stream that were yielded."""
+    _path: Any = own(None, saved=False)
+    """The path of the stream that is open."""
 
     _line_ends = "\n"
     """The `newline` of `open`, for decoded bytes."""
@@ -82,6 +95,7 @@ class StreamParser(IterDataPipe[Any]):
 
     def _parts_of(self, pair: tuple[Any, IO[Any]]) -> Iterator[Any]:
         path, stream = pair
+        self._path = path
         parts = self._parts(stream)
         return zip(repeat(path), parts) if self.return_path else parts
 
@@ -119,6 +133,12 @@ class LineReader(StreamParser):
     ) -> None:
         self._set_up(source, skip_lines, decode, encoding, errors, return_path, on_error)
         self.strip_newline = strip_newline
+
+    def provenance(self) -> Provenance | None:
+        if self._path is None or not self.given.items:
+            return None
+        line = self.skip_lines + self.given.items
+        return Provenance((ReadRows(str(self._path), "", range(line, line + 1)),))
 
     def _parts(self, stream: IO[Any]) -> Iterator[Any]:
         lines = islice(stream, self.skip_lines, None)

@@ -122,11 +122,10 @@ class CSVDictParser(_CSVReader):
 class JsonParser(OneToOne[tuple[str, Any]]):
     """Yield the path of each stream and the value of the JSON document that it holds.
 
-    Take it for files that are one document each, and `read_json` for one object per line, as columns. Takes pairs of a
-    path and a stream of text or bytes, which is read and closed. `kwargs` are arguments of `json.loads`, such as
-    `parse_float`. For files with a document on each line (JSON lines), use
-    `.readlines(return_path=False).map(json.loads)`. `on_error` handles a stream that cannot be read or parsed; it
-    cannot be a `Retry`.
+    Take it for files that are one document each; `parse_json` parses files with a document on each line (JSON lines),
+    and `read_json` reads those as columns. Takes pairs of a path and a stream of text or bytes, which is read and
+    closed. `kwargs` are arguments of `json.loads`, such as `parse_float`. `on_error` handles a stream that cannot be
+    read or parsed; it cannot be a `Retry`.
 
     Raises json.JSONDecodeError for invalid JSON, and TypeError for `kwargs` that `json.loads` does not know.
 
@@ -140,8 +139,7 @@ class JsonParser(OneToOne[tuple[str, Any]]):
     def __init__(
         self, source: IterDataPipe[tuple[str, IO[Any]]], *, on_error: OnError = "raise", **kwargs: Any
     ) -> None:
-        decoder = kwargs.get("cls") or json.JSONDecoder
-        decoder(**{name: value for name, value in kwargs.items() if name != "cls"})  # raises where kwargs are wrong
+        _decoder_of(kwargs)  # raises where they are wrong
         self.source = source
         self.kwargs = kwargs
         self.on_error = on_error
@@ -160,5 +158,63 @@ class JsonParser(OneToOne[tuple[str, Any]]):
             return path, json.loads(content, **self.kwargs)
         except json.JSONDecodeError as error:
             if error.msg == "Extra data":
-                add_note(error, "if each line is a document: .readlines(return_path=False).map(json.loads)")
+                add_note(error, "if each line is a document: .readlines(return_path=False).parse_json()")
             raise
+
+
+@functional_datapipe("parse_json")
+class JsonLineParser(OneToOne[Any]):
+    r"""Yield the value of each line of JSON: of text or bytes, of a pair of path and line, of a row of `read_text`.
+
+    Take it for JSON lines whose fields differ from line to line, or that fit no column; `read_json` is faster for
+    columns. Lines come from `ps.read_text(paths)`, whose rows have the `"text"`, or from `readlines`. Of a pair, the
+    path stays: a pair of the path and the value is yielded. `kwargs` are arguments of `json.loads`, such as
+    `parse_float`. Empty lines are an error; `read_text` leaves them out. `on_error` handles a line that cannot be
+    parsed. It cannot be a `Retry`.
+
+    Raises json.JSONDecodeError for invalid JSON, whose note names file and line, TypeError for an item that is no line,
+    and for `kwargs` that `json.loads` does not know.
+
+    >>> import os, tempfile
+    >>> import penstock as ps
+    >>> path = os.path.join(tempfile.mkdtemp(), "texts.jsonl")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write('{"text": "one"}\n{"text": "two", "tags": [1, "b"]}\n')
+    >>> dp = ps.read_text(path).parse_json()
+    >>> list(dp)
+    [{'text': 'one'}, {'text': 'two', 'tags': [1, 'b']}]
+    """
+
+    gives = "rows"
+    keeps_rows = True
+
+    def __init__(self, source: IterDataPipe[Any], *, on_error: OnError = "raise", **kwargs: Any) -> None:
+        _decoder_of(kwargs)  # raises where they are wrong
+        self.source = source
+        self.kwargs = kwargs
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+
+    def _function(self) -> Callable[[Any], Any]:
+        decode = _decoder_of(self.kwargs).decode
+
+        def parse(item: Any) -> Any:
+            if type(item) is dict and "text" in item:
+                item = item["text"]
+            elif type(item) is tuple and len(item) == 2:
+                return item[0], parse(item[1])
+            if isinstance(item, (bytes, bytearray)):
+                item = item.decode()
+            if not isinstance(item, str):
+                raise TypeError(
+                    "parse_json takes lines of text or bytes, pairs of a path and a line, or rows of read_text: this "
+                    f"is a {type(item).__name__}"
+                )
+            return decode(item)
+
+        return parse
+
+
+def _decoder_of(kwargs: dict[str, Any]) -> Any:
+    """Return the decoder that `json.loads` would make; TypeError for arguments that it does not know."""
+    return (kwargs.get("cls") or json.JSONDecoder)(**{name: value for name, value in kwargs.items() if name != "cls"})

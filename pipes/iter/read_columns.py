@@ -21,8 +21,10 @@ class ParquetReader(ColumnReader):
 
     Takes paths, URLs of fsspec, or the items of `list_row_groups`; objects in S3 and other stores are read by ranges.
     `columns` selects columns, by default all. `filter` selects rows: a `pyarrow.compute.Expression`, or text such as
-    `"price > 3 and kind == 'a'"`. A row group is skipped where the statistics in the footer exclude a match. Up to
-    `prefetch` files or row groups are read at once, one per thread; one more row group may be in memory.
+    `"price > 3 and kind == 'a'"`. Beside a column of dates or times, text is one of its type: `"time < '2024-09-01'"`,
+    in the zone of the column unless it ends with another one. A row group is skipped where the statistics in the footer
+    exclude a match. Up to `prefetch` files or row groups are read at once, one per thread; one more row group may be in
+    memory.
 
     All files must have the same columns and types. With `unify=True`, columns that a file lacks are null, and numbers
     get the widest of their types. For that, the footers of all files are read when a pass begins, unless `unify` is the

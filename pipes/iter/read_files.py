@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
+from ...registry import (
+    Guard,
+    IterDataPipe,
+    OnError,
+    Provenance,
+    ReadRows,
+    Retry,
+    Tally,
+    expect_whole,
+    functional_datapipe,
+    own,
+    walk,
+)
 from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
 from ...storage.growth import MAX_BYTES
@@ -23,6 +35,7 @@ from ..columns.to_arrow import batch_of
 from ..files.images import Size, faster_decoding
 from ..files.numpy_files import arrays_in
 from .decode import ImageDecoder
+from .image_folder import ImageFolderLister, LabelledFile
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -80,6 +93,8 @@ class WholeFileReader(WorksAhead[R]):
 class ImageReader(WholeFileReader[dict[str, Any]]):
     """Yield a dict with the `"image"` of each file; with `include_paths`, its `"path"` too.
 
+    Files of `list_image_folder` give their `"label"` too, the number of the class; `class_to_idx` has the numbers.
+
     An image is a tensor of `torch.uint8` and shape (channels, height, width). `mode` sets the channels: `"L"` for grey,
     `"RGB"` or `"RGBA"`. Takes paths and URLs of fsspec, with any extension: the format is detected from the content.
 
@@ -130,6 +145,22 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         self.size = size
         self._decode = ImageDecoder(f"torch{mode.lower()}8", decoder, size)
         self.faster = faster_decoding(decoder, size)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The number of each class by its name, where the files are those of `list_image_folder`."""
+        for pipe in walk(self):
+            if isinstance(pipe, ImageFolderLister):
+                return pipe.class_to_idx
+        raise AttributeError(
+            "class_to_idx: the files are not those of list_image_folder", name="class_to_idx", obj=self
+        )
+
+    def _read(self, item: Any) -> Any:
+        if not isinstance(item, LabelledFile):
+            return super()._read(item)
+        image, *path = super()._read(item.url).items()
+        return dict([image, ("label", item.label), *path])
 
     def _decoded(self, path: str, content: bytes) -> dict[str, Any]:
         row = {"image": self._decode("png", content)}  # any image extension will do
@@ -211,6 +242,10 @@ class TextReader(IterDataPipe[dict[str, str]]):
 
     does = ("unpacks",)
     gives = "rows"
+    _path: str | None = own(None, saved=False)
+    """The path of the file that is open."""
+    _lines: Tally = own(Tally, saved=False)
+    """Counts the lines of the file that were read."""
 
     def __init__(
         self,
@@ -234,12 +269,17 @@ class TextReader(IterDataPipe[dict[str, str]]):
     def __iter__(self) -> Iterator[dict[str, str]]:
         return self.outputs_of_each(self.guard.outputs(self._rows), self.source)
 
+    def provenance(self) -> Provenance | None:
+        line = self._lines.items
+        return None if self._path is None else Provenance((ReadRows(self._path, "", range(line, line + 1)),))
+
     def _rows(self, item: Any) -> Iterator[dict[str, str]]:
         path = checked_path(item)
+        self._path, self._lines = path, Tally()
         beside = {"path": path} if self.include_paths else {}
         retry = self.on_error if isinstance(self.on_error, Retry) else None
         stream, _ = open_file(path, self.storage_options, retry=retry, counted_by=self.guard)
         with io.TextIOWrapper(stream, self.encoding, newline="\n") as lines:
-            for line in lines:
+            for line in self._lines.follow(lines):
                 if line.strip() or not self.drop_empty_lines:
                     yield {"text": line.rstrip("\r\n"), **beside}

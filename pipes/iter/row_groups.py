@@ -77,12 +77,11 @@ class RowGroupLister(ReadsParts[RowGroup]):
 
     def _row_groups(self, item: Any) -> list[RowGroup]:
         origin = origin_of(item)
-        expression = None if self._filter is None else expression_of(self._filter)
         retry = self.on_error if isinstance(self.on_error, Retry) else None
         file = ColumnFile(
             origin,
             "parquet",
-            filter=expression,
+            filter=self._filter,
             options={},
             storage=self.storage_options,
             guard=self.guard,

@@ -15,6 +15,7 @@ from ...storage.streams import checked_path
 from ..bases.write_rows import RowWriter, TableWriter
 from ..bases.write_shards import CountedFile
 from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
+from ..columns.times import times_of, with_times
 from ..columns.to_arrow import rows_in
 from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in
 
@@ -41,9 +42,9 @@ class ParquetWriter(TableWriter):
     else is then an error. Each file has `rows_per_file` rows, the last one the rest, whatever the sizes of the batches.
 
     Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
-    So do those of single rows; if their shapes differ, they become lists. Tensors on a device are copied to main
-    memory. All batches must have the same columns and types. For rows, the first 256 decide: integers fit among floats,
-    and None anywhere.
+    So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become
+    Arrow's times again. Tensors on a device are copied to main memory. All batches must have the same columns and
+    types. For rows, the first 256 decide: integers fit among floats, and None anywhere.
 
     `url_template` names the files, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
     file, from 0. A file is sent while it is written. On a local disk and in object stores it appears when it is
@@ -101,6 +102,9 @@ class ParquetWriter(TableWriter):
             _expect_compression(compression)
         self.rows_per_group = rows_per_group
         self.compression = compression
+
+    def _made(self, batch: Any) -> pa.Table:
+        return super()._made(with_times(batch, times_of(self.source)))
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(

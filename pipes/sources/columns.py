@@ -250,13 +250,21 @@ def _reading(
     on_error: OnError,
     **options: Any,
 ) -> R:
-    files: IterDataPipe[Any] = files_of(paths, reader.kind, storage_options, on_error, hive, filter)
+    # The lister compares the values of folders as text, which times of another form are not.
+    by_folder = None if _has_times(options.get("unify")) else filter
+    files: IterDataPipe[Any] = files_of(paths, reader.kind, storage_options, on_error, hive, by_folder)
     if shuffle_row_groups:
         files = files.shuffle_row_groups(filter, storage_options=storage_options, on_error=on_error)
     shared_out = files.sharding_filter()
     return reader(
         shared_out, columns, filter, batch_size, storage_options=storage_options, on_error=on_error, **options
     )
+
+
+def _has_times(unify: bool | pa.Schema | None) -> bool:
+    from pyarrow.types import is_temporal  # type: ignore[import-untyped]
+
+    return not (unify is None or isinstance(unify, bool)) and any(map(is_temporal, unify.types))
 
 
 def files_of(

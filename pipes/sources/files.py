@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ...registry import OnError
@@ -10,10 +11,11 @@ from ...registry.arguments import takes_only
 from ...registry.old_names import takes_old_names
 from ...storage.growth import MAX_BYTES
 from ..files.images import Size
+from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader
 from .columns import Paths, files_of
 
-__all__ = ["read_images", "read_numpy", "read_text"]
+__all__ = ["read_image_folder", "read_images", "read_numpy", "read_text"]
 
 
 @takes_old_names(max_workers="workers")
@@ -45,6 +47,59 @@ def read_images(
     """
     return ImageReader(
         files_of(paths, "images", storage_options, on_error).sharding_filter(),
+        include_paths,
+        mode=mode,
+        decoder=decoder,
+        size=size,
+        workers=workers,
+        storage_options=storage_options,
+        on_error=on_error,
+    )
+
+
+@takes_only()
+def read_image_folder(
+    root: str | os.PathLike[str],
+    include_paths: bool = False,
+    *,
+    classes: Sequence[str] | None = None,
+    shuffle: bool = False,
+    mode: Literal["L", "RGB", "RGBA"] = "RGB",
+    decoder: str = "auto",
+    size: Size | None = None,
+    workers: int | Literal["auto"] = 8,
+    storage_options: Mapping[str, Any] | None = None,
+    on_error: OnError = "raise",
+) -> ImageReader:
+    """Return a chain that yields a dict with the `"image"` of each file and its `"label"`, the number of its class.
+
+    `root` is the path or URL of a folder with a sub-folder for each class, whose images may be in folders below it. The
+    chain is `list_image_folder`, which documents how classes are numbered, `sharding_filter` and `read_images`, which
+    documents the other arguments. With `shuffle`, the files come in a random order, another in each epoch, by
+    `shuffle_image_folder`; without it, one class comes after the other. `class_to_idx` of the chain has the numbers.
+    Readers share the files.
+
+    Raises what `list_image_folder` raises, when it is read.
+
+    >>> import os, tempfile
+    >>> import penstock as ps
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("cat", "dog"):
+    ...     os.mkdir(f"{folder}/{name}")
+    ...     Image.new("RGB", (4, 2)).save(f"{folder}/{name}/1.png")
+    >>> dp = ps.read_image_folder(folder)
+    >>> dp.class_to_idx
+    {'cat': 0, 'dog': 1}
+    >>> [(row["image"].shape, row["label"]) for row in dp]
+    [(torch.Size([3, 2, 4]), 0), (torch.Size([3, 2, 4]), 1)]
+    """
+    if not isinstance(root, (str, os.PathLike)):
+        raise TypeError(f"root must be the path or URL of a folder, and is {root!r:.100}")
+    lister = ImageFolderShuffler if shuffle else ImageFolderLister
+    files = lister(root, classes, storage_options=storage_options, on_error=on_error)
+    return ImageReader(
+        files.sharding_filter(),
         include_paths,
         mode=mode,
         decoder=decoder,

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ...registry import IterDataPipe
 from ...registry.arguments import takes_only
+from ...registry.extras import require
 from ..bases.column_reader import BATCH_SIZE
 from ..columns.rows_or_batches import giving_rows
 from ..columns.to_arrow import batch_of, batch_of_frame
@@ -77,8 +78,8 @@ def from_pandas(
 
     The index is left out. NaN floats stay NaN, as in pandas; other missing values become null.
 
-    Raises TypeError for other types, ValueError for a column that Arrow cannot hold, with the row, and where several
-    columns have the same name; the pipe raises ValueError where the frames' columns differ.
+    Raises ImportError without pandas, TypeError for other types, ValueError for a column that Arrow cannot hold, with
+    the row, and where several columns have the same name; the pipe raises ValueError where the frames' columns differ.
 
     >>> import pandas as pd
     >>> import penstock as ps
@@ -86,8 +87,7 @@ def from_pandas(
     >>> [batch.to_pydict() for batch in dp]
     [{'id': [1, 2], 'text': ['a', 'b']}]
     """
-    import pandas as pd
-
+    pd = require("pandas", "pandas")
     some = frames if isinstance(frames, (list, tuple)) else [frames]
     for frame in some:
         if not isinstance(frame, pd.DataFrame):

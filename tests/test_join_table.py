@@ -1,0 +1,164 @@
+"""join: the columns of a table beside batches and rows, found by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from resuming import assert_resumes_everywhere
+
+LABELS = {"id": [3, 1, 2], "label": ["c", "a", "b"], "weight": [0.3, 0.1, 0.2]}
+SOME = {"id": [1, 2], "label": [10, 20]}
+
+
+def batches() -> Any:
+    return ps.from_arrow(pa.table({"id": pa.array([1, 2, 3, 1], pa.int32()), "x": [1, 2, 3, 4]}), 2)
+
+
+def columns(dp: Any, name: str) -> list[Any]:
+    return [value for batch in dp for value in batch[name].to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [LABELS, pa.table(LABELS), pa.record_batch(LABELS), pd.DataFrame(LABELS), pa.table(LABELS).to_pylist()],
+    ids=lambda table: type(table).__name__,
+)
+def test_a_table_of_any_kind_joins_batches_and_rows_in_their_order(table: Any) -> None:
+    dp = batches().join(table, on="id")
+    assert [batch.num_rows for batch in dp] == [2, 2]
+    assert [[*row.values()] for batch in dp for row in batch.to_pylist()] == [
+        [1, 1, "a", 0.1],
+        [2, 2, "b", 0.2],
+        [3, 3, "c", 0.3],
+        [1, 4, "a", 0.1],
+    ]
+    assert [row["label"] for row in batches().rows().join(table, on="id")] == ["a", "b", "c", "a"]
+    assert len(IterableWrapper([{"id": 1}] * 3).join(table, "id")) == 3
+
+
+def test_a_batch_gets_columns_of_its_own_kind() -> None:
+    first, _ = batches().to_tensors().join(LABELS, "id")
+    assert torch.equal(first["weight"], torch.tensor([0.1, 0.2], dtype=torch.float64))
+    assert first["label"] == ["a", "b"]
+    first, _ = batches().with_format("numpy").join(LABELS, "id")
+    assert isinstance(first["weight"], np.ndarray)
+    lists = IterableWrapper([[{"id": 1}, {"id": 2}]]).rows2columnar().join(LABELS, "id")
+    assert list(lists) == [{"id": [1, 2], "label": ["a", "b"], "weight": [0.1, 0.2]}]
+    [frame] = IterableWrapper([pd.DataFrame({"id": [2]})], deepcopy=False).join(LABELS, "id")
+    assert frame.to_pydict() == {"id": [2], "label": ["b"], "weight": [0.2]}
+    [row] = IterableWrapper([{"id": torch.tensor(2)}]).join(LABELS, "id", batched=False)
+    assert row["label"] == "b"
+    with pytest.raises(ValueError, match="give batched=True, or batched=False for rows"):
+        list(IterableWrapper([{"id": torch.tensor([1])}]).join(LABELS, "id"))
+
+
+def test_how_says_what_becomes_of_rows_without_a_match() -> None:
+    for dp, row in ((batches(), "row 0 of the batch: "), (batches().rows(), "")):
+        with pytest.raises(KeyError, match=f"{row}the table has no row with id 3, and its 'id' is int64: how='inner'"):
+            list(dp.join(SOME, "id"))
+    assert columns(batches().join(SOME, "id", how="inner"), "label") == [10, 20, 10]
+    assert columns(batches().join(SOME, "id", how="left"), "label") == [10, 20, None, 10]
+    assert columns(batches().join(SOME, "id", on_error="skip"), "label") == [10, 20]  # the batch, not the row
+    assert [row["label"] for row in batches().rows().join(SOME, "id", how="inner")] == [10, 20, 10]
+    assert [row["label"] for row in batches().rows().join(SOME, "id", how="left")] == [10, 20, None, 10]
+    last = batches().to_tensors().join(SOME, "id", how="inner").take(2)[1]
+    assert (last["id"].tolist(), last["label"].tolist()) == ([1], [10])
+    with pytest.raises(ValueError, match="column 'label', row 0 is null"):
+        list(batches().to_tensors().join(SOME, "id", how="left"))
+    assert list(batches().join({"id": [7], "label": [1]}, "id", how="inner")) == []
+    with pytest.raises(TypeError, match="leaves out rows without a match"):
+        len(IterableWrapper([]).join(SOME, "id", how="inner"))
+
+
+def test_a_null_is_no_key() -> None:
+    source = ps.from_arrow(pa.table({"id": [1, None]}))
+    table = {"id": [None, 1, None], "label": [5, 6, 7]}
+    assert columns(source.join(table, "id", how="left"), "label") == [6, None]
+    assert [row["label"] for row in source.rows().join(table, "id", how="left")] == [6, None]
+    with pytest.raises(KeyError, match="row 1 of the batch: the table has no row with id None"):
+        list(source.join(table, "id"))
+
+
+def test_keys_are_several_columns_and_of_any_type() -> None:
+    source = ps.from_arrow(pa.table({"shop": ["x", "y", "x"], "day": [1, 2, 2]}))
+    table = {"shop": ["x", "x", "y"], "day": [2, 1, 2], "sold": [7, 8, 9]}
+    on = ["shop", "day"]
+    assert columns(source.join(table, on), "sold") == [8, 9, 7]
+    assert [row["sold"] for row in source.rows().join(table, on)] == [8, 9, 7]
+    with pytest.raises(KeyError, match="no row with shop 'x', day 1"):
+        list(source.join({"shop": ["x", "y"], "day": [2, 1], "sold": [7, 8]}, on))
+    noon = datetime(2024, 9, 1, 12, tzinfo=UTC)
+    for kind, key in (
+        (pa.timestamp("us", "UTC"), noon),
+        (pa.date32(), noon.date()),
+        (pa.large_string(), "a"),
+        (pa.binary(), b"a"),
+        (pa.dictionary(pa.int8(), pa.string()), "a"),
+        (pa.uint8(), 7),
+    ):
+        one = ps.from_arrow(pa.table({"key": pa.array([key], kind)}))
+        table_of_two = {"key": [key], "n": [1]}
+        assert columns(one.join(table_of_two, "key"), "n") == [1]
+        assert [row["n"] for row in one.rows().join(table_of_two, "key")] == [1]
+    with pytest.raises(TypeError, match="the column 'id' is int32, and in the table string: cast one of them"):
+        list(batches().join({"id": ["1"], "label": [1]}, "id"))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (
+            lambda: batches().join({"id": [1, 2, 1]}, "id"),
+            ValueError,
+            "the table has 2 rows with id 1, and may have one",
+        ),
+        (lambda: batches().join(SOME, "name"), KeyError, "the table has no column 'name': its columns are"),
+        (lambda: batches().join(SOME, []), ValueError, "on names no column"),
+        (lambda: batches().join(SOME, "id", how="outer"), ValueError, "how must be 'inner', 'left' or None"),
+        (lambda: batches().join(3, "id"), TypeError, "table must be a pyarrow.Table, .*, and is of type int"),
+        (lambda: batches().join([{"id": 1}, {"ix": 1}], "id"), ValueError, "give all rows the same ones"),
+        (lambda: list(batches().join({"id": [1], "x": [1]}, "id")), ValueError, "both have a column 'x'"),
+        (lambda: list(batches().join({"k": [1]}, "k")), KeyError, "the batch has no columns 'k'"),
+        (lambda: list(batches().rows().join({"k": [1]}, "k")), KeyError, "the row has no 'k'"),
+        (lambda: list(IterableWrapper([3]).join(SOME, "id")), TypeError, "join takes column batches, and rows"),
+    ],
+)
+def test_what_does_not_join_says_why(make: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_the_schema_is_known_and_workers_share_the_table(tmp_path: Path) -> None:
+    for number in range(4):
+        pq.write_table(pa.table({"id": [1 + number % 3] * 5}), tmp_path / f"{number}.parquet")
+    dp = ps.read_parquet(tmp_path).join(pa.table(LABELS), "id")
+    told = ps.schema(dp.rebatch(2))
+    assert [(field.name, field.dtype) for field in told] == [
+        ("id", pa.int64()),
+        ("label", pa.string()),
+        ("weight", pa.float64()),
+    ]
+    with pytest.raises(KeyError, match="no row with id 3") as raised:
+        list(ps.read_parquet(tmp_path).join(SOME, "id"))
+    assert "rows 0 to 4 of row group 0 of" in "".join(raised.value.__notes__)
+    for workers in (0, 2):
+        with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers)) as loader:
+            assert sorted(columns(loader, "label")) == ["a"] * 10 + ["b"] * 5 + ["c"] * 5
+
+
+def test_it_resumes_after_any_batch() -> None:
+    for how in (None, "inner", "left"):
+        table: Any = LABELS if how is None else SOME
+        assert_resumes_everywhere(lambda how=how, table=table: batches().join(table, "id", how=how).rows())

@@ -1,0 +1,109 @@
+"""Times that to_tensors made int64: their types are in the schema, and come back in files and batches."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import penstock as ps
+from penstock.pipes.iter import IterableWrapper
+from resuming import passed_on
+
+NOON = datetime(2024, 8, 31, 12, 30)
+KINDS = {
+    "us": pa.timestamp("us"),
+    "utc": pa.timestamp("ms", "UTC"),
+    "berlin": pa.timestamp("ns", "Europe/Berlin"),
+    "day": pa.date32(),
+    "hour": pa.time64("us"),
+    "minute": pa.time32("ms"),
+    "long": pa.duration("us"),
+}
+
+
+def column(kind: pa.DataType, rows: int) -> pa.Array:
+    counts = pa.array([*range(rows)], pa.int32() if kind.bit_width == 32 else pa.int64())
+    return counts.cast(kind)
+
+
+def times(rows: int = 6) -> pa.Table:
+    return pa.table({"id": range(rows), **{name: column(kind, rows) for name, kind in KINDS.items()}})
+
+
+def written(dp: Any, folder: Path, rows: int = 4) -> pa.Table:
+    list(dp.write_parquet(folder / "{shard}.parquet", rows_per_file=rows))
+    return pa.concat_tables(map(pq.read_table, sorted(folder.glob("*.parquet"))))
+
+
+STEPS = {
+    "nothing": lambda dp: dp.to_tensors(),
+    "rebatch": lambda dp: dp.rebatch(2).to_tensors(),
+    "rebatch after": lambda dp: dp.to_tensors().rebatch(2),
+    "several": lambda dp: dp.to_tensors().prefetch(2).filter(len).shuffle_rows(1).rebatch(3).header(2),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_files_have_the_times_that_were_read(tmp_path: Path, steps: str) -> None:
+    dp = STEPS[steps](ps.from_arrow(times(), 5))
+    assert next(iter(dp))["utc"].dtype == torch.int64
+    assert written(dp, tmp_path).sort_by("id").cast(times().schema).equals(times())
+    told = ps.schema(dp)
+    assert {name: told[name].dtype for name in KINDS} == KINDS
+    assert told["id"].dtype == torch.int64
+    assert told["day"].shape == told["id"].shape != ()
+
+
+def test_a_table_joined_to_tensors_keeps_its_times(tmp_path: Path) -> None:
+    more = pa.table({"id": range(6), "sold": column(pa.timestamp("s"), 6)})
+    kinds = written(ps.from_arrow(times()).to_tensors(["id", "utc"]).join(more, "id"), tmp_path).schema.types
+    assert kinds == [pa.int64(), KINDS["utc"], pa.timestamp("ms")]  # Parquet has no seconds
+
+
+def test_columns_that_a_step_may_have_changed_are_numbers(tmp_path: Path) -> None:
+    tensors = ps.from_arrow(times()).to_tensors()
+    assert {*written(tensors.map(dict), tmp_path).schema.types} == {pa.int64()}
+    assert {field.dtype for field in ps.schema(tensors.map(dict))} == {torch.int64}
+    floats = ps.from_arrow(times()).to_tensors(["utc", "us"], dtypes={"us": torch.float64})
+    assert written(floats, tmp_path / "floats").schema.types == [KINDS["utc"], pa.float64()]
+    numbers = IterableWrapper([{"us": torch.arange(3)}]).to_tensors()
+    assert written(numbers, tmp_path / "numbers").schema.types == [pa.int64()]
+
+
+def test_batches_of_other_formats_have_times_again() -> None:
+    tensors = ps.from_arrow(times()).to_tensors()
+    [batch] = tensors.with_format("arrow")
+    assert batch.schema.equals(times().schema)
+    [frame] = tensors.with_format("pandas")
+    assert str(frame.dtypes["utc"]) == "datetime64[ms, UTC]"
+    [unknown] = tensors.map(dict).with_format("arrow")
+    assert unknown.schema.field("utc").type == pa.int64()
+
+
+def test_workers_and_resumed_passes_write_times(tmp_path: Path) -> None:
+    for number in range(4):
+        pq.write_table(times().slice(number, 2), tmp_path / f"{number}.parquet")
+    schema = pq.read_schema(tmp_path / "0.parquet")
+    for workers in (0, 2):
+        out = tmp_path / str(workers)
+        dp = ps.read_parquet(f"{tmp_path}/?.parquet").to_tensors().write_parquet(out / "{shard}.parquet", 2)
+        with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(workers)) as loader:
+            assert sum(rows for _, rows in loader) == 8
+        assert all(pq.read_schema(file).equals(schema) for file in out.glob("*.parquet"))
+
+    def chain(place: str) -> Any:
+        dp = ps.read_parquet(f"{tmp_path}/?.parquet", batch_size=1).to_tensors().rebatch(3)
+        return dp.write_parquet(tmp_path / place / "{shard}.parquet", 3)
+
+    begun = chain("resumed")
+    next(iter(begun))
+    resumed = chain("resumed")
+    resumed.load_state_dict(passed_on(begun))
+    assert [rows for _, rows in resumed] == [3, 2]
+    assert all(pq.read_schema(file).equals(schema) for file in (tmp_path / "resumed").glob("?.parquet"))
