@@ -13,7 +13,7 @@ from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.secrets import without_secrets
 from ...storage.streams import checked_path
 from ..bases.write_rows import RowWriter, TableWriter
-from ..bases.write_shards import CountedFile
+from ..bases.write_shards import CountedFile, Mode
 from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
 from ..columns.to_arrow import rows_in
 from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in
@@ -86,15 +86,16 @@ class ParquetWriter(TableWriter):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         rows_per_group: int | None = None,
         compression: str = "snappy",
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, on_error, storage_options)
+        super().__init__(source, url_template, rows_per_file, (".parquet",), mode, batched, on_error, storage_options)
         if rows_per_group is not None:
             expect_whole("rows_per_group", rows_per_group)
         if compression != "snappy":
@@ -154,15 +155,17 @@ class NumpyWriter(RowWriter[Arrays]):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         column: str | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, on_error, storage_options)
-        if checked_path(url_template).endswith(".npy") != (column is not None):
+        suffixes = (".npy", ".npz") if column is not None else (".npz", ".npy")
+        super().__init__(source, url_template, rows_per_file, suffixes, mode, batched, on_error, storage_options)
+        if self._files.url(0).endswith(".npy") != (column is not None):
             raise ValueError(
                 "an .npy file has one array, which column names, and an .npz file all: url_template is "
                 f"{without_secrets(checked_path(url_template))!r}, and column is {column!r:.100}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ..bases.write_rows import TableWriter
-from ..bases.write_shards import CountedFile
+from ..bases.write_shards import CountedFile, Mode
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
@@ -50,13 +50,14 @@ class CSVWriter(TableWriter):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".csv",), batched, on_error, storage_options)
+        super().__init__(source, url_template, rows_per_file, (".csv",), mode, batched, on_error, storage_options)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(schema, of_csv, "a field of CSV holds a number, text or a time: write_parquet has a place for it")
@@ -107,13 +108,16 @@ class JSONWriter(TableWriter):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, on_error, storage_options)
+        super().__init__(
+            source, url_template, rows_per_file, (".json", ".jsonl"), mode, batched, on_error, storage_options
+        )
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(

@@ -9,12 +9,10 @@ from contextlib import closing
 from itertools import chain, islice
 from typing import Any, ClassVar
 
-from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...registry.notes import add_note
-from ...registry.secrets import Options
 from ...storage.clients import IN_STORAGE_OPTIONS
-from ...storage.streams import checked_path
-from ..bases.write_shards import CountedFile, ShardWriter, check_division, check_template
+from ..bases.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
 from ..files.encoding import encoded
 from ..files.members import inner_path
 from .decode import extension_extract_fn
@@ -74,25 +72,22 @@ class TarWriter(ShardWriter):
         self,
         source: IterDataPipe[dict[str, Any]],
         url_template: str | os.PathLike[str],
-        samples_per_shard: int,
+        samples_per_shard: int | None = None,
         *,
+        mode: Mode = "error",
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        check_template(checked_path(url_template), ".tar")
-        expect_whole("samples_per_shard", samples_per_shard)
-        check_division(source)
-        self.source = source
-        self.url_template = url_template
+        if samples_per_shard is not None:
+            expect_whole("samples_per_shard", samples_per_shard)
+        self._take(source, url_template, (".tar",), mode, on_error, storage_options)
         self.samples_per_shard = samples_per_shard
-        self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
-        self.storage_options = Options(storage_options)
 
     def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:
         with closing(self._samples()) as samples:
             for sample in samples:
-                yield chain((sample,), islice(samples, self.samples_per_shard - 1))
+                all_of_it = chain((sample,), samples)
+                yield islice(all_of_it, self.samples_per_shard) if self.samples_per_shard else _up_to_size(all_of_it)
 
     def _fill(self, file: CountedFile, content: Iterator[tuple[str, dict[str, bytes]]]) -> int:
         archive = _Archive(file)
@@ -109,9 +104,20 @@ class TarWriter(ShardWriter):
                 yield sample
 
     def __len__(self) -> int:
-        if self.guard.skips:
-            raise TypeError(f"{type(self).__name__} leaves out samples that fail, so its length is unknown")
+        if self.guard.skips or self.samples_per_shard is None:
+            why = "leaves out samples that fail" if self.guard.skips else "ends a shard at a size in bytes"
+            raise TypeError(f"{type(self).__name__} {why}, so its length is unknown")
         return -(-len(self.source) // self.samples_per_shard)
+
+
+def _up_to_size(samples: Iterator[tuple[str, dict[str, bytes]]]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield samples until their files have `BYTES_PER_FILE`."""
+    size = 0
+    for sample in samples:
+        yield sample
+        size += sum(map(len, sample[1].values()))
+        if size >= BYTES_PER_FILE:
+            return
 
 
 class _Archive:
