@@ -41,4 +41,5 @@ def __dir__() -> list[str]:
 
 for _kind in (IterDataPipe, MapDataPipe):  # not operators: what they give is no pipe
     _kind.build_vocab = _later("penstock.pipes.vocabulary", "build_vocab")  # type: ignore[attr-defined]
+    _kind.run = _later("penstock.pipes.run", "run")  # type: ignore[attr-defined]
     _kind.to_ray_dataset = _later("penstock.runner.ray_data", "to_ray_dataset")  # type: ignore[attr-defined]

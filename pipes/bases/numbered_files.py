@@ -107,6 +107,6 @@ def _check_template(template: str, suffixes: tuple[str, ...]) -> None:
     if not numbered or not template.endswith(suffixes):
         example = f"'s3://bucket/train-{{shard:06d}}{suffixes[0]}'"
         raise ValueError(
-            "url_template must be a folder, as in 's3://bucket/train/', or have the number of a shard once, as in "
-            f"{example}, other braces doubled, and end in {' or '.join(suffixes)}, and is {without_secrets(template)!r}"
+            f"url_template must have the number of a shard once, as in {example}, other braces doubled, and end in "
+            f"{' or '.join(suffixes)}, or be a folder, as in 's3://bucket/train/', and is {without_secrets(template)!r}"
         )

@@ -89,6 +89,8 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
         Raises FileExistsError where the mode does not allow them.
         """
+        if self._unread is not None:
+            self._unread.read()
         url, options = self._files.url(0), self.storage_options
         expect_writable(url, options)
         if again and self.mode != "append":
@@ -116,9 +118,11 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
             )
         return 0
 
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        if self._unread is not None:
+    def _iterator_made(self) -> None:
+        if self._unread is not None:  # a pass that resumes at its end does not call `__iter__`
             self._unread.read()
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
         parts, part = part_read(self.source)
         if self.first is None:
             assert self._pass is not None
@@ -128,22 +132,18 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 url = self._files.url(self.first + part + parts * len(self.written))
                 told = self._write(url, content)
                 self.written.append(told)
-                if len(self.written) == 1:
-                    self._remove_earlier(parts, part)
                 yield url, told[self.counted]
-        if not self.written:
+        if self.mode == "overwrite":
             self._remove_earlier(parts, part)
         index = self._files.index_url(parts, part, self.first)
         with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
 
     def _remove_earlier(self, parts: int, part: int) -> None:
-        """Remove what this part of the stream will not replace: not before its first file is whole."""
-        if self.mode != "overwrite":
-            return
+        """Remove what this part of the stream has not replaced, now that the new files are whole."""
         there = self._files.numbers(self._files.names(self.storage_options, self.guard))
-        replaced = {part} if self.written else ()
-        earlier = [self._files.url(number) for number in there if number % parts == part and number not in replaced]
+        end = part + parts * len(self.written)
+        earlier = [self._files.url(number) for number in there if number % parts == part and number >= end]
         if part == 0:
             ours = {self._files.index_url(parts, each, 0) for each in range(parts)}
             earlier += [url for url in self._files.indexes(self.storage_options, self.guard) if url not in ours]

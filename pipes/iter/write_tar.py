@@ -23,7 +23,7 @@ __all__ = ["TarWriter"]
 
 @functional_datapipe("write_tar")
 class TarWriter(ShardWriter):
-    """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
+    """Write samples to tar archives in a folder, and yield the URL and the number of samples of each.
 
     Take it for samples of several files, such as an image and its label, and `write_parquet` for columns.
 
@@ -37,11 +37,13 @@ class TarWriter(ShardWriter):
     - under `npy`: NumPy arrays;
     - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
 
-    `url_template` names the shards, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
-    shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB; a few are in memory.
-    On a local disk and in object stores it appears when it is complete, and replaces an earlier one. At its end, a pass
-    writes an index, named with `index` for the number, and `.json`: for each shard its `name`, `samples`, `bytes` and
-    `sha256`. Equal samples give equal bytes.
+    `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
+    names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,
+    or without that ends with the sample at which its files have 128 MiB. It is sent while it is written, without a
+    local file, in parts of 16 MiB; a few are in memory. On a local disk and in object stores it appears when it is
+    complete. At its end, a pass writes an index, named with `index` for the number, and `.json`: for each shard its
+    `name`, `samples`, `bytes` and `sha256`. Equal samples give equal bytes. `mode` says what happens to shards of an
+    earlier run, as for `write_parquet`; by default they are an error.
 
     Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own shards: the first has the
     numbers 0, n, 2 n, …, and its index is `…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
@@ -57,12 +59,12 @@ class TarWriter(ShardWriter):
     construction, raises ValueError where the stream is divided by anything but `sharding_filter`.
 
     >>> samples = IterableWrapper([{"__key__": f"{number:03d}", "cls": number, "txt": "…"} for number in range(5)])
-    >>> dp = samples.write_tar("memory://shards/train-{shard:04d}.tar", samples_per_shard=2)
+    >>> dp = samples.write_tar("memory://shards/", samples_per_shard=2, mode="overwrite")
     >>> [(url.rpartition("/")[2], number) for url, number in dp]
-    [('train-0000.tar', 2), ('train-0001.tar', 2), ('train-0002.tar', 1)]
-    >>> tars = IterableWrapper(["memory://shards/train-0002.tar"]).open_files_by_fsspec("rb").load_from_tar()
+    [('part-00000.tar', 2), ('part-00001.tar', 2), ('part-00002.tar', 1)]
+    >>> tars = IterableWrapper(["memory://shards/part-00002.tar"]).open_files_by_fsspec("rb").load_from_tar()
     >>> list(tars.webdataset().routed_decode())
-    [{'__key__': 'memory://shards/train-0002.tar/004', '.cls': 4, '.txt': '…'}]
+    [{'__key__': 'memory://shards/part-00002.tar/004', '.cls': 4, '.txt': '…'}]
     """
 
     counted = "samples"
