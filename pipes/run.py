@@ -31,7 +31,8 @@ def run(datapipe: IterDataPipe[Any] | MapDataPipe[Any]) -> dict[str, int]:
     """
     if never_ends(datapipe):
         raise ValueError("the chain never ends: end it, as by header(n), or read it with take(n)")
-    tally, items = Tally(), datapipe
+    tally = Tally()
+    items: Iterable[Any] = datapipe
     if is_watched() and not any(getattr(type(step), "shows_progress", False) for step in walk(datapipe)):
 
         def notes(waiting: float | None) -> list[str]:
