@@ -286,7 +286,7 @@ def test_dir_shows_operators_and_helpers():
     methods = {entry.name for entry in operators.values() if entry.on == "iter" and entry.method}
     assert methods <= names
     helpers = {"count", "explain", "peek", "show", "stats", "take", "take_all", "state_dict", "load_state_dict"}
-    helpers |= {"build_vocab", "profile", "visualize", "to_map_datapipe", "to_node", "to_ray_dataset"}
+    helpers |= {"build_vocab", "profile", "run", "visualize", "to_map_datapipe", "to_node", "to_ray_dataset"}
     of_users = {name for name in dir(numbers().shuffle()) if name[:2] != "__"}
     assert of_users <= {*methods, *helpers, "set_seed", "set_shuffle", "buffer_size", "source"}
 
