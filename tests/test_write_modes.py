@@ -292,7 +292,9 @@ def test_each_pass_is_a_run(tmp_path: Path) -> None:
     loader = ps.DataLoader2(rows(range(5)).write_csv(tmp_path, 2, mode="append"))
     loader.run()
     loader.run()
-    assert ids_in(tmp_path, "write_csv") == sorted([*range(5)] * 3)
+    list(loader.datapipe)
+    rows(range(5)).write_csv(tmp_path, 2, mode="append").cycle(2).run()
+    assert ids_in(tmp_path, "write_csv") == sorted([*range(5)] * 6)
 
 
 def test_a_mode_that_there_is_not_is_an_error() -> None:

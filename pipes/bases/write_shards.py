@@ -43,7 +43,7 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     storage_options: Options
     source: IterDataPipe[Any]
     settled: int | None = None
-    """What `settle` returned before the stream was divided; None where no one called it."""
+    """What `settle` returned before the stream was divided, for the next pass; None where it was not called."""
     _unread: Unread | None = None
 
     first: int | None = own(None)
@@ -124,9 +124,10 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         parts, part = part_read(self.source)
+        settled, self.settled = self.settled, None  # of this pass alone
         if self.first is None:
             assert self._pass is not None
-            self.first = self.settle(again=self._pass.goes_on) if self.settled is None else self.settled
+            self.first = self.settle(again=self._pass.goes_on) if settled is None else settled
         with closing(self._shards()) as shards, self._bar():
             for content in shards:
                 url = self._files.url(self.first + part + parts * len(self.written))
