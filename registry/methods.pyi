@@ -3087,7 +3087,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `"error"` raises FileExistsError before the first item.
         - `"overwrite"` replaces them all: each new file the one of its name, when it is complete; the others are removed at
           the end of the pass. A pass that fails thus leaves new files and earlier ones.
-        - `"append"` numbers the new files from above theirs.
+        - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
 
         In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
         would take them too. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
