@@ -34,7 +34,7 @@ def names_in(file: str) -> set[str]:
 
 
 TWICE = {"functional_datapipe", "load", "main", "run", "sentences", "two_passes_agree"}
-"""What stands in two modules on purpose: a name of torchdata, two of users, the commands, a method and the demo, the views, a law."""
+"""What stands in two modules on purpose: of torchdata, two of users, commands, a method and the demo, views, a law."""
 
 
 def public_names(file: Path) -> set[str]:
