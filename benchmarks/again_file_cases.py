@@ -256,9 +256,14 @@ FILE_CASES = [
     Case("iter.save_by_iopath", lambda f: to_write(f).save_by_iopath("wb"), most=10 * FILES),
     Case("iter.on_disk_cache", through_cache, "with end_caching", most=FILES),
     Case("iter.end_caching", through_cache, "with on_disk_cache", most=FILES),
-    Case("iter.write_csv", lambda f: f.source(a_row).write_csv(written_to(f, "csv"), 1000)),
-    Case("iter.write_json", lambda f: f.source(a_row).write_json(written_to(f, "json"), 1000)),
-    Case("iter.write_numpy", lambda f: f.source(a_row).write_numpy(written_to(f, "npy"), 1000, column="id")),
-    Case("iter.write_parquet", lambda f: f.source(a_row).write_parquet(written_to(f, "parquet"), 1000)),
-    Case("iter.write_tar", lambda f: f.source(a_sample).write_tar(written_to(f, "tar"), 100)),
+    Case("iter.write_csv", lambda f: f.source(a_row).write_csv(written_to(f, "csv"), 1000, mode="overwrite")),
+    Case("iter.write_json", lambda f: f.source(a_row).write_json(written_to(f, "json"), 1000, mode="overwrite")),
+    Case(
+        "iter.write_numpy",
+        lambda f: f.source(a_row).write_numpy(written_to(f, "npy"), 1000, column="id", mode="overwrite"),
+    ),
+    Case(
+        "iter.write_parquet", lambda f: f.source(a_row).write_parquet(written_to(f, "parquet"), 1000, mode="overwrite")
+    ),
+    Case("iter.write_tar", lambda f: f.source(a_sample).write_tar(written_to(f, "tar"), 100, mode="overwrite")),
 ]

@@ -158,7 +158,8 @@ def tar_by_us(urls: list[str], size: int) -> Iterator[Epoch]:
     import penstock as ps
 
     samples = samples_of(size)
-    dp = ps.iter.IterableWrapper(samples, deepcopy=False).write_tar("s3://bench/written/{shard}.tar", len(samples))
+    source = ps.iter.IterableWrapper(samples, deepcopy=False)
+    dp = source.write_tar("s3://bench/written/{shard}.tar", len(samples), mode="overwrite")
 
     def write() -> int:
         [_] = dp

@@ -60,6 +60,7 @@ _METHODS = {
     "iter_batches": "penstock.runner.torch_batches",
     "iter_torch_batches": "penstock.runner.torch_batches",
     "random_shuffle": "penstock.pipes.spellings",
+    "run": "penstock.pipes.run",
     "schema": "penstock.pipes.columns.schema",
     "to_ray_dataset": "penstock.runner.ray_data",
     "train_test_split": "penstock.pipes.spellings",

@@ -103,7 +103,16 @@ _OF_AUTHORS = {
         "transient",
     ),
     *("begin_random_pass", "is_one_of_several", "is_sharding_filter", "keeps_rows", "keeps_schema"),
-    *("random_state", "schema_after", "set_random_state", "shows_progress", "times", "trace_as_dataframe", "tuned"),
+    *(
+        "random_state",
+        "schema_after",
+        "set_random_state",
+        "settle",
+        "shows_progress",
+        "times",
+        "trace_as_dataframe",
+        "tuned",
+    ),
     "works_in",
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""

@@ -4,6 +4,7 @@ import collections.abc
 import os
 import typing
 import penstock.pipes.bases.input_columns
+import penstock.pipes.bases.write_shards
 import penstock.pipes.columns.schema
 import penstock.pipes.columns.tensors
 import penstock.pipes.files.images
@@ -3185,29 +3186,30 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def write_csv(
         self,
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: penstock.pipes.bases.write_shards.Mode = 'error',
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_lines.CSVWriter:
-        """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
+        """Write CSV files, each with a header, to a folder, and yield the URL and the number of rows of each.
 
         Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
-        text is quoted, null is an empty field. Items, `batched`, the names of files, the index, writing in parallel,
-        resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back with
-        `newlines_in_values=True`.
+        text is quoted, null is an empty field. Items, `batched`, the folder, the names and sizes of files, `mode`, the
+        index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back
+        with `newlines_in_values=True`.
 
         Raises TypeError, which names the column, for tensors with more dimensions than the rows, lists, bytes and all else
         that no field can hold. Raises ValueError for null in a file of a single column, where its line would be empty.
         Raises what `write_parquet` raises.
 
         >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": "b"}])
-        >>> dp = rows.write_csv("memory://columns/train-{shard:04d}.csv", rows_per_file=1000)
+        >>> dp = rows.write_csv("memory://csv/", mode="overwrite")
         >>> list(dp)
-        [('memory://columns/train-0000.csv', 2)]
+        [('memory://csv/part-00000.csv', 2)]
         >>> import fsspec
-        >>> with fsspec.open("memory://columns/train-0000.csv", "rt") as file:
+        >>> with fsspec.open("memory://csv/part-00000.csv", "rt") as file:
         ...     print(file.read().rstrip())
         "id","text"
         0,"a"
@@ -3218,28 +3220,29 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def write_json(
         self,
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: penstock.pipes.bases.write_shards.Mode = 'error',
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_lines.JSONWriter:
-        """Write JSON Lines files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+        """Write JSON Lines files to a folder, and yield the URL and the number of rows of each.
 
         Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
-        null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,
-        the index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Names end in `.json` or
-        `.jsonl`.
+        null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the folder, the
+        names and sizes of files, `mode`, the index, writing in parallel, resuming and `on_error` are as for
+        `write_parquet`. Names end in `.json` or `.jsonl`.
 
         Raises TypeError, which names the column, for bytes, times and all else that JSON does not have. Raises ValueError
         for floats that are infinite or not a number. Raises what `write_parquet` raises.
 
         >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
-        >>> dp = rows.write_json("memory://columns/train-{shard:04d}.jsonl", rows_per_file=1000)
+        >>> dp = rows.write_json("memory://json/", mode="overwrite")
         >>> list(dp)
-        [('memory://columns/train-0000.jsonl', 2)]
+        [('memory://json/part-00000.json', 2)]
         >>> import fsspec
-        >>> with fsspec.open("memory://columns/train-0000.jsonl", "rt") as file:
+        >>> with fsspec.open("memory://json/part-00000.json", "rt") as file:
         ...     print(file.read().rstrip())
         {"id":0,"text":"a"}
         {"id":1,"text":null}
@@ -3249,22 +3252,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def write_numpy(
         self,
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: penstock.pipes.bases.write_shards.Mode = 'error',
         column: str | None = None,
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_columns.NumpyWriter:
-        """Write NumPy files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+        """Write NumPy files to a folder, and yield the URL and the number of rows of each.
 
-        Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
-        `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.
+        Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. With a `column`, each file is
+        the array of that column, and its name ends in `.npy`; else it has all columns as arrays by their names, and ends in
+        `.npz`.
         Arrays have the rows as their first dimension, and the dtype of the tensors and arrays; text is an array of `str`.
         They are written without pickle. A file's content is in memory until it is complete.
 
-        Items, `batched`, the names of files, the index, writing in parallel, resuming and `on_error` are as for
-        `write_parquet`.
+        Items, `batched`, the folder, the names and sizes of files, `mode`, the index, writing in parallel, resuming and
+        `on_error` are as for `write_parquet`.
 
         Raises KeyError for a missing `column`. Raises TypeError, which names the column, for bytes, null and other values
         that NumPy could only pickle or would cut short. Raises ValueError for rows whose shapes differ, and for columns or
@@ -3272,12 +3277,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-        >>> url = "memory://columns/train-{shard:04d}.npy"
-        >>> dp = batches.write_numpy(url, rows_per_file=2, column="image", batched=True)
+        >>> dp = batches.write_numpy("memory://numpy/", rows_per_file=2, column="image", batched=True, mode="overwrite")
         >>> list(dp)
-        [('memory://columns/train-0000.npy', 2), ('memory://columns/train-0001.npy', 1)]
+        [('memory://numpy/part-00000.npy', 2), ('memory://numpy/part-00001.npy', 1)]
         >>> import fsspec, numpy as np
-        >>> with fsspec.open("memory://columns/train-0000.npy") as file:
+        >>> with fsspec.open("memory://numpy/part-00000.npy") as file:
         ...     np.load(file).shape
         (2, 2, 2)
         """
@@ -3286,15 +3290,16 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def write_parquet(
         self,
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: penstock.pipes.bases.write_shards.Mode = 'error',
         rows_per_group: int | None = None,
         compression: str = 'snappy',
         batched: bool | None = None,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_columns.ParquetWriter:
-        """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+        """Write Parquet files to a folder, and yield the URL and the number of rows of each.
 
         Take it for columns and rows: it keeps types, and `read_parquet` reads it in parts. `write_csv` and `write_json` are
         for other programs.
@@ -3303,16 +3308,30 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         lists with a value for each row. A row is a dict. `batched` says which of the two a dict is. Without it, the chain
         decides: after `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as
         after `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing
-        else is then an error. Each file has `rows_per_file` rows, the last one the rest, whatever the sizes of the batches.
+        else is then an error.
 
         Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
         So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become
         Arrow's times again. Tensors on a device are copied to main memory. All batches must have the same columns and
         types. For rows, the first 256 decide: integers fit among floats, and None anywhere.
 
-        `url_template` names the files, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
-        file, from 0. A file is sent while it is written. On a local disk and in object stores it appears when it is
-        complete, and replaces an earlier one. `rows_per_group` is the number of rows of a row group: what is held in
+        `url_template` is a folder, locally or at any URL of fsspec, whose files are `part-00000.parquet` and so on; or it
+        names the files: `{shard}`, or `{shard:06d}`, is the number of the file, from 0. Each file has `rows_per_file` rows,
+        the last one the rest, whatever the sizes of the batches; without `rows_per_file`, about 128 MiB of data in memory.
+        A file is sent while it is written. On a local disk and in object stores it appears when it is complete.
+
+        `mode` says what happens to files of an earlier run, which have such names:
+
+        - `"error"` raises FileExistsError before the first item.
+        - `"overwrite"` replaces them all: each new file the one of its name, when it is complete; the others are removed at
+          the end of the pass. A pass that fails thus leaves new files and earlier ones.
+        - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
+
+        In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
+        would take them too. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
+        pass goes on in every mode.
+
+        `rows_per_group` is the number of rows of a row group: what is held in
         memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
         `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
@@ -3338,25 +3357,24 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
         >>> import torch
         >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-        >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2, batched=True)
+        >>> dp = batches.write_parquet("memory://parquet/", rows_per_file=2, batched=True, mode="overwrite")
         >>> list(dp)
-        [('memory://columns/train-0000.parquet', 2), ('memory://columns/train-0001.parquet', 1)]
-        >>> import fsspec, pyarrow.parquet as pq
-        >>> with fsspec.open("memory://columns/train-0001.parquet") as file:
-        ...     pq.read_table(file).column("image").type.shape
-        [2, 2]
+        [('memory://parquet/part-00000.parquet', 2), ('memory://parquet/part-00001.parquet', 1)]
+        >>> [batch.column("image").type.shape for batch in ps.read_parquet("memory://parquet/")]
+        [[2, 2], [2, 2]]
         """
         ...
 
     def write_tar(
         self: collections.abc.Iterable[dict[str, typing.Any]],
         url_template: str | os.PathLike[str],
-        samples_per_shard: int,
+        samples_per_shard: int | None = None,
         *,
+        mode: penstock.pipes.bases.write_shards.Mode = 'error',
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.write_tar.TarWriter:
-        """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
+        """Write samples to tar archives in a folder, and yield the URL and the number of samples of each.
 
         Take it for samples of several files, such as an image and its label, and `write_parquet` for columns.
 
@@ -3370,11 +3388,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - under `npy`: NumPy arrays;
         - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
 
-        `url_template` names the shards, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
-        shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB; a few are in memory.
-        On a local disk and in object stores it appears when it is complete, and replaces an earlier one. At its end, a pass
-        writes an index, named with `index` for the number, and `.json`: for each shard its `name`, `samples`, `bytes` and
-        `sha256`. Equal samples give equal bytes.
+        `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
+        names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,
+        or without that ends with the sample at which its files have 128 MiB. It is sent while it is written, without a
+        local file, in parts of 16 MiB; a few are in memory. On a local disk and in object stores it appears when it is
+        complete. At its end, a pass writes an index, named with `index` for the number, and `.json`: for each shard its
+        `name`, `samples`, `bytes` and `sha256`. Equal samples give equal bytes. `mode` says what happens to shards of an
+        earlier run, as for `write_parquet`; by default they are an error.
 
         Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own shards: the first has the
         numbers 0, n, 2 n, …, and its index is `…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
@@ -3390,12 +3410,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         construction, raises ValueError where the stream is divided by anything but `sharding_filter`.
 
         >>> samples = IterableWrapper([{"__key__": f"{number:03d}", "cls": number, "txt": "…"} for number in range(5)])
-        >>> dp = samples.write_tar("memory://shards/train-{shard:04d}.tar", samples_per_shard=2)
+        >>> dp = samples.write_tar("memory://shards/", samples_per_shard=2, mode="overwrite")
         >>> [(url.rpartition("/")[2], number) for url, number in dp]
-        [('train-0000.tar', 2), ('train-0001.tar', 2), ('train-0002.tar', 1)]
-        >>> tars = IterableWrapper(["memory://shards/train-0002.tar"]).open_files_by_fsspec("rb").load_from_tar()
+        [('part-00000.tar', 2), ('part-00001.tar', 2), ('part-00002.tar', 1)]
+        >>> tars = IterableWrapper(["memory://shards/part-00002.tar"]).open_files_by_fsspec("rb").load_from_tar()
         >>> list(tars.webdataset().routed_decode())
-        [{'__key__': 'memory://shards/train-0002.tar/004', '.cls': 4, '.txt': '…'}]
+        [{'__key__': 'memory://shards/part-00002.tar/004', '.cls': 4, '.txt': '…'}]
         """
         ...
 
@@ -3643,6 +3663,23 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> import penstock as ps
         >>> sorted(ps.from_items(range(5)).random_shuffle(seed=1))
         [0, 1, 2, 3, 4]
+        """
+        ...
+
+    def run(self) -> dict[str, int]:
+        """Read a chain to its end, and return the number of its `items`, and of those `skipped` and attempts `retried`.
+
+        For a chain that ends in a writer, `files` are counted in place of items, and their `rows` or `samples`. A resumed
+        chain counts what it still reads. A long pass shows a progress bar, as `count` does. A loader has its own `run()`.
+
+        Raises ValueError for a chain that never ends.
+
+        >>> import penstock as ps
+        >>> rows = ps.from_items([{"id": number} for number in range(5)])
+        >>> rows.write_json("memory://run/", rows_per_file=2).run()
+        {'files': 3, 'rows': 5, 'skipped': 0, 'retried': 0}
+        >>> rows.batch(2).run()
+        {'items': 3, 'skipped': 0, 'retried': 0}
         """
         ...
 
@@ -4021,6 +4058,23 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         >>> import penstock as ps
         >>> sorted(ps.from_items(range(5)).random_shuffle(seed=1))
         [0, 1, 2, 3, 4]
+        """
+        ...
+
+    def run(self) -> dict[str, int]:
+        """Read a chain to its end, and return the number of its `items`, and of those `skipped` and attempts `retried`.
+
+        For a chain that ends in a writer, `files` are counted in place of items, and their `rows` or `samples`. A resumed
+        chain counts what it still reads. A long pass shows a progress bar, as `count` does. A loader has its own `run()`.
+
+        Raises ValueError for a chain that never ends.
+
+        >>> import penstock as ps
+        >>> rows = ps.from_items([{"id": number} for number in range(5)])
+        >>> rows.write_json("memory://run/", rows_per_file=2).run()
+        {'files': 3, 'rows': 5, 'skipped': 0, 'retried': 0}
+        >>> rows.batch(2).run()
+        {'items': 3, 'skipped': 0, 'retried': 0}
         """
         ...
 

@@ -18,6 +18,7 @@ import torch
 from ..pipes.iter.convert import MapToIterConverter
 from ..pipes.iter.shard import ShardingFilter
 from ..pipes.iter.transform import StreamMapper
+from ..pipes.run import run_loader
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
@@ -336,6 +337,15 @@ class DataLoader2(Generic[T]):
         self._place_is_own = state_dict["rank"] is not None
         for reader in self._readers():
             reader.shutdown()
+
+    def run(self) -> dict[str, int]:
+        """Read an epoch to its end, and return what `run()` of the chain returns, such as the number of items.
+
+        >>> import penstock as ps
+        >>> DataLoader2(ps.iter.IterableWrapper(range(5)).batch(2)).run()
+        {'items': 3, 'skipped': 0, 'retried': 0}
+        """
+        return run_loader(self)
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return what the chain's steps with an `on_error` counted in this epoch, summed over all shards.

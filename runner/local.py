@@ -41,12 +41,12 @@ class LocalShards:
     def open(self) -> None:
         """Do nothing: there is no process to start."""
 
-    def begin(self, places: Iterable[Place], seed: int, path: Path, goes_on: bool = False) -> None:
-        """Begin an epoch with the shards to read, or go on with it."""
+    def begin(self, places: Iterable[Place], seed: int, path: Path, settled: list[Any], goes_on: bool = False) -> None:
+        """Begin an epoch with the shards to read, or go on with it; its steps get what they have `settled`."""
         for earlier in self._passes.values():
             earlier.close()
         self._epoch += 1
-        epoch = Epoch(self._epoch, seed, path)
+        epoch = Epoch(self._epoch, seed, path, settled=settled)
         self._passes = {place.shard: self._shards.begin(epoch, place) for place in places}
 
     def _chain_of(self, shard: int) -> Any:

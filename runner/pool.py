@@ -333,14 +333,16 @@ class WorkerPool:
         """Return for how many seconds the workers waited until more items were wanted, by their last reports."""
         return sum(line.idle for line in [*self._lines])
 
-    def begin(self, places: Iterable[Place], seed: int, path: Path, goes_on: bool = False) -> None:
+    def begin(self, places: Iterable[Place], seed: int, path: Path, settled: list[Any], goes_on: bool = False) -> None:
         """Let every worker begin an epoch with its shards, or go on with it; shards left out are not read.
+
+        Its steps get what they have `settled`.
 
         Afterwards the pool is `broken` if a process is stuck in an abandoned epoch.
         """
         given_up = [line for line in self._lines if any(self._line_of(shard) is line for shard in self._under_way)]
         self._under_way = {place.shard for place in places}
-        self._epoch = Epoch(self._epoch.number + 1, seed, path)
+        self._epoch = Epoch(self._epoch.number + 1, seed, path, settled=settled)
         if not goes_on:
             self._reports = {}
         self._children.interrupt(False)

@@ -9,13 +9,14 @@ from typing import Any
 
 from ..pipes.bases.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
+from ..registry.notes import say_where
 from ..registry.reading import Waiting
 from ..workers.processes import processors
 from ..workers.reading_ahead import ReadingThread
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .pool import WorkerPool
-from .shards import Division, Place, ReadOptions, Received, ShardProfile, Turns, sharded
+from .shards import Division, Place, ReadOptions, Received, ShardProfile, Turns, sharded, steps_to_settle
 
 __all__ = ["ShardReader", "expect_shards"]
 
@@ -48,6 +49,8 @@ class ShardReader(IterDataPipe[Any]):
     """The number of shards in this pass."""
     standing: list[Any] = own(list)
     """Positions of unfinished shards, as plain data, when the pass resumes from a state."""
+    settled: list[Any] = own(list)
+    """What steps of the chain have decided for all shards."""
     given: int = own(0)
     repeated: list[int] = own(list)
     dropped: int = own(0, saved=False)
@@ -75,6 +78,8 @@ class ShardReader(IterDataPipe[Any]):
         self.goes_on = self.divided > 0
         if self.goes_on:
             self.read_in_shards(self.divided)
+        else:
+            self.settled = self._settle()
         self.divided = self.num_shards
         shards, together = self.division.shards, self.options.together
         told = [Place.from_plain(place, self.divided) for place in self.standing]
@@ -85,6 +90,18 @@ class ShardReader(IterDataPipe[Any]):
         if not together.reads:
             places = []
         return together.read(self, self._items(places), lambda: self._items([*map(Place, shards)], is_repeated=True))
+
+    def _settle(self) -> list[Any]:
+        """Let steps decide what holds for all shards, such as the numbers of files, before any shard is read."""
+        division, settled = self.division, []
+        shards = [*map(division.part, division.shards)]
+        for step in steps_to_settle(self.options.chain):
+            try:
+                settled.append(step.settle(shards))
+            except Exception as error:
+                say_where(error, step)
+                raise
+        return settled
 
     def _items(self, places: list[Place], is_repeated: bool = False) -> Iterator[Any]:
         """Yield the items of shards from their positions; repeated items do not change the state."""
@@ -125,11 +142,11 @@ class ShardReader(IterDataPipe[Any]):
         assert self._pass is not None
         path, shards = self._pass.path, self._opened()
         try:
-            shards.begin(places, self.seed_elsewhere, path, goes_on)
+            shards.begin(places, self.seed_elsewhere, path, self.settled, goes_on)
             if shards.broken:  # a function hangs in an abandoned epoch
                 self.shutdown()
                 shards = self._opened()
-                shards.begin(places, self.seed_elsewhere, path)
+                shards.begin(places, self.seed_elsewhere, path, self.settled)
         except BaseException:  # a worker has died since: the next epoch starts new ones
             self.shutdown()
             raise
@@ -238,7 +255,8 @@ class ShardReader(IterDataPipe[Any]):
         if "at" in node or (node and not items):
             return node
         fresh = [Place(shard).as_plain() for shard in self.division.shards]
-        own = {"divided": self.divided, "standing": fresh, "given": 0, "repeated": [], **node.get("own", {})}
+        begun = {"divided": self.divided, "standing": fresh, "settled": self.settled, "given": 0, "repeated": []}
+        own = {**begun, **node.get("own", {})}
         turns = Turns(Place.from_plain(place, self.divided) for place in own["standing"])
         repeated = 0
         for _ in range(items):

@@ -54,6 +54,7 @@ __all__ = [
     "Turns",
     "WorkerInfo",
     "sharded",
+    "steps_to_settle",
 ]
 
 T = TypeVar("T")
@@ -240,6 +241,8 @@ class Epoch:
     credit: int = 0
     places: list[Place] = field(default_factory=list)
     """The positions of the shards to read."""
+    settled: list[Any] = field(default_factory=list)
+    """What the steps in `steps_to_settle` decided before the stream was divided."""
 
     @property
     def reading(self) -> tuple[int, int]:
@@ -347,12 +350,19 @@ class Shards:
         for pipe in walk(chain):
             if isinstance(pipe, Dispatched):
                 pipe.epoch = epoch
+        for step, settled in zip(steps_to_settle(chain), epoch.settled, strict=False):
+            step.settled = settled
         self.chains[place.shard] = chain
         hand_down(chain, place.steps, epoch.path)
         if seed_globals is None:
             return ShardPass(chain, place)
         first = derive_seed(epoch.seed, epoch.path.epoch, epoch.path.again, place.shard)
         return ShardPass(chain, place, lambda number: seed_globals((first + number * _BETWEEN_SEEDS) % 2**64))
+
+
+def steps_to_settle(chain: Any) -> list[Any]:
+    """Return the steps that decide something for all shards at the beginning of an epoch, by `settle`."""
+    return [step for step in walk(chain) if hasattr(type(step), "settle")]
 
 
 class Feed(Protocol):

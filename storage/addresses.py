@@ -3,7 +3,8 @@
 | address | read by |
 | --- | --- |
 | a path | the operating system |
-| `s3://`, `s3a://`, `gs://`, `gcs://`, `az://`, `abfs://`, `abfss://`, `file://` | obstore, where it takes the key |
+| `s3://`, `s3a://`, `gs://`, `gcs://`, `az://`, `abfs://`, `abfss://` | obstore, where it takes the key |
+| `file://`, `local://` | obstore, where it takes the path |
 | `http://`, `https://` | obstore, where the URL is plain and no options are given |
 | all else, and chains such as `zip://a.txt::s3://…` | fsspec |
 
@@ -24,6 +25,7 @@ __all__ = [
     "AMAZON",
     "AZURE",
     "GOOGLE",
+    "LOCAL",
     "WEB",
     "Client",
     "check_key",
@@ -36,6 +38,8 @@ __all__ = [
 ]
 
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
+LOCAL = "file", "local"
+"""`local://` is Ray's word, and fsspec's, for `file://`."""
 
 
 _USER = re.compile(rf"({'|'.join((*AMAZON, *GOOGLE, *AZURE))})://(?!arn:)[^/@:]*:.*@", re.DOTALL)
@@ -62,7 +66,7 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
         plain = (
             re.fullmatch(r"[\w.:\[\]-]+(/([\w~.-]|%20)+)+", place, re.ASCII) and not options and _is_plain_key(place)
         )
-    elif scheme == "file":
+    elif scheme in LOCAL:
         plain = place.startswith("/") and _is_plain_key(place[1:]) and not re.search(r"[%?#*\\]|[^ -~]", place)
     elif scheme in (*AMAZON, *GOOGLE, *AZURE):
         bucket, _, key = place.partition("/")
@@ -82,7 +86,7 @@ def is_local_path(url: str) -> bool:
 def is_chain(url: str) -> bool:
     """Say whether an address is an fsspec chain, as `zip://a.txt::s3://…`; a key or a file name may contain `::`."""
     protocol, separator, _ = url.partition("::")[0].partition("://")
-    if "::" not in url or (separator and protocol in (*AMAZON, *GOOGLE, *AZURE, *WEB, "file")):
+    if "::" not in url or (separator and protocol in (*AMAZON, *GOOGLE, *AZURE, *WEB, *LOCAL)):
         return False
     from fsspec import available_protocols  # type: ignore[import-untyped]  # slow to import
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ..registry.secrets import Options
-from .addresses import AMAZON, GOOGLE, WEB
+from .addresses import AMAZON, GOOGLE, LOCAL, WEB
 from .errors import NO_CREDENTIALS, NO_PROXY, REDIRECTED, goes_elsewhere
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def new_store(scheme: str, bucket: str, options: Mapping[str, Any]) -> ObjectSto
     """Return a client for a bucket; options are named as in s3fs, gcsfs and adlfs."""
     from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore
 
-    if scheme == "file":
+    if scheme in LOCAL:
         _check_names(options, _COMMON_OPTIONS)
         _check_common(options)
         return LocalStore("/")

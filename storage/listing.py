@@ -19,7 +19,7 @@ from .stores import asked, store_of
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-__all__ = ["Pages", "files_below"]
+__all__ = ["Pages", "files_below", "names_beginning"]
 
 _PAGE = 1000
 """How many objects S3 lists per response."""
@@ -44,6 +44,37 @@ def _found(url: str, options: Mapping[str, Any]) -> list[str]:
     file_system, path = locate(url, options)
     file_system.invalidate_cache(path)  # the cache would repeat an earlier listing
     return urls_below(url, path, file_system.find(path))
+
+
+def names_beginning(
+    start: str, options: Mapping[str, Any], counted_by: Guard | None = None, *, below: bool = False
+) -> list[str]:
+    """Return the names of the files in a folder that begin as `start`, the folder's URL and the beginning of a name.
+
+    Of files in subfolders, which come only with `below`, they are paths. A folder that does not exist has none. Listing
+    is retried as by `files_below`.
+    """
+    folder, beginning = start[: start.rfind("/") + 1], start[start.rfind("/") + 1 :]
+    wrap: Any = Guard(trying_again("raise"), counted_by=counted_by).wrap
+
+    def listed(_: str) -> list[str]:
+        file_system, path = locate(folder or ".", options)
+        file_system.invalidate_cache(path)
+        found = file_system.find(path, maxdepth=None if below else 1)
+        return [name.removeprefix(path.rstrip("/")).lstrip("/") for name in found]
+
+    try:
+        if start.startswith(OF_S3):
+            pages, names = Pages(start, options, name=start), []
+            key = folder.removeprefix(pages.start)
+            ask = wrap(lambda _: pages())
+            while (keys := ask(start)) is not None:
+                names += [found.removeprefix(key) for found in keys if not found.endswith("/")]
+        else:
+            names = wrap(lambda url: in_plain_words(url, listed, url))(start)
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if name.startswith(beginning) and (below or "/" not in name))
 
 
 class Pages:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from .addresses import WEB
+from .addresses import LOCAL, WEB
 from .clients import environment, new_store
 from .errors import ExpiredCredentials, in_plain_words
 
@@ -41,7 +41,7 @@ def store_of(
     global _used
     check_process()
     scheme, _, place = url.partition("://")
-    if scheme == "file":
+    if scheme in LOCAL:
         bucket, key = "", place[1:]
     else:
         bucket, _, key = place.partition("/")

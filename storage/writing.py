@@ -20,12 +20,22 @@ from ..registry.secrets import stream_name, without_secrets
 from .addresses import check_written
 from .chains import first_link
 from .digest import CHUNK, check_digest
-from .errors import plain_error
+from .errors import in_plain_words, plain_error
 from .file_systems import locate
 from .parts import beside
 from .uploads import is_sent_in_parts, sending
 
-__all__ = ["naming", "open_in_folder", "save_whole", "sent_whole", "whole_file", "write_in_parts", "write_whole"]
+__all__ = [
+    "expect_writable",
+    "naming",
+    "open_in_folder",
+    "remove_file",
+    "save_whole",
+    "sent_whole",
+    "whole_file",
+    "write_in_parts",
+    "write_whole",
+]
 
 _SENT_BLOCK = 2**24
 """Bytes sent at a time. S3 allows up to 10,000 parts per object."""
@@ -52,14 +62,7 @@ def whole_file(
             raise OSError(errno.EROFS, what, without_secrets(url)) from error
         return file
 
-    check_written(url)
-    link = first_link(url, options)
-    if link is not None and link.keeps_files():
-        what = f"{link.name}:: only reads, since it would go on to serve its kept copy: write to the address after it"
-        raise OSError(errno.EROFS, what, without_secrets(url))
-    if link is not None and link.archive():
-        what = "archives are only read, since each file would replace its archive: see write_tar"
-        raise OSError(errno.EROFS, what, without_secrets(url))
+    expect_writable(url, options)
     compression = arguments.pop("compression", None)
     if mode == "wb" and arguments.keys() <= {"block_size"} and is_sent_in_parts(url, options):
         place = url
@@ -75,6 +78,25 @@ def whole_file(
     # fsspec's compression leaves the underlying file open: it would only be sent at garbage collection.
     with opened as file, _compressing(file, mode[0], compression) if compression else nullcontext(file) as outer:
         yield outer
+
+
+def expect_writable(url: str, options: Mapping[str, Any]) -> None:
+    """Raise OSError for an address that is only read, and ValueError for one that stands for another object."""
+    check_written(url)
+    link = first_link(url, options)
+    if link is not None and link.keeps_files():
+        what = f"{link.name}:: only reads, since it would go on to serve its kept copy: write to the address after it"
+        raise OSError(errno.EROFS, what, without_secrets(url))
+    if link is not None and link.archive():
+        what = "archives are only read, since each file would replace its archive: see write_tar"
+        raise OSError(errno.EROFS, what, without_secrets(url))
+
+
+def remove_file(url: str, options: Mapping[str, Any]) -> None:
+    """Remove the file at a URL, if there is one."""
+    file_system, path = locate(url, options)
+    with suppress(FileNotFoundError):
+        in_plain_words(url, file_system.rm_file, path)
 
 
 def _compressing(file: IO[bytes], mode: str, compression: str) -> Any:

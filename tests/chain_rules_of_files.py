@@ -554,26 +554,36 @@ def counted(dp: Any) -> Any:
 
 @step(small(1, 4), takes="row")
 def write_csv(dp: Any, n: int) -> Any:
-    return counted(dp.write_csv(os.path.join(new_folder(), "{shard:04d}.csv"), rows_per_file=n, batched=False))
+    return counted(
+        dp.write_csv(os.path.join(new_folder(), "{shard:04d}.csv"), rows_per_file=n, mode="overwrite", batched=False)
+    )
 
 
 @step(small(1, 4), takes="row")
 def write_json(dp: Any, n: int) -> Any:
-    return counted(dp.write_json(os.path.join(new_folder(), "{shard:04d}.jsonl"), rows_per_file=n, batched=False))
+    return counted(
+        dp.write_json(os.path.join(new_folder(), "{shard:04d}.jsonl"), rows_per_file=n, mode="overwrite", batched=False)
+    )
 
 
 @step(small(1, 4), takes="columns", grows=2)
 def write_parquet(dp: Any, n: int) -> Any:
-    return counted(dp.write_parquet(os.path.join(new_folder(), "{shard:04d}.parquet"), rows_per_file=n, batched=True))
+    return counted(
+        dp.write_parquet(
+            os.path.join(new_folder(), "{shard:04d}.parquet"), rows_per_file=n, mode="overwrite", batched=True
+        )
+    )
 
 
 @step(small(1, 4), takes="tensors", grows=2)
 def write_numpy(dp: Any, n: int) -> Any:
     url = os.path.join(new_folder(), "{shard:04d}.npy")
-    return counted(dp.write_numpy(url, rows_per_file=n, column="id", batched=True))
+    return counted(dp.write_numpy(url, rows_per_file=n, mode="overwrite", column="id", batched=True))
 
 
 @step(small(1, 4))
 def write_tar(dp: Any, n: int) -> Any:
     samples = dp.enumerate().map(lambda pair: {"__key__": f"{pair[0]:05d}", "cls": mark(pair[1]) % 9})
-    return counted(samples.write_tar(os.path.join(new_folder(), "{shard:04d}.tar"), samples_per_shard=n))
+    return counted(
+        samples.write_tar(os.path.join(new_folder(), "{shard:04d}.tar"), samples_per_shard=n, mode="overwrite")
+    )

@@ -192,7 +192,7 @@ def test_a_disk_that_is_full_is_named_with_the_file_and_leaves_the_earlier_ones(
             return {{"id": torch.randint(2**62, (rows,), generator=generator), "text": ["x"] * rows}}
         source = ps.iter.IterableWrapper([batch(100), batch(19_900), batch(100)], deepcopy=False)
         write = source.{WRITERS.get(kind, "write_numpy")}
-        dp = write({str(tmp_path)!r} + "/{{shard}}.{kind}", 100, batched=True, on_error="skip")
+        dp = write({str(tmp_path)!r} + "/{{shard}}.{kind}", 100, mode="overwrite", batched=True, on_error="skip")
         iterator = iter(dp)
         print(next(iterator))
         dp.rows_per_file = 20_000

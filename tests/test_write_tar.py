@@ -41,6 +41,7 @@ OPTIONS: dict[str, Any] = {"config_kwargs": {"retries": {"max_attempts": 0}, "re
 
 
 def written(folder: object, samples: Any = SAMPLES, each: int = 3, **arguments: Any) -> list[tuple[str, int]]:
+    arguments = {"mode": "overwrite", **arguments}
     return list(
         IterableWrapper(samples, deepcopy=False).write_tar(f"{folder}/train-{{shard:04d}}.tar", each, **arguments)
     )
@@ -323,7 +324,11 @@ def failing_at(number: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
 def test_a_shard_that_fails_leaves_the_earlier_one_and_nothing_else(tmp_path: Path) -> None:
     written(tmp_path, SAMPLES[::-1])
     before = contents(tmp_path)
-    dp = IterableWrapper(SAMPLES).map(failing_at(5)).write_tar(f"{tmp_path}/train-{{shard:04d}}.tar", 3)
+    dp = (
+        IterableWrapper(SAMPLES)
+        .map(failing_at(5))
+        .write_tar(f"{tmp_path}/train-{{shard:04d}}.tar", 3, mode="overwrite")
+    )
     iterator = iter(dp)
     assert next(iterator) == (f"{tmp_path}/train-0000.tar", 3)
     with pytest.raises(RuntimeError, match="no more(.|\n)*while writing .*train-0001.tar"):
@@ -382,7 +387,7 @@ def test_writing_resumes_after_each_shard_and_writes_no_finished_one_again(tmp_p
 
 def test_states_hold_everywhere_and_after_copies(tmp_path: Path) -> None:
     def make() -> Any:
-        return IterableWrapper(SAMPLES).write_tar(f"{tmp_path}/{{shard}}.tar", 2)
+        return IterableWrapper(SAMPLES).write_tar(f"{tmp_path}/{{shard}}.tar", 2, mode="overwrite")
 
     assert_resumes_everywhere(make)
     check_operator(make)
@@ -569,7 +574,9 @@ def test_an_upload_that_fails_leaves_the_earlier_shard_and_is_aborted(
 ) -> None:
     (bucket / "train-0001.tar").write_bytes(b"earlier")
     fault_proxy.play(fault)
-    dp = IterableWrapper([*large_samples(8)]).write_tar("s3://shards/train-{shard:04d}.tar", 4, storage_options=OPTIONS)
+    dp = IterableWrapper([*large_samples(8)]).write_tar(
+        "s3://shards/train-{shard:04d}.tar", 4, mode="overwrite", storage_options=OPTIONS
+    )
     iterator = iter(dp)
     assert next(iterator)[1] == 4
     state = passed_on(dp)

@@ -1,4 +1,4 @@
-"""Base of operators that write columns, in files of a given number of rows."""
+"""Base of operators that write columns, in files of a given number of rows or size."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ...registry import Guard, IterDataPipe, OnError, Reading, expect_whole, own, say_where
+from ...registry import IterDataPipe, OnError, Reading, expect_whole, own, say_where
 from ...registry.notes import add_note
-from ...registry.secrets import Options
-from ...storage.streams import checked_path
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import sliced
 from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
 from ..columns.to_arrow import rows_in
-from ..columns.writing import columns_of_rows, fitted, table_of
-from .write_shards import ShardWriter, check_division, check_template
+from ..columns.writing import bytes_in, columns_of_rows, fitted, table_of
+from .write_shards import BYTES_PER_FILE, Mode, ShardWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -30,6 +28,8 @@ Numbered = tuple[int, Any]
 
 class RowWriter(ShardWriter, Generic[P]):
     """Write files of `rows_per_file` rows, and yield the URL and the number of rows of each: a base class.
+
+    Without `rows_per_file`, a file has `BYTES_PER_FILE` in memory.
 
     Data is written in pieces: `_made` makes them from batches, and `_fitted` checks them against earlier ones. What
     fails there is refused before any of it is written. A state restarts at the item in which the last file ended, and
@@ -53,39 +53,38 @@ class RowWriter(ShardWriter, Generic[P]):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None,
         suffixes: tuple[str, ...],
+        mode: Mode,
         batched: bool | None,
         on_error: OnError,
         storage_options: Mapping[str, Any] | None,
     ) -> None:
-        check_template(checked_path(url_template), *suffixes)
-        expect_whole("rows_per_file", rows_per_file)
-        check_division(source)
-        self.source = source
-        self.url_template = url_template
+        if rows_per_file is not None:
+            expect_whole("rows_per_file", rows_per_file)
+        self._take(source, url_template, suffixes, mode, on_error, storage_options)
         self.rows_per_file = rows_per_file
         self.batched = batched
         self._dicts_are_batches = gives_batches(source) if batched is None else batched
-        self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
-        self.storage_options = Options(storage_options)
 
     def _shards(self) -> Generator[Iterator[P], None, None]:
         items = self.read(self.source)
-        while (first := self._next_piece(items, self.rows_per_file)) is not None:
+        while (first := self._next_piece(items, self.rows_per_file, BYTES_PER_FILE)) is not None:
             yield self._pieces(first, items)
 
     def _pieces(self, piece: P | None, items: Reading[Any]) -> Iterator[P]:
         """Yield the pieces of a file, beginning with `piece`."""
-        room = self.rows_per_file
+        room, bytes_left = self.rows_per_file, BYTES_PER_FILE
         while piece is not None:
             yield piece
-            room -= rows_in(piece)
-            piece = self._next_piece(items, room) if room else None
+            if room is not None:
+                room -= rows_in(piece)
+            else:
+                bytes_left -= bytes_in(piece)
+            piece = self._next_piece(items, room, bytes_left) if (bytes_left if room is None else room) > 0 else None
 
-    def _next_piece(self, items: Reading[Any], room: int) -> P | None:
-        """Return the next available rows, up to `room`; None after the last."""
+    def _next_piece(self, items: Reading[Any], room: int | None, bytes_left: int) -> P | None:
+        """Return the next available rows, up to `room`, or if that is None up to so many bytes; None after the last."""
         while self._rest is None:
             rows: list[Numbered] = []
             for number, item in items:
@@ -95,7 +94,7 @@ class RowWriter(ShardWriter, Generic[P]):
                     self._refuse(_mixed(of_row), number, item)
                 elif of_row:
                     rows.append((number, item))
-                    if len(rows) == min(room, self.rows_at_once):
+                    if len(rows) == (self.rows_at_once if room is None else min(room, self.rows_at_once)):
                         break
                 else:
                     self._rest = self._piece_of_batch(number, item)
@@ -111,6 +110,8 @@ class RowWriter(ShardWriter, Generic[P]):
                 items.keep_from(items.pulled)  # a resumed pass must not refuse the last items again
                 return None
         start, rows_there = self.row, rows_in(self._rest)
+        if room is None:
+            room = max(bytes_left * rows_there // max(bytes_in(self._rest), 1), 1)
         piece: P = sliced(self._rest, start, min(start + room, rows_there))
         self.row += rows_in(piece)
         if self.row == rows_there:

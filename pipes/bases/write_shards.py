@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import string
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal, Self, get_args
 
-from ...registry import IterDataPipe, own
+from ...registry import Guard, IterDataPipe, OnError, own
 from ...registry.notes import add_note
 from ...registry.secrets import Options, without_secrets
 from ...registry.sharding import part_read, sharding_points
 from ...registry.views.progress import BAR_AFTER, losses_and_waits, progress_bar
 from ...storage.streams import checked_path
-from ...storage.writing import whole_file, write_in_parts
+from ...storage.writing import expect_writable, whole_file, write_in_parts
+from .numbered_files import NumberedFiles
+from .unread import Unread
 
-__all__ = ["CountedFile", "ShardWriter", "check_division", "check_template"]
+__all__ = ["BYTES_PER_FILE", "CountedFile", "Mode", "ShardWriter"]
+
+BYTES_PER_FILE = 2**27
+"""The size of a file's data in memory, where no number of rows or samples is given."""
+
+Mode = Literal["error", "overwrite", "append"]
+"""What a writer does where files of an earlier run are: raise, replace them all, or write beside them."""
 
 
 class ShardWriter(IterDataPipe[tuple[str, int]]):
@@ -30,27 +37,118 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
     shows_progress = True
     counted: ClassVar[str]
     index_prefix: ClassVar[str] = ""
+    transient = ("settled",)
     url_template: Any
+    mode: Mode
     storage_options: Options
     source: IterDataPipe[Any]
+    settled: int | None = None
+    """What `settle` returned before the stream was divided, for the next pass; None where it was not called."""
+    _unread: Unread | None = None
 
+    first: int | None = own(None)
+    """The number from which the files of this run count, once it is known."""
     written: list[dict[str, Any]] = own(list)
     """The index entries of the shards."""
     _bytes: int = own(0, saved=False)
     """How much is written."""
 
+    def _take(
+        self,
+        source: IterDataPipe[Any],
+        url_template: Any,
+        suffixes: tuple[str, ...],
+        mode: Mode,
+        on_error: OnError,
+        storage_options: Mapping[str, Any] | None,
+    ) -> None:
+        """Keep the arguments that all writers have; raise ValueError or TypeError for wrong ones."""
+        self._files = NumberedFiles(checked_path(url_template), suffixes, self.index_prefix)
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode must be 'error', 'overwrite' or 'append', and is {mode!r:.100}")
+        check_division(source)
+        self.source = source
+        self.url_template = url_template
+        self.mode = mode
+        self.on_error = on_error
+        self.guard = Guard(on_error, can_retry=False)
+        self.storage_options = Options(storage_options)
+
+    def outcome(self) -> Self:
+        # Here, since a constructor that raises leaves nothing to be read.
+        name = self.functional_name or type(self).__name__
+        self._unread = Unread(f"{name}({without_secrets(checked_path(self.url_template))!r})")
+        return self
+
+    def settle(self, shards: Collection[tuple[int, int]] = ((1, 0),), again: bool = False) -> int:
+        """Compare with what earlier runs have left, and return the number from which this run's files count.
+
+        `shards` are those of the stream that will be written from here, each as number of shards and shard. Only the
+        files that these can write are looked at: those of other readers may be of the same run. `again` says that a
+        pass is run again from its start, so files that no index lists are its own.
+
+        Raises FileExistsError where the mode does not allow them.
+        """
+        if self._unread is not None:
+            self._unread.read()
+        url, options = self._files.url(0), self.storage_options
+        expect_writable(url, options)
+        if again and self.mode != "append":
+            return 0
+        parts, part = part_read(self.source)
+        mine = {number + part * shards for shards, number in shards}
+        parts *= next(iter(shards))[0]
+        names = self._files.names(options, self.guard)
+        there = self._files.listed(options, self.guard) if again else self._files.numbers(names)
+        there = [number for number in there if number % parts in mine]
+        if self.mode == "append":
+            return parts * (1 + max((number // parts for number in there), default=-1))
+        others = self._files.others(names)
+        folder = without_secrets(self._files.folder)
+        if others:
+            raise FileExistsError(
+                f"{folder} has {_files(others)} that this step did not name, such as {others[0]!r}, and readers of the "
+                "folder would take them too: write to another folder, or with mode='append' beside them"
+            )
+        if there and self.mode == "error":
+            raise FileExistsError(
+                f"{folder} has {_files(there)} of an earlier run, such as "
+                f"{self._files.url(min(there)).rpartition('/')[2]!r}: mode='overwrite' replaces all of an earlier run, "
+                "and mode='append' writes beside them"
+            )
+        return 0
+
+    def _iterator_made(self) -> None:
+        if self._unread is not None:  # a pass that resumes at its end does not call `__iter__`
+            self._unread.read()
+
     def __iter__(self) -> Iterator[tuple[str, int]]:
         parts, part = part_read(self.source)
+        settled, self.settled = self.settled, None  # of this pass alone
+        if self.first is None:
+            assert self._pass is not None
+            self.first = self.settle(again=self._pass.goes_on) if settled is None else settled
         with closing(self._shards()) as shards, self._bar():
             for content in shards:
-                url = self._url(part + parts * len(self.written))
+                url = self._files.url(self.first + part + parts * len(self.written))
                 told = self._write(url, content)
                 self.written.append(told)
                 yield url, told[self.counted]
-        folder, slash, name = self._url(_AsItIs("index" if parts == 1 else f"index-{part}-of-{parts}")).rpartition("/")
-        index = f"{folder}{slash}{self.index_prefix}{name.rpartition('.')[0]}.json"
+        if self.mode == "overwrite":
+            self._remove_earlier(parts, part)
+        index = self._files.index_url(parts, part, self.first)
         with _naming_shard(index), whole_file(index, "wb", self.storage_options, counted_by=self.guard) as file:
             file.write(json.dumps(self._index(), indent=1).encode())
+
+    def _remove_earlier(self, parts: int, part: int) -> None:
+        """Remove what this part of the stream has not replaced, now that the new files are whole."""
+        there = self._files.numbers(self._files.names(self.storage_options, self.guard))
+        end = part + parts * len(self.written)
+        earlier = [self._files.url(number) for number in there if number % parts == part and number >= end]
+        if part == 0:
+            ours = {self._files.index_url(parts, each, 0) for each in range(parts)}
+            earlier += [url for url in self._files.indexes(self.storage_options, self.guard) if url not in ours]
+        self._files.remove(earlier, self.storage_options)
 
     def _bar(self) -> AbstractContextManager[None]:
         assert self._pass is not None
@@ -75,9 +173,6 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
 
     def _index(self) -> dict[str, Any]:
         return {"shards": self.written}
-
-    def _url(self, shard: int | _AsItIs) -> str:
-        return checked_path(self.url_template).format(shard=shard)
 
     def _write(self, url: str, content: Iterator[Any]) -> dict[str, Any]:
         """Write a shard, and return its index entry."""
@@ -132,27 +227,8 @@ class CountedFile:
         """Do nothing: data is sent once there is enough."""
 
 
-class _AsItIs(str):
-    """Text in place of a shard number; it ignores the format."""
-
-    def __format__(self, spec: str) -> str:
-        return self
-
-
-def check_template(template: str, *suffixes: str) -> None:
-    """Raise ValueError unless a URL template has the shard number once, and one of the suffixes."""
-    try:
-        fields = [
-            (name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name is not None
-        ]
-        numbered = fields == [("shard", None)] and template.format(shard=1) != template.format(shard=2)
-    except (ValueError, LookupError):
-        numbered = False
-    if not numbered or not template.endswith(suffixes):
-        raise ValueError(
-            f"url_template must have the number of a shard once, as in 's3://bucket/train-{{shard:06d}}{suffixes[0]}', "
-            f"other braces doubled, and end in {' or '.join(suffixes)}, and is {without_secrets(template)!r}"
-        )
+def _files(there: Sized) -> str:
+    return f"{len(there)} file{'s' * (len(there) != 1)}"
 
 
 def check_division(source: Any) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Arrays",
     "arrays_of",
+    "bytes_in",
     "columns_of_rows",
     "fitted",
     "fitted_arrays",
@@ -56,6 +57,11 @@ def table_of(batch: Any) -> pa.Table:
     table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([_expect_batch(batch)])
     _expect_named(table.schema.names)
     return table
+
+
+def bytes_in(piece: Any) -> int:
+    """Return the size of a table or of arrays, in bytes of memory."""
+    return sum(array.nbytes for array in piece.values()) if isinstance(piece, dict) else piece.nbytes
 
 
 def arrays_of(batch: Any, column: str | None = None) -> Arrays:

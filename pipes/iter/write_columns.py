@@ -13,7 +13,7 @@ from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
 from ...registry.secrets import without_secrets
 from ...storage.streams import checked_path
 from ..bases.write_rows import RowWriter, TableWriter
-from ..bases.write_shards import CountedFile
+from ..bases.write_shards import CountedFile, Mode
 from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
 from ..columns.times import times_of, with_times
 from ..columns.to_arrow import rows_in
@@ -30,7 +30,7 @@ _ROW_GROUP = 2**26
 
 @functional_datapipe("write_parquet")
 class ParquetWriter(TableWriter):
-    """Write Parquet files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+    """Write Parquet files to a folder, and yield the URL and the number of rows of each.
 
     Take it for columns and rows: it keeps types, and `read_parquet` reads it in parts. `write_csv` and `write_json` are
     for other programs.
@@ -39,16 +39,30 @@ class ParquetWriter(TableWriter):
     lists with a value for each row. A row is a dict. `batched` says which of the two a dict is. Without it, the chain
     decides: after `to_tensors` dicts are batches, after `rows` or `read_images` rows. Where the chain does not tell, as
     after `IterableWrapper` or `flatmap`, dicts are rows; a dict of tensors and arrays, perhaps with lists, and nothing
-    else is then an error. Each file has `rows_per_file` rows, the last one the rest, whatever the sizes of the batches.
+    else is then an error.
 
     Tensors and arrays with dimensions besides the rows become Arrow's fixed-shape tensors, which keep shape and dtype.
     So do those of single rows; if their shapes differ, they become lists. Times that `to_tensors` made int64 become
     Arrow's times again. Tensors on a device are copied to main memory. All batches must have the same columns and
     types. For rows, the first 256 decide: integers fit among floats, and None anywhere.
 
-    `url_template` names the files, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
-    file, from 0. A file is sent while it is written. On a local disk and in object stores it appears when it is
-    complete, and replaces an earlier one. `rows_per_group` is the number of rows of a row group: what is held in
+    `url_template` is a folder, locally or at any URL of fsspec, whose files are `part-00000.parquet` and so on; or it
+    names the files: `{shard}`, or `{shard:06d}`, is the number of the file, from 0. Each file has `rows_per_file` rows,
+    the last one the rest, whatever the sizes of the batches; without `rows_per_file`, about 128 MiB of data in memory.
+    A file is sent while it is written. On a local disk and in object stores it appears when it is complete.
+
+    `mode` says what happens to files of an earlier run, which have such names:
+
+    - `"error"` raises FileExistsError before the first item.
+    - `"overwrite"` replaces them all: each new file the one of its name, when it is complete; the others are removed at
+      the end of the pass. A pass that fails thus leaves new files and earlier ones.
+    - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
+
+    In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
+    would take them too. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
+    pass goes on in every mode.
+
+    `rows_per_group` is the number of rows of a row group: what is held in
     memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
     `compression` is that of `pyarrow.parquet.ParquetWriter`. Pages have checksums, which `read_parquet` verifies.
 
@@ -74,28 +88,27 @@ class ParquetWriter(TableWriter):
 
     >>> import torch
     >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-    >>> dp = batches.write_parquet("memory://columns/train-{shard:04d}.parquet", rows_per_file=2, batched=True)
+    >>> dp = batches.write_parquet("memory://parquet/", rows_per_file=2, batched=True, mode="overwrite")
     >>> list(dp)
-    [('memory://columns/train-0000.parquet', 2), ('memory://columns/train-0001.parquet', 1)]
-    >>> import fsspec, pyarrow.parquet as pq
-    >>> with fsspec.open("memory://columns/train-0001.parquet") as file:
-    ...     pq.read_table(file).column("image").type.shape
-    [2, 2]
+    [('memory://parquet/part-00000.parquet', 2), ('memory://parquet/part-00001.parquet', 1)]
+    >>> [batch.column("image").type.shape for batch in ps.read_parquet("memory://parquet/")]
+    [[2, 2], [2, 2]]
     """
 
     def __init__(
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         rows_per_group: int | None = None,
         compression: str = "snappy",
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".parquet",), batched, on_error, storage_options)
+        super().__init__(source, url_template, rows_per_file, (".parquet",), mode, batched, on_error, storage_options)
         if rows_per_group is not None:
             expect_whole("rows_per_group", rows_per_group)
         if compression != "snappy":
@@ -128,15 +141,16 @@ class ParquetWriter(TableWriter):
 
 @functional_datapipe("write_numpy")
 class NumpyWriter(RowWriter[Arrays]):
-    """Write NumPy files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+    """Write NumPy files to a folder, and yield the URL and the number of rows of each.
 
-    Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. Where `url_template` ends in
-    `.npz`, each file has all columns as arrays by their names; where it ends in `.npy`, it is the array of `column`.
+    Take it for arrays that NumPy loads or maps, and `write_parquet` for mixed columns. With a `column`, each file is
+    the array of that column, and its name ends in `.npy`; else it has all columns as arrays by their names, and ends in
+    `.npz`.
     Arrays have the rows as their first dimension, and the dtype of the tensors and arrays; text is an array of `str`.
     They are written without pickle. A file's content is in memory until it is complete.
 
-    Items, `batched`, the names of files, the index, writing in parallel, resuming and `on_error` are as for
-    `write_parquet`.
+    Items, `batched`, the folder, the names and sizes of files, `mode`, the index, writing in parallel, resuming and
+    `on_error` are as for `write_parquet`.
 
     Raises KeyError for a missing `column`. Raises TypeError, which names the column, for bytes, null and other values
     that NumPy could only pickle or would cut short. Raises ValueError for rows whose shapes differ, and for columns or
@@ -144,12 +158,11 @@ class NumpyWriter(RowWriter[Arrays]):
 
     >>> import torch
     >>> batches = IterableWrapper([{"id": torch.arange(3), "image": torch.zeros(3, 2, 2)}])
-    >>> url = "memory://columns/train-{shard:04d}.npy"
-    >>> dp = batches.write_numpy(url, rows_per_file=2, column="image", batched=True)
+    >>> dp = batches.write_numpy("memory://numpy/", rows_per_file=2, column="image", batched=True, mode="overwrite")
     >>> list(dp)
-    [('memory://columns/train-0000.npy', 2), ('memory://columns/train-0001.npy', 1)]
+    [('memory://numpy/part-00000.npy', 2), ('memory://numpy/part-00001.npy', 1)]
     >>> import fsspec, numpy as np
-    >>> with fsspec.open("memory://columns/train-0000.npy") as file:
+    >>> with fsspec.open("memory://numpy/part-00000.npy") as file:
     ...     np.load(file).shape
     (2, 2, 2)
     """
@@ -158,15 +171,17 @@ class NumpyWriter(RowWriter[Arrays]):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         column: str | None = None,
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".npz", ".npy"), batched, on_error, storage_options)
-        if checked_path(url_template).endswith(".npy") != (column is not None):
+        suffixes = (".npy", ".npz") if column is not None else (".npz", ".npy")
+        super().__init__(source, url_template, rows_per_file, suffixes, mode, batched, on_error, storage_options)
+        if self._files.url(0).endswith(".npy") != (column is not None):
             raise ValueError(
                 "an .npy file has one array, which column names, and an .npz file all: url_template is "
                 f"{without_secrets(checked_path(url_template))!r}, and column is {column!r:.100}"

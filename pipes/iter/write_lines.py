@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ..bases.write_rows import TableWriter
-from ..bases.write_shards import CountedFile
+from ..bases.write_shards import CountedFile, Mode
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import values_of_arrow
 from ..columns.kinds import expect_kinds, floats_in, is_tensor, of_csv, of_json
@@ -23,23 +23,23 @@ __all__ = ["CSVWriter", "JSONWriter"]
 
 @functional_datapipe("write_csv")
 class CSVWriter(TableWriter):
-    """Write CSV files of `rows_per_file` rows, each with a header, and yield the URL and the number of rows of each.
+    """Write CSV files, each with a header, to a folder, and yield the URL and the number of rows of each.
 
     Take it where another program needs CSV; `write_parquet` keeps types. Files hold numbers, text and times, in UTF-8;
-    text is quoted, null is an empty field. Items, `batched`, the names of files, the index, writing in parallel,
-    resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back with
-    `newlines_in_values=True`.
+    text is quoted, null is an empty field. Items, `batched`, the folder, the names and sizes of files, `mode`, the
+    index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Text with line breaks is read back
+    with `newlines_in_values=True`.
 
     Raises TypeError, which names the column, for tensors with more dimensions than the rows, lists, bytes and all else
     that no field can hold. Raises ValueError for null in a file of a single column, where its line would be empty.
     Raises what `write_parquet` raises.
 
     >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": "b"}])
-    >>> dp = rows.write_csv("memory://columns/train-{shard:04d}.csv", rows_per_file=1000)
+    >>> dp = rows.write_csv("memory://csv/", mode="overwrite")
     >>> list(dp)
-    [('memory://columns/train-0000.csv', 2)]
+    [('memory://csv/part-00000.csv', 2)]
     >>> import fsspec
-    >>> with fsspec.open("memory://columns/train-0000.csv", "rt") as file:
+    >>> with fsspec.open("memory://csv/part-00000.csv", "rt") as file:
     ...     print(file.read().rstrip())
     "id","text"
     0,"a"
@@ -50,13 +50,14 @@ class CSVWriter(TableWriter):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".csv",), batched, on_error, storage_options)
+        super().__init__(source, url_template, rows_per_file, (".csv",), mode, batched, on_error, storage_options)
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(schema, of_csv, "a field of CSV holds a number, text or a time: write_parquet has a place for it")
@@ -82,22 +83,22 @@ class CSVWriter(TableWriter):
 
 @functional_datapipe("write_json")
 class JSONWriter(TableWriter):
-    """Write JSON Lines files of `rows_per_file` rows, and yield the URL and the number of rows of each.
+    """Write JSON Lines files to a folder, and yield the URL and the number of rows of each.
 
     Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
-    null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the names of files,
-    the index, writing in parallel, resuming and `on_error` are as for `write_parquet`. Names end in `.json` or
-    `.jsonl`.
+    null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the folder, the
+    names and sizes of files, `mode`, the index, writing in parallel, resuming and `on_error` are as for
+    `write_parquet`. Names end in `.json` or `.jsonl`.
 
     Raises TypeError, which names the column, for bytes, times and all else that JSON does not have. Raises ValueError
     for floats that are infinite or not a number. Raises what `write_parquet` raises.
 
     >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
-    >>> dp = rows.write_json("memory://columns/train-{shard:04d}.jsonl", rows_per_file=1000)
+    >>> dp = rows.write_json("memory://json/", mode="overwrite")
     >>> list(dp)
-    [('memory://columns/train-0000.jsonl', 2)]
+    [('memory://json/part-00000.json', 2)]
     >>> import fsspec
-    >>> with fsspec.open("memory://columns/train-0000.jsonl", "rt") as file:
+    >>> with fsspec.open("memory://json/part-00000.json", "rt") as file:
     ...     print(file.read().rstrip())
     {"id":0,"text":"a"}
     {"id":1,"text":null}
@@ -107,13 +108,16 @@ class JSONWriter(TableWriter):
         self,
         source: IterDataPipe[Any],
         url_template: str | os.PathLike[str],
-        rows_per_file: int,
+        rows_per_file: int | None = None,
         *,
+        mode: Mode = "error",
         batched: bool | None = None,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(source, url_template, rows_per_file, (".json", ".jsonl"), batched, on_error, storage_options)
+        super().__init__(
+            source, url_template, rows_per_file, (".json", ".jsonl"), mode, batched, on_error, storage_options
+        )
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(

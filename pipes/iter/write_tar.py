@@ -9,12 +9,10 @@ from contextlib import closing
 from itertools import chain, islice
 from typing import Any, ClassVar
 
-from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
+from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...registry.notes import add_note
-from ...registry.secrets import Options
 from ...storage.clients import IN_STORAGE_OPTIONS
-from ...storage.streams import checked_path
-from ..bases.write_shards import CountedFile, ShardWriter, check_division, check_template
+from ..bases.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
 from ..files.encoding import encoded
 from ..files.members import inner_path
 from .decode import extension_extract_fn
@@ -25,7 +23,7 @@ __all__ = ["TarWriter"]
 
 @functional_datapipe("write_tar")
 class TarWriter(ShardWriter):
-    """Write samples to tar archives of `samples_per_shard`, and yield the URL and the number of samples of each.
+    """Write samples to tar archives in a folder, and yield the URL and the number of samples of each.
 
     Take it for samples of several files, such as an image and its label, and `write_parquet` for columns.
 
@@ -39,11 +37,13 @@ class TarWriter(ShardWriter):
     - under `npy`: NumPy arrays;
     - int, float, bool, dict, list and NumPy's scalars: as JSON, which for an int is its digits.
 
-    `url_template` names the shards, locally or at any URL of fsspec: `{shard}`, or `{shard:06d}`, is the number of the
-    shard, from 0. A shard is sent while it is written, without a local file, in parts of 16 MiB; a few are in memory.
-    On a local disk and in object stores it appears when it is complete, and replaces an earlier one. At its end, a pass
-    writes an index, named with `index` for the number, and `.json`: for each shard its `name`, `samples`, `bytes` and
-    `sha256`. Equal samples give equal bytes.
+    `url_template` is a folder, locally or at any URL of fsspec, whose shards are `part-00000.tar` and so on; or it
+    names the shards: `{shard}`, or `{shard:06d}`, is the number of the shard, from 0. A shard has `samples_per_shard`,
+    or without that ends with the sample at which its files have 128 MiB. It is sent while it is written, without a
+    local file, in parts of 16 MiB; a few are in memory. On a local disk and in object stores it appears when it is
+    complete. At its end, a pass writes an index, named with `index` for the number, and `.json`: for each shard its
+    `name`, `samples`, `bytes` and `sha256`. Equal samples give equal bytes. `mode` says what happens to shards of an
+    earlier run, as for `write_parquet`; by default they are an error.
 
     Put a `sharding_filter` before this to write in parallel. Each of n parts writes its own shards: the first has the
     numbers 0, n, 2 n, …, and its index is `…index-0-of-n.json`. On several ranks use `apply_sharding(dp, ranks, rank)`:
@@ -59,12 +59,12 @@ class TarWriter(ShardWriter):
     construction, raises ValueError where the stream is divided by anything but `sharding_filter`.
 
     >>> samples = IterableWrapper([{"__key__": f"{number:03d}", "cls": number, "txt": "…"} for number in range(5)])
-    >>> dp = samples.write_tar("memory://shards/train-{shard:04d}.tar", samples_per_shard=2)
+    >>> dp = samples.write_tar("memory://shards/", samples_per_shard=2, mode="overwrite")
     >>> [(url.rpartition("/")[2], number) for url, number in dp]
-    [('train-0000.tar', 2), ('train-0001.tar', 2), ('train-0002.tar', 1)]
-    >>> tars = IterableWrapper(["memory://shards/train-0002.tar"]).open_files_by_fsspec("rb").load_from_tar()
+    [('part-00000.tar', 2), ('part-00001.tar', 2), ('part-00002.tar', 1)]
+    >>> tars = IterableWrapper(["memory://shards/part-00002.tar"]).open_files_by_fsspec("rb").load_from_tar()
     >>> list(tars.webdataset().routed_decode())
-    [{'__key__': 'memory://shards/train-0002.tar/004', '.cls': 4, '.txt': '…'}]
+    [{'__key__': 'memory://shards/part-00002.tar/004', '.cls': 4, '.txt': '…'}]
     """
 
     counted = "samples"
@@ -74,25 +74,22 @@ class TarWriter(ShardWriter):
         self,
         source: IterDataPipe[dict[str, Any]],
         url_template: str | os.PathLike[str],
-        samples_per_shard: int,
+        samples_per_shard: int | None = None,
         *,
+        mode: Mode = "error",
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        check_template(checked_path(url_template), ".tar")
-        expect_whole("samples_per_shard", samples_per_shard)
-        check_division(source)
-        self.source = source
-        self.url_template = url_template
+        if samples_per_shard is not None:
+            expect_whole("samples_per_shard", samples_per_shard)
+        self._take(source, url_template, (".tar",), mode, on_error, storage_options)
         self.samples_per_shard = samples_per_shard
-        self.on_error = on_error
-        self.guard = Guard(on_error, can_retry=False)
-        self.storage_options = Options(storage_options)
 
     def _shards(self) -> Generator[Iterator[tuple[str, dict[str, bytes]]], None, None]:
         with closing(self._samples()) as samples:
             for sample in samples:
-                yield chain((sample,), islice(samples, self.samples_per_shard - 1))
+                all_of_it = chain((sample,), samples)
+                yield islice(all_of_it, self.samples_per_shard) if self.samples_per_shard else _up_to_size(all_of_it)
 
     def _fill(self, file: CountedFile, content: Iterator[tuple[str, dict[str, bytes]]]) -> int:
         archive = _Archive(file)
@@ -109,9 +106,20 @@ class TarWriter(ShardWriter):
                 yield sample
 
     def __len__(self) -> int:
-        if self.guard.skips:
-            raise TypeError(f"{type(self).__name__} leaves out samples that fail, so its length is unknown")
+        if self.guard.skips or self.samples_per_shard is None:
+            why = "leaves out samples that fail" if self.guard.skips else "ends a shard at a size in bytes"
+            raise TypeError(f"{type(self).__name__} {why}, so its length is unknown")
         return -(-len(self.source) // self.samples_per_shard)
+
+
+def _up_to_size(samples: Iterator[tuple[str, dict[str, bytes]]]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield samples until their files have `BYTES_PER_FILE`."""
+    size = 0
+    for sample in samples:
+        yield sample
+        size += sum(map(len, sample[1].values()))
+        if size >= BYTES_PER_FILE:
+            return
 
 
 class _Archive:

@@ -180,6 +180,32 @@ def test_inference_on_actors_of_ray(local_ray: None) -> None:
 # Saving Datasets containing torch tensors
 
 
+def test_saving_parquet(tmp_path: Path) -> None:
+    tensor = torch.Tensor(1)
+    ds = ray.data.from_items([{"tensor": tensor}])
+
+    ds.write_parquet(f"local://{tmp_path}/tensor").run()
+
+    (batch,) = ray.data.read_parquet(f"local://{tmp_path}/tensor").iter_torch_batches(batch_size=1)
+    assert torch.equal(batch["tensor"][0], tensor)
+
+
+def test_saving_numpy(tmp_path: Path) -> None:
+    tensor = torch.Tensor(1)
+    ds = ray.data.from_items([{"tensor": tensor}])
+
+    ds.write_numpy(f"local://{tmp_path}/tensor", column="tensor").run()
+
+    (batch,) = ray.data.read_numpy(f"local://{tmp_path}/tensor").iter_torch_batches(batch_size=1)
+    assert torch.equal(batch["data"][0], tensor)
+
+
+def test_saving_warns_where_it_is_not_read(tmp_path: Path) -> None:
+    ds = ray.data.from_items([{"tensor": torch.Tensor(1)}])
+    with pytest.warns(UserWarning, match=r"nothing was written: read the chain, as by `.run\(\)`"):
+        ds.write_parquet(f"local://{tmp_path}/tensor")
+
+
 # Migrating from PyTorch Datasets and DataLoaders
 
 

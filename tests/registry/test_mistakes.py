@@ -291,7 +291,7 @@ def test_dir_shows_operators_and_helpers():
     assert methods <= names
     helpers = {"count", "explain", "peek", "show", "stats", "take", "take_all", "state_dict", "load_state_dict"}
     helpers |= {"build_vocab", "profile", "visualize", "to_map_datapipe", "to_node", "to_ray_dataset"}
-    helpers |= {"iter_batches", "iter_torch_batches", "random_shuffle", "schema", "train_test_split"}
+    helpers |= {"iter_batches", "iter_torch_batches", "random_shuffle", "run", "schema", "train_test_split"}
     of_users = {name for name in dir(numbers().shuffle()) if name[:2] != "__"}
     assert of_users <= {*methods, *helpers, "set_seed", "set_shuffle", "buffer_size", "source"}
 

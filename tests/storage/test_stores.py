@@ -372,6 +372,7 @@ def test_options_that_are_wrong_are_errors(options: dict[str, Any], error: type[
         ("az://b/a", True),
         ("abfs://b/a", True),
         ("file:///tmp/a b", True),
+        ("local:///tmp/a b", True),
         ("http://host:80/a/b.tar", True),
         ("https://host/a%20b", True),
         ("s3://b/ä é%20?#", True),
@@ -392,6 +393,7 @@ def test_options_that_are_wrong_are_errors(options: dict[str, Any], error: type[
         ("https://host", False),
         ("file:///tmp/50%", False),
         ("file://relative", False),
+        ("local://relative", False),
         ("simplecache::s3://b/a", False),
         ("memory://a/b", False),
         ("/tmp/a", False),
@@ -407,6 +409,7 @@ def test_obstore_is_for_urls_whose_very_object_it_reads(url: str, does: bool) ->
 def test_files_and_the_web_are_read_too(server: Recorder, tmp_path: Path) -> None:
     (tmp_path / "a b").write_bytes(b"one")
     assert read_whole(f"file://{tmp_path}/a b", {}) == b"one"
+    assert read_whole(f"local://{tmp_path}/a b", {}) == b"one"
     assert read_whole(f"{server.url}/x/a%20b", {}) == b"/x/a b"
     with pytest.raises(FileNotFoundError):
         read_whole(f"file://{tmp_path}/none", {})

@@ -1,0 +1,57 @@
+"""A warning for a writer that is dropped before it was read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any, Self
+
+__all__ = ["Unread"]
+
+
+class _Forks:
+    """The number of forks of this process: a child may read what the parent drops."""
+
+    number = 0
+
+    @classmethod
+    def count(cls) -> None:
+        cls.number += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_Forks.count)
+
+
+class Unread:
+    """Warns when the last copy of a pipe that shares it is dropped, and none was read or pickled."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._forks = _Forks.number
+        self._is_read = False
+
+    def read(self) -> None:
+        """Note that a copy is read, here or elsewhere."""
+        self._is_read = True
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, copied: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.read()
+        return _read_elsewhere, (self._what,)
+
+    def __del__(self) -> None:
+        if not (self._is_read or self._forks < _Forks.number or sys.is_finalizing()):
+            warnings.warn(f"{self._what}: nothing was written: read the chain, as by `.run()`", stacklevel=2)
+
+
+def _read_elsewhere(what: str) -> Unread:
+    unread = Unread(what)
+    unread.read()
+    return unread

@@ -1,0 +1,61 @@
+"""`run`: reads a chain to its end, and counts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..registry import IterDataPipe, MapDataPipe, Tally, walk
+from ..registry.views.known import never_ends
+from ..registry.views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
+from .bases.write_shards import ShardWriter
+
+__all__ = ["run", "run_loader"]
+
+
+def run(datapipe: IterDataPipe[Any] | MapDataPipe[Any]) -> dict[str, int]:
+    """Read a chain to its end, and return the number of its `items`, and of those `skipped` and attempts `retried`.
+
+    For a chain that ends in a writer, `files` are counted in place of items, and their `rows` or `samples`. A resumed
+    chain counts what it still reads. A long pass shows a progress bar, as `count` does. A loader has its own `run()`.
+
+    Raises ValueError for a chain that never ends.
+
+    >>> import penstock as ps
+    >>> rows = ps.from_items([{"id": number} for number in range(5)])
+    >>> rows.write_json("memory://run/", rows_per_file=2).run()
+    {'files': 3, 'rows': 5, 'skipped': 0, 'retried': 0}
+    >>> rows.batch(2).run()
+    {'items': 3, 'skipped': 0, 'retried': 0}
+    """
+    if never_ends(datapipe):
+        raise ValueError("the chain never ends: end it, as by header(n), or read it with take(n)")
+    tally = Tally()
+    items: Iterable[Any] = datapipe
+    if is_watched() and not any(getattr(type(step), "shows_progress", False) for step in walk(datapipe)):
+
+        def notes(waiting: float | None) -> list[str]:
+            return losses_and_waits(datapipe.stats(), None)
+
+        items = with_bar(datapipe, "run", lambda: tally.items, datapipe, notes=notes, after=BAR_AFTER)
+    return _counts(tally, items, datapipe, datapipe)
+
+
+def run_loader(loader: Any) -> dict[str, int]:
+    """Read an epoch of a loader to its end, and return what `run` returns for a chain."""
+    if never_ends(loader.datapipe):
+        raise ValueError("the chain never ends: end it, as by header(n), before it is given to the loader")
+    return _counts(Tally(), loader, loader.datapipe, loader)
+
+
+def _counts(tally: Tally, items: Iterable[Any], chain: Any, counted: Any) -> dict[str, int]:
+    items = tally.follow(items)
+    if isinstance(chain, ShardWriter):
+        of_files = {chain.counted: sum(number for _, number in items)}
+        found = {"files": tally.items, **of_files}
+    else:
+        deque(items, maxlen=0)
+        found = {"items": tally.items}
+    stats: Mapping[str, Mapping[str, Any]] = counted.stats()
+    return {**found, **{name: sum(step.get(name, 0) for step in stats.values()) for name in ("skipped", "retried")}}
