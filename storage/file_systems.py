@@ -9,7 +9,17 @@ from typing import IO, Any
 from ..registry import Guard
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
-from .addresses import AMAZON, AZURE, GOOGLE, WEB, check_key, check_user, is_local_path, links_of
+from .addresses import (
+    AMAZON,
+    AZURE,
+    GOOGLE,
+    WEB,
+    anonymous_as_option,
+    check_key,
+    check_user,
+    is_local_path,
+    links_of,
+)
 from .answers import OneVersion
 from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
@@ -109,6 +119,7 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
     import fsspec  # type: ignore[import-untyped]  # slow to import
 
     check_user(url)
+    url, options = anonymous_as_option(url, options)
     link = first_link(url, options)
     if link is not None and link.keeps_files():
         return _located(link.rest, link.rest_options, one_attempt)
@@ -128,7 +139,8 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
             path = file_system._strip_protocol(url)
         else:
             of_all = kept_close if link is not None else kept_close[protocols[0]]
-            file_system, path = in_plain_words(url, fsspec.url_to_fs, url, **of_all)
+            bare = f"{link.name}::{link.rest}" if link is not None else url
+            file_system, path = in_plain_words(url, fsspec.url_to_fs, bare, **of_all)
     except ImportError:
         for protocol in protocols:
             if protocol in _NEEDED:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..registry import Guard
 from ..registry.secrets import without_secrets
-from .addresses import Client, client_of
+from .addresses import Client, anonymous_as_option, client_of
 from .errors import in_plain_words
 from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below
 from .retrying import trying_again
@@ -58,9 +58,10 @@ class Pages:
     def __init__(self, url: str, options: Mapping[str, Any], after: str = "", name: str = "") -> None:
         """Start after the key `after`. `options` are named as in s3fs; errors use `name` in place of the URL."""
         protocol, _, place = url.partition("://")
-        self._bucket, _, self._prefix = place.partition("/")
-        self.start = f"{protocol}://{self._bucket}/"
+        bucket, _, self._prefix = place.partition("/")
+        self.start = f"{protocol}://{bucket}/"
         """The URL of an object up to its key."""
+        self._bucket = anonymous_as_option(url, {})[0].partition("://")[2].partition("/")[0]
         self._url = name or url
         self._options = options
         self._last = after
