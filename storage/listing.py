@@ -14,7 +14,7 @@ from .addresses import Client, anonymous_as_option, client_of
 from .errors import in_plain_words
 from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below
 from .retrying import trying_again
-from .stores import asked, store_of
+from .stores import asked, is_lost, store_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -71,7 +71,9 @@ class Pages:
     def __call__(self) -> list[str] | None:
         if self._is_at_end:
             return None
-        keys = self._by_obstore() if self._is_named_plainly(self._last) and self._is_folder else None
+        # After a fork, obstore would hang.
+        may_ask_obstore = not is_lost() and self._is_named_plainly(self._last) and self._is_folder
+        keys = self._by_obstore() if may_ask_obstore else None
         if keys is None:
             self._stream = None
             page = self._answer(Prefix=self._prefix, **({"StartAfter": self._last} if self._last else {}))
