@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
@@ -61,6 +63,20 @@ OF_TEXT = ("encoding", "errors", "newline")
 
 WITH_A_SLASH: set[str] = set()
 """Protocols whose files are listed with the slash that their paths begin with, however the folder was spelt."""
+
+_of_the_parent: list[Any] = []
+
+
+def _keep_for_child() -> None:
+    """Keep this process's instances of s3fs in one that is forked from it, where fsspec drops them.
+
+    An instance that is dropped closes its connections, by the parent's event loop, which does not run there.
+    """
+    if s3fs := sys.modules.get("s3fs"):
+        _of_the_parent.extend(s3fs.S3FileSystem._cache.values())
+
+
+os.register_at_fork(before=_keep_for_child, after_in_parent=_of_the_parent.clear)
 
 
 def opened(
