@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
 from ..registry.secrets import Options, without_secrets
+from ..storage.addresses import anonymous_as_option
 from ..storage.file_systems import locate
 from ..storage.streams import checked_path
 from ..storage.zips import is_of_torchs_zips, verify
@@ -94,10 +95,11 @@ class _Files(FileSystemBase):
     """The file system interface of torch's writer and reader."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
+        self._given = self._options = options
 
     def init_path(self, path: str | os.PathLike[str]) -> str:
-        url = checked_path(path)
+        # All other paths come from this one, and go to the file system itself.
+        url, self._options = anonymous_as_option(checked_path(path), self._given)
         self._file_system, _ = locate(url, self._options)
         return url
 

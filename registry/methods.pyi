@@ -982,6 +982,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         region: str = '',
         masks: str | collections.abc.Sequence[str] = '',
         *,
+        allow_empty: bool = False,
         on_error: penstock.registry.OnError = 'raise',
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
     ) -> penstock.pipes.iter.s3.S3FileLister:
@@ -997,9 +998,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is retried up
         to five times, unless a `Retry` says otherwise.
 
-        Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket, and PermissionError for one
-        that may not be read, or without credentials. Resuming continues after the key of the last object, and needs the
-        same objects after that.
+        Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket and, unless `allow_empty`, for
+        a prefix without objects, and PermissionError for a bucket that may not be read, or without credentials. Resuming
+        continues after the key of the last object, and needs the same objects after that.
 
         >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
         >>> len(shards)

@@ -11,7 +11,7 @@ __all__ = ["Options", "Short", "hide_secrets", "is_secret", "short", "stream_nam
 
 # After a colon without a port, a password may contain any character; object stores have no port.
 _USER_INFO = re.compile(
-    r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)[^/@\s'\"]*@"
+    r"(\b(?:s3a?|gs|gcs|az|abfss?)://)[^/@\s'\":]*:[^\s\"]*@|(:?//)[^/@\s'\":]*:(?!:|\d*/)[^\s\"]*@|(://)(?!anonymous@)[^/@\s'\"]*@"
 )
 _WITHIN = r"(?<![.,:;!)\]}])"
 """The last character of an address is none of these: they belong to the sentence that it stands in."""

@@ -8,6 +8,8 @@
 | `http://`, `https://` | obstore, where the URL is plain and no options are given |
 | all else, and chains such as `zip://a.txt::s3://…` | fsspec |
 
+`s3://anonymous@bucket/key`, as Ray and Arrow spell it, is the object without credentials: the same as `anon=True`.
+
 obstore drops or rejects `.`, `..` and empty parts of a key, which S3 allows. It escapes some characters of a URL
 differently. It has no options for web servers.
 """
@@ -28,6 +30,7 @@ __all__ = [
     "LOCAL",
     "WEB",
     "Client",
+    "anonymous_as_option",
     "check_key",
     "check_user",
     "check_written",
@@ -46,6 +49,9 @@ _USER = re.compile(rf"({'|'.join((*AMAZON, *GOOGLE, *AZURE))})://(?!arn:)[^/@:]*
 """S3 access points have colons in their names, keys may contain @, and secrets may contain slashes."""
 
 
+_UNSIGNED = ("s3://anonymous@", "s3a://anonymous@")
+
+
 class Client(Enum):
     """What reads an address."""
 
@@ -57,6 +63,7 @@ class Client(Enum):
 def client_of(url: str, options: Mapping[str, Any]) -> Client:
     """Return the client that reads an address with these options; raises what `check_user` raises."""
     check_user(url)
+    url, options = anonymous_as_option(url, options)
     if is_local_path(url):
         return Client.FSSPEC if options else Client.SYSTEM
     scheme, separator, place = url.partition("://")
@@ -76,6 +83,13 @@ def client_of(url: str, options: Mapping[str, Any]) -> Client:
     else:
         plain = False
     return Client.OBSTORE if plain else Client.FSSPEC
+
+
+def anonymous_as_option(url: str, options: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return an address and its options; `s3://anonymous@bucket/key` becomes `s3://bucket/key` with `anon=True`."""
+    if not url.startswith(_UNSIGNED):
+        return url, options
+    return url.replace("anonymous@", "", 1), {**options, "anon": True}
 
 
 def is_local_path(url: str) -> bool:

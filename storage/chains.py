@@ -13,7 +13,7 @@ from threading import Event
 from typing import IO, Any
 
 from ..registry.secrets import without_secrets
-from .addresses import WEB, links_of
+from .addresses import WEB, anonymous_as_option, links_of
 from .clients import environment
 from .kept_files import KeptFiles, NotKept
 
@@ -77,13 +77,14 @@ def first_link(url: str, options: Mapping[str, Any]) -> ChainLink | None:
     if len(links) == 1:
         return None
     protocols = [protocol_of(link) for link in links]
+    links[-1], unsigned = anonymous_as_option(links[-1], {})
     others = {**options}
     by_protocol = {protocol: {**(others.pop(protocol, None) or {})} for protocol in dict.fromkeys(protocols)}
     for protocol in protocols[:-1]:
         known = _known_to(protocol)
         for name in others.keys() & known if known is not None else [*others]:
             by_protocol[protocol].setdefault(name, others.pop(name))
-    by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]]}
+    by_protocol[protocols[-1]] = {**others, **by_protocol[protocols[-1]], **unsigned}
     behind = by_protocol[protocols[1]] if len(links) == 2 else {each: by_protocol[each] for each in protocols[1:]}
     return ChainLink(links[0], by_protocol[protocols[0]], "::".join(links[1:]), behind, by_protocol)
 

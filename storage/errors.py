@@ -38,7 +38,7 @@ class Untold(OSError):
 
 NO_CREDENTIALS = (
     "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or pass key= and "
-    "secret=; for a public bucket, pass anon=True"
+    "secret=; for a public bucket, pass anon=True, or write s3://anonymous@bucket/…"
 )
 NO_PROXY = "http://127.0.0.1:2"
 """A proxy address where nothing listens."""

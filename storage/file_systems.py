@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from ..registry import Guard
 from ..registry.extras import require
 from ..registry.secrets import without_secrets
-from .addresses import AMAZON, AZURE, GOOGLE, WEB, check_key, check_user, is_local_path, links_of
+from .addresses import (
+    AMAZON,
+    AZURE,
+    GOOGLE,
+    WEB,
+    anonymous_as_option,
+    check_key,
+    check_user,
+    is_local_path,
+    links_of,
+)
 from .answers import OneVersion
 from .chains import ChainLink, class_of, file_named_by, first_link, kept_file, no_option, protocol_of
 from .clients import for_s3fs
@@ -51,6 +63,20 @@ OF_TEXT = ("encoding", "errors", "newline")
 
 WITH_A_SLASH: set[str] = set()
 """Protocols whose files are listed with the slash that their paths begin with, however the folder was spelt."""
+
+_of_the_parent: list[Any] = []
+
+
+def _keep_for_child() -> None:
+    """Keep this process's instances of s3fs in one that is forked from it, where fsspec drops them.
+
+    An instance that is dropped closes its connections, by the parent's event loop, which does not run there.
+    """
+    if s3fs := sys.modules.get("s3fs"):
+        _of_the_parent.extend(s3fs.S3FileSystem._cache.values())
+
+
+os.register_at_fork(before=_keep_for_child, after_in_parent=_of_the_parent.clear)
 
 
 def opened(
@@ -109,6 +135,7 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
     import fsspec  # type: ignore[import-untyped]  # slow to import
 
     check_user(url)
+    url, options = anonymous_as_option(url, options)
     link = first_link(url, options)
     if link is not None and link.keeps_files():
         return _located(link.rest, link.rest_options, one_attempt)
@@ -128,7 +155,8 @@ def _located(url: str, options: Mapping[str, Any], one_attempt: bool) -> tuple[A
             path = file_system._strip_protocol(url)
         else:
             of_all = kept_close if link is not None else kept_close[protocols[0]]
-            file_system, path = in_plain_words(url, fsspec.url_to_fs, url, **of_all)
+            bare = f"{link.name}::{link.rest}" if link is not None else url
+            file_system, path = in_plain_words(url, fsspec.url_to_fs, bare, **of_all)
     except ImportError:
         for protocol in protocols:
             if protocol in _NEEDED:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..registry import Guard
 from ..registry.secrets import without_secrets
-from .addresses import Client, client_of
+from .addresses import Client, anonymous_as_option, client_of
 from .errors import in_plain_words
 from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below
 from .retrying import trying_again
-from .stores import asked, store_of
+from .stores import asked, is_lost, store_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -89,9 +89,10 @@ class Pages:
     def __init__(self, url: str, options: Mapping[str, Any], after: str = "", name: str = "") -> None:
         """Start after the key `after`. `options` are named as in s3fs; errors use `name` in place of the URL."""
         protocol, _, place = url.partition("://")
-        self._bucket, _, self._prefix = place.partition("/")
-        self.start = f"{protocol}://{self._bucket}/"
+        bucket, _, self._prefix = place.partition("/")
+        self.start = f"{protocol}://{bucket}/"
         """The URL of an object up to its key."""
+        self._bucket = anonymous_as_option(url, {})[0].partition("://")[2].partition("/")[0]
         self._url = name or url
         self._options = options
         self._last = after
@@ -101,7 +102,9 @@ class Pages:
     def __call__(self) -> list[str] | None:
         if self._is_at_end:
             return None
-        keys = self._by_obstore() if self._is_named_plainly(self._last) and self._is_folder else None
+        # After a fork, obstore would hang.
+        may_ask_obstore = not is_lost() and self._is_named_plainly(self._last) and self._is_folder
+        keys = self._by_obstore() if may_ask_obstore else None
         if keys is None:
             self._stream = None
             page = self._answer(Prefix=self._prefix, **({"StartAfter": self._last} if self._last else {}))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import unquote
 
-from .addresses import LOCAL, WEB
+from .addresses import LOCAL, WEB, anonymous_as_option
 from .clients import environment, new_store
 from .errors import ExpiredCredentials, in_plain_words
 
@@ -40,7 +40,8 @@ def store_of(
     """
     global _used
     check_process()
-    scheme, _, place = url.partition("://")
+    bare, options = anonymous_as_option(url, options)
+    scheme, _, place = bare.partition("://")
     if scheme in LOCAL:
         bucket, key = "", place[1:]
     else:

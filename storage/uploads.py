@@ -18,7 +18,7 @@ from ..registry import Guard
 from ..registry.notes import add_note
 from ..registry.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
-from .addresses import AMAZON, Client, client_of
+from .addresses import AMAZON, Client, anonymous_as_option, client_of
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment
 from .errors import PERHAPS_WRITTEN, in_plain_words
 from .retrying import trying_again
@@ -102,7 +102,8 @@ class _Part(io.RawIOBase):
 class _Upload(io.RawIOBase):
     def __init__(self, url: str, options: Mapping[str, Any], size: int, attempts: Guard) -> None:
         self._url = url
-        _, _, place = url.partition("://")
+        bare, options = anonymous_as_option(url, options)
+        _, _, place = bare.partition("://")
         bucket, _, key = place.partition("/")
         self._place = {"Bucket": bucket, "Key": key}
         if options.get("requester_pays"):

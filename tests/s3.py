@@ -52,7 +52,7 @@ def uploads_under_way(bucket: str) -> list[Any]:
 
 
 @contextmanager
-def serving_s3(folder: Path, watchful: bool = True) -> Iterator[S3Server]:
+def serving_s3(folder: Path, watchful: bool = True, asks_for_keys: bool = True) -> Iterator[S3Server]:
     """Run a server that keeps its buckets and its log in a folder.
 
     A watchful one sees at once what is written behind its back, and for that lists a folder for each request: with
@@ -61,7 +61,7 @@ def serving_s3(folder: Path, watchful: bool = True) -> Iterator[S3Server]:
     address = _free_address()
     server = S3Server(folder / "buckets", f"http://{address}")
     server.root.mkdir()
-    options = ["--auth-key", f"{server.key},{server.secret}"]
+    options = ["--auth-key", f"{server.key},{server.secret}"] if asks_for_keys else []
     if watchful:
         options += ["--dir-cache-time", "1ms"]  # with 0, it is never idle again after it was written to
     with _serving("s3", server.root, address, folder / "log", options):

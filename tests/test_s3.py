@@ -52,7 +52,6 @@ def listed(*prefixes: str, **arguments: Any) -> list[str]:
         ("s3://lists/sub/", URLS[3:5]),
         ("s3://lists/su", URLS[3:5]),
         ("s3://lists/a.txt", URLS[:1]),
-        ("s3://lists/none", []),
     ],
 )
 def test_all_objects_with_a_prefix_are_listed_in_the_order_of_their_keys(prefix: str, expected: list[str]) -> None:
@@ -71,6 +70,29 @@ def test_all_objects_with_a_prefix_are_listed_in_the_order_of_their_keys(prefix:
 )
 def test_a_mask_is_for_the_name_and_one_with_a_slash_for_the_url(masks: Any, expected: list[str]) -> None:
     assert listed("s3://lists", masks=masks) == expected
+
+
+@pytest.mark.usefixtures("bucket")
+@pytest.mark.parametrize("prefix", ["s3://lists/none", "s3://lists/none/"])
+def test_a_prefix_without_objects_is_an_error_unless_it_may_be_empty(prefix: str) -> None:
+    with pytest.raises(FileNotFoundError, match=f"no objects with this prefix, which allow_empty=True.*: '{prefix}'"):
+        listed("s3://lists/a.txt", prefix)
+    assert listed("s3://lists/a.txt", prefix, allow_empty=True) == ["s3://lists/a.txt"]
+    dp = IterableWrapper([prefix, "s3://lists/a.txt"]).list_files_by_s3(on_error=ps.Skip(errors=FileNotFoundError))
+    assert list(dp) == ["s3://lists/a.txt"]
+    assert listed("s3://lists/a.txt", masks="*.bin") == []
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_listing_resumed_after_its_last_object_is_not_empty() -> None:
+    def make() -> ps.IterDataPipe[str]:
+        return IterableWrapper(["s3://lists/a", "s3://lists/z"]).list_files_by_s3()
+
+    dp = make()
+    assert list(islice(dp, 2)) == ["s3://lists/a.txt", "s3://lists/z"]
+    resumed = make()
+    resumed.load_state_dict(dp.state_dict())
+    assert list(resumed) == []
 
 
 def test_several_prefixes_are_listed_one_after_another(bucket: str) -> None:
@@ -198,7 +220,7 @@ def test_reading_from_s3_resumes_and_can_be_pickled(bucket: str) -> None:
 
 
 def test_a_new_object_is_listed_by_the_next_pass(bucket: str, s3_server: S3Server) -> None:
-    dp = S3FileLister(IterableWrapper([f"{bucket}/new"]))
+    dp = S3FileLister(IterableWrapper([f"{bucket}/new"]), allow_empty=True)
     assert list(dp) == []
     new = s3_server.root / "lists" / "new.txt"
     new.write_text("new")

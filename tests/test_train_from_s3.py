@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed.checkpoint as dcp
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
@@ -49,7 +48,7 @@ def test_the_program_goes_on_exactly_from_its_checkpoint_in_the_bucket(images: s
 
 
 def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
-    rows = re.findall(r"^\| `([^`]*)` \| `(.*)` \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]*)` \| `(.*)` \| .* \|$", PAGE, re.MULTILINE)
     right = {re.sub(r"\(.*?\)|=.*", "", there): here for there, here in rows}
     model, checkpoint = torch.nn.Linear(2, 2), f"{images}/model"
 
@@ -60,25 +59,17 @@ def test_each_row_about_the_connector_does_what_it_says(images: str) -> None:
     read = [(url, stream.read()) for url, stream in made("S3IterableDataset.from_prefix")]
     assert len(read) == 18
     urls = [url for url, _ in read]
-    opened = made("S3IterableDataset.from_objects", urls=urls)
-    assert [(url, stream.read()) for url, stream in opened] == read
     assert [*made("S3MapDataset.from_objects", urls=urls)] == [content for _, content in read]
 
     dp = IterableWrapper(range(6))
-    assert [*made("transform", dp=dp, fn=lambda x: -x)] == [0, -1, -2, -3, -4, -5]
-    with made("DataLoader", dp=made("enable_sharding", dp=dp)) as loader:
+    with made("DataLoader", dp=dp.sharding_filter()) as loader:
         assert [*loader] == [0, 1, 2, 3, 4, 5]
 
     saved = {name: value.clone() for name, value in model.state_dict().items()}
     made("S3Checkpoint.writer", url=checkpoint)
-    dcp.save(model.state_dict(), storage_writer=made("S3StorageWriter", url=f"{checkpoint}s"))
-    for load in (
-        lambda: made("S3Checkpoint.reader", url=checkpoint),
-        lambda: dcp.load(model.state_dict(), storage_reader=made("S3StorageReader", url=f"{checkpoint}s")),
-    ):
-        torch.nn.init.zeros_(model.weight)
-        load()
-        assert torch.equal(model.weight, saved["weight"])
+    torch.nn.init.zeros_(model.weight)
+    made("S3Checkpoint.reader", url=checkpoint)
+    assert torch.equal(model.weight, saved["weight"])
     assert not right
 
 

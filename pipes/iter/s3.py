@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -9,7 +10,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
 from ...registry.arguments import AUTO, MOST_AHEAD
-from ...registry.secrets import Options
+from ...registry.secrets import Options, without_secrets
 from ...storage.addresses import Client, client_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import Untold
@@ -47,9 +48,9 @@ class S3FileLister(IterDataPipe[str]):
     gives endpoint, region and credentials. `on_error` handles a prefix that cannot be listed; each page is retried up
     to five times, unless a `Retry` says otherwise.
 
-    Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket, and PermissionError for one
-    that may not be read, or without credentials. Resuming continues after the key of the last object, and needs the
-    same objects after that.
+    Raises ValueError for a URL that is not of S3, FileNotFoundError for a missing bucket and, unless `allow_empty`, for
+    a prefix without objects, and PermissionError for a bucket that may not be read, or without credentials. Resuming
+    continues after the key of the last object, and needs the same objects after that.
 
     >>> shards = IterableWrapper(["s3://a-bucket/train/"]).list_files_by_s3(masks="*.tar", length=64)
     >>> len(shards)
@@ -72,12 +73,14 @@ class S3FileLister(IterDataPipe[str]):
         region: str = "",
         masks: str | Sequence[str] = "",
         *,
+        allow_empty: bool = False,
         on_error: OnError = "raise",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.storage_options = Options(storage_options)
         self.options = Options(_client_options(storage_options or {}, request_timeout_ms, region))
         self.source = source
+        self.allow_empty = allow_empty
         self.length = check_length(length)
         self.request_timeout_ms = request_timeout_ms
         self.region = region
@@ -87,22 +90,30 @@ class S3FileLister(IterDataPipe[str]):
 
     def __iter__(self) -> Iterator[str]:
         pages: Any = None
+        may_end = False
 
         def page_of(prefix: Any) -> Any:
             nonlocal pages
             if pages is None:
                 pages = self._pages(prefix)
-            return pages()
+            page = pages()
+            if page is None and not may_end:
+                what = "there are no objects with this prefix, which allow_empty=True permits"
+                raise FileNotFoundError(errno.ENOENT, what, without_secrets(prefix))
+            return page
 
         ask: Callable[[Any], Any] = self.guard.wrap(page_of)
         items = self.read(self.source)
         for number, item in items:
             items.keep_from(number)
-            pages = None
+            pages, may_end = None, self.allow_empty or bool(self.after)
             while (page := ask(item)) is not None and self.guard.keep(page):
                 for key in page:
+                    if key.endswith("/"):
+                        continue
+                    may_end = True
                     url = pages.start + key
-                    if not key.endswith("/") and matches(url, self.masks):
+                    if matches(url, self.masks):
                         self.after = key
                         yield url
             self.after = ""

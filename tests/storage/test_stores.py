@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import re
@@ -9,6 +11,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -339,6 +342,27 @@ def test_a_client_is_kept_until_the_environment_says_otherwise(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
     read_whole("s3://bucket/a", {})
     assert server.asked[-1]["key"] == "ANOTHER"
+
+
+def test_a_forked_process_does_not_close_the_connections_of_its_parent(server: Recorder, keys: None) -> None:
+    file_system, path = locate("s3://bucket/a", {"requester_pays": True})
+    file_system.cat_file(path)
+    inherited = weakref.ref(file_system)
+    del file_system
+
+    def read_in_child() -> None:
+        its_own, path = locate("s3://bucket/a", {"requester_pays": True})
+        its_own.cat_file(path)
+        gc.collect()
+        os._exit(its_own is inherited() or inherited() is None)
+
+    child = multiprocessing.get_context("fork").Process(target=read_in_child)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    s3fs.S3FileSystem.clear_instance_cache()
+    gc.collect()
+    assert inherited() is None  # this process keeps nothing
 
 
 # What cannot be

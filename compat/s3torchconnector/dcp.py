@@ -1,0 +1,41 @@
+"""The connector's writer and reader for `torch.distributed.checkpoint`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ...checkpoint.sharded import StorageReader, StorageWriter
+from .objects import S3ClientConfig, options_of
+
+__all__ = ["S3StorageReader", "S3StorageWriter"]
+
+
+class S3StorageWriter(StorageWriter):
+    """A writer for `torch.distributed.checkpoint.save`, as `penstock.checkpoint.StorageWriter`.
+
+    >>> S3StorageWriter(region="us-east-1", path="s3://bucket/run/").checkpoint_id
+    's3://bucket/run/'
+    """
+
+    def __init__(
+        self,
+        region: str,
+        path: str | os.PathLike[str],
+        s3client_config: S3ClientConfig | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(path, storage_options=options_of(region, config=s3client_config), **kwargs)
+
+
+class S3StorageReader(StorageReader):
+    """A reader for `torch.distributed.checkpoint.load`, as `penstock.checkpoint.StorageReader`.
+
+    >>> S3StorageReader(region="us-east-1", path="s3://bucket/run/").checkpoint_id
+    's3://bucket/run/'
+    """
+
+    def __init__(
+        self, region: str, path: str | os.PathLike[str], s3client_config: S3ClientConfig | None = None
+    ) -> None:
+        super().__init__(path, storage_options=options_of(region, config=s3client_config))
