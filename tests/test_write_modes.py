@@ -404,7 +404,7 @@ def test_a_writer_that_is_read_does_not_warn(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="compression"):
             rows(range(3)).write_parquet(tmp_path, compression="fast")
         with pytest.raises(TypeError):
-            ps.iter.CSVWriter([{"id": 3}], tmp_path)  # type: ignore[arg-type]
+            ps.iter.CSVWriter(iter([{"id": 3}]), tmp_path)  # type: ignore[arg-type]
 
     def refused() -> None:
         with pytest.raises(FileExistsError):
