@@ -81,10 +81,10 @@ def _run_command(chosen: argparse.Namespace) -> int:
 
         return show_operators(chosen.words)
     if chosen.command == "demo":
-        from .demo import run
+        from .demo import run_demo
 
         try:
-            return run(chosen.data, chosen.workers, chosen.epochs, chosen.device)
+            return run_demo(chosen.data, chosen.workers, chosen.epochs, chosen.device)
         except (ImportError, FileNotFoundError, ValueError) as error:  # missing packages or files, wrong arguments
             raise WrongUse("".join(traceback.format_exception_only(error)).rstrip()) from None
     from . import chains

@@ -14,7 +14,7 @@ from torch import nn
 import penstock as ps
 from penstock.registry.secrets import without_secrets
 
-__all__ = ["accuracy", "batches", "default_device", "digits", "run", "shifted", "small_cnn", "train"]
+__all__ = ["accuracy", "batches", "default_device", "digits", "run_demo", "shifted", "small_cnn", "train"]
 
 BUILT_IN = Path(ps.datasets.__file__).parent / "data"
 GOAL = 0.95
@@ -60,7 +60,7 @@ def small_cnn() -> nn.Module:
     )
 
 
-def run(url: str | None, workers: int, epochs: int, device_name: str | None) -> int:
+def run_demo(url: str | None, workers: int, epochs: int, device_name: str | None) -> int:
     """Train on all shards but the last and test on the last; return 0 if the goal was reached, else 1."""
     url = url or str(BUILT_IN)
     try:

@@ -822,7 +822,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield the first `limit` rows: of column batches, the last one is cut; of other items, each is a row.
 
         Batches are recognized by the operators before, as after `ps.read_parquet`, or as Arrow tables; `header` counts
-        items of any kind. No item after the last row is pulled. In several shards, each gives as many rows.
+        items of any kind. After a `sharding_filter`, the rows of all shards are counted together: in a `DataLoader2`, this
+        step and all after it run in the loader's process.
 
         `len` is exact, so it raises TypeError where the length of the source is unknown, and for batches.
 

@@ -54,13 +54,13 @@ def test_the_same_chain_reads_s3_with_the_environments_credentials(s3_server, tm
 
 def test_a_folder_without_shards_is_an_error_that_names_it(tmp_path):
     with pytest.raises(ValueError, match=f"must have two shards at least, and has none: {tmp_path}"):
-        demo.run(str(tmp_path), workers=0, epochs=1, device_name="cpu")
+        demo.run_demo(str(tmp_path), workers=0, epochs=1, device_name="cpu")
 
 
 def test_an_error_about_a_url_hides_what_it_keeps_secret():
     fsspec.filesystem("memory").pipe("/shards?sig=SECRET/readme.txt", b"none yet")
     with pytest.raises(ValueError, match="two shards.*memory://shards") as caught:
-        demo.run("memory://shards?sig=SECRET", workers=0, epochs=1, device_name="cpu")
+        demo.run_demo("memory://shards?sig=SECRET", workers=0, epochs=1, device_name="cpu")
     assert "SECRET" not in str(caught.value)
 
 

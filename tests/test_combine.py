@@ -193,7 +193,9 @@ def test_without_sources_is_a_value_error(cls: Any) -> None:
 
 @pytest.mark.parametrize("method", ["zip", "zip_longest", "concat", "mux", "mux_longest"])
 @pytest.mark.parametrize(
-    ("wrong", "named"), [([1, 2], "list"), (ps.map.SequenceWrapper("ab"), "SequenceWrapper")], ids=["list", "map-style"]
+    ("wrong", "named"),
+    [(iter([1, 2]), "list_iterator"), (ps.map.SequenceWrapper("ab"), "SequenceWrapper")],
+    ids=["iterator", "map-style"],
 )
 def test_a_source_that_is_no_iterable_pipe_is_named_by_its_position(method: str, wrong: Any, named: str) -> None:
     with pytest.raises(TypeError, match=rf"reads IterDataPipes, and sources\[2\] is of type {named}"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,13 +188,23 @@ def test_it_resumes_in_each_form() -> None:
 # Classes, made once a worker
 
 
-class Predictor:
-    def __init__(self) -> None:
-        self.made_in = os.getpid(), threading.get_ident()
+def predictor(folder: Path, workers: int) -> type:
+    class Predictor:
+        def __init__(self) -> None:
+            self.pid = os.getpid()
+            (folder / str(self.pid)).touch(exist_ok=False)  # fails where a worker makes a second one
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.1)  # so that a second process takes a part
-        return {"y": batch["x"] * 2, "pid": np.full(len(batch["x"]), self.made_in[0])}
+        def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+            until(lambda: len([*folder.iterdir()]) == workers)
+            return {"y": batch["x"] * 2, "pid": np.full(len(batch["x"]), self.pid)}
+
+    return Predictor
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 class Pool:
@@ -205,18 +216,24 @@ class Pool:
 
 @pytest.mark.parametrize("options", [{"concurrency": 2}, {"compute": Pool(2)}, {}])
 @pytest.mark.parametrize("make", [batches, rows])
-def test_a_class_is_made_once_in_each_worker_process(make: Any, options: Any) -> None:
-    dp = make().map_batches(Predictor, batch_size=1, **options)
+def test_a_class_is_made_once_in_each_worker_process(make: Any, options: Any, tmp_path: Path) -> None:
+    dp = make().map_batches(predictor(tmp_path, 2 if options else 1), batch_size=1, **options)
     found = [*dp.iter_torch_batches(batch_size=10)]
     assert flat(found, "y") == list(range(0, 20, 2))
-    pids = {*flat(found, "pid")}
+    pids = {int(path.name) for path in tmp_path.iterdir()}
     assert len(pids) == (2 if options else 1)
-    assert os.getpid() not in pids
+    assert os.getpid() not in pids >= {*flat(found, "pid")}
 
 
-def test_a_function_is_called_in_as_many_processes_as_concurrency_says() -> None:
-    dp = batches(1).map_batches(lambda batch: time.sleep(0.1) or {"pid": [os.getpid()]}, concurrency=2)
-    assert len({*flat(dp.iter_torch_batches(batch_size=10), "pid")} - {os.getpid()}) == 2
+def test_a_function_is_called_in_as_many_processes_as_concurrency_says(tmp_path: Path) -> None:
+    def pid_of_two(batch: Any) -> Any:
+        (tmp_path / str(os.getpid())).touch()
+        until(lambda: len([*tmp_path.iterdir()]) == 2)
+        return {"pid": [os.getpid()]}
+
+    dp = batches(1).map_batches(pid_of_two, concurrency=2)
+    assert os.getpid() not in flat(dp.iter_torch_batches(batch_size=10), "pid")
+    assert len([*tmp_path.iterdir()]) == 2
     assert IterableWrapper(range(5)).map_batches(lambda batch: [sum(batch)], 2, concurrency=2).take_all() == [1, 5, 4]
 
 
@@ -242,13 +259,13 @@ def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:
 
 def test_wrong_pools_are_errors() -> None:
     with pytest.raises(ValueError, match="give concurrency or compute, not both"):
-        batches().map_batches(Predictor, concurrency=2, compute=Pool(2))
+        batches().map_batches(dict, concurrency=2, compute=Pool(2))
     with pytest.raises(TypeError, match=r"compute must be an ActorPoolStrategy\(size=…\)"):
-        batches().map_batches(Predictor, compute="actors")
+        batches().map_batches(dict, compute="actors")
     with pytest.raises((TypeError, ValueError), match="concurrency"):
-        batches().map_batches(Predictor, concurrency=0)
+        batches().map_batches(dict, concurrency=0)
     with pytest.raises(TypeError, match="bind them to fn, as in functools.partial"):
-        batches().map_batches(Predictor, fn_constructor_kwargs={"n": 1})
+        batches().map_batches(dict, fn_constructor_kwargs={"n": 1})
 
 
 def test_a_failing_class_names_the_batch() -> None:

@@ -290,7 +290,7 @@ def test_without_sources_is_a_value_error(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["zip", "concat"])
-@pytest.mark.parametrize("wrong", [[1, 2], Squares(), ps.iter.IterableWrapper("ab")], ids=lambda w: type(w).__name__)
+@pytest.mark.parametrize("wrong", [{1, 2}, Squares(), ps.iter.IterableWrapper("ab")], ids=lambda w: type(w).__name__)
 def test_a_source_that_is_no_map_style_pipe_is_named_by_its_position(method: str, wrong: Any) -> None:
     with pytest.raises(TypeError, match=rf"reads MapDataPipes, and sources\[1\] is of type {type(wrong).__name__}"):
         getattr(numbers(2), method)(wrong)

@@ -57,6 +57,24 @@ def test_nothing_after_the_last_row_is_pulled() -> None:
     assert pulled == [0, 1]
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_the_rows_of_all_workers_are_limited_together(files: Any, workers: int) -> None:
+    dp = ps.read_parquet(files).limit(50).map(lambda batch: batch)
+    service = ps.MultiProcessingReadingService(workers, num_shards=3)
+    with ps.DataLoader2(dp, reading_service=service) as loader:
+        for _ in range(2):
+            assert len(ids(loader)) == 50
+        iterator = iter(loader)
+        begun = ids([next(iterator), next(iterator)])
+        state = loader.state_dict()
+    with ps.DataLoader2(dp, reading_service=ps.MultiProcessingReadingService(2, num_shards=3)) as loader:
+        loader.load_state_dict(state)
+        assert len(begun + ids(loader)) == 50
+    before = ps.from_items([{"id": number} for number in range(20)]).limit(6).sharding_filter().map(dict)
+    with ps.DataLoader2(before, reading_service=ps.MultiProcessingReadingService(2)) as loader:
+        assert sorted(row["id"] for row in loader) == [*range(6)]
+
+
 @pytest.mark.parametrize("n", [-1, 1.5, "3", None])
 def test_a_limit_is_a_number(n: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="limit"):

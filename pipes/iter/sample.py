@@ -58,7 +58,8 @@ class RowLimiter(_RowCounter[T]):
     """Yield the first `limit` rows: of column batches, the last one is cut; of other items, each is a row.
 
     Batches are recognized by the operators before, as after `ps.read_parquet`, or as Arrow tables; `header` counts
-    items of any kind. No item after the last row is pulled. In several shards, each gives as many rows.
+    items of any kind. After a `sharding_filter`, the rows of all shards are counted together: in a `DataLoader2`, this
+    step and all after it run in the loader's process.
 
     `len` is exact, so it raises TypeError where the length of the source is unknown, and for batches.
 
@@ -101,10 +102,22 @@ class RowLimiter(_RowCounter[T]):
         found = provenance_of(self.source)
         return found if found is None or self._cut_to is None else found.of_rows(0, self._cut_to)
 
+    def outcome(self) -> RowLimiter[T]:
+        return _ShardsLimiter(self.source, self._limit) if sharding_points(self.source) else self
+
     def __len__(self) -> int:
         if self._gives_batches:
             raise TypeError("the number of batches that have so many rows is unknown")
         return min(len(self.source), self._limit)
+
+
+class _ShardsLimiter(RowLimiter[T]):
+    """Yield the first rows of all shards: in each worker, a limit would let as many through for each shard."""
+
+    in_main_process = True
+
+    def outcome(self) -> RowLimiter[T]:
+        return self
 
 
 @functional_datapipe("random_sample")

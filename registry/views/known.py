@@ -145,7 +145,7 @@ class Known:
     def _never_ends(self, step: DataPipe) -> bool:
         sources = [self.is_endless(source) for source in self.sources(step)]
         if self.does(step, "limits"):
-            return any(sources) and vars(step).get("limit") is None
+            return any(sources) and vars(step).get("_limit") is None
         if self.does(step, "cycles"):
             return any(sources) or vars(step).get("_count", vars(step).get("count", 0)) is None
         if self.does(step, "merges", "pairs"):

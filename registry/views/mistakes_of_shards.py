@@ -94,10 +94,11 @@ def sharded_beside_unsharded(chain: Known) -> Iterator[Mistake]:
 
 def limit_after_sharding(chain: Known) -> Iterator[Mistake]:
     for limits in chain.that("limits"):
-        number = vars(limits).get("limit")
+        number = vars(limits).get("_limit")
         point = next((step for step in chain.above(limits) if chain.of(step).is_sharding_point), None)
         an_epoch_has_no_other_end = any(map(chain.is_endless, chain.sources(limits)))
-        if number is not None and point is not None and not an_epoch_has_no_other_end:
+        whole = chain.of(limits).in_main_process or an_epoch_has_no_other_end
+        if number is not None and point is not None and not whole:
             yield Mistake(
                 f"{chain.name(limits)} comes after {chain.name(point)}.",
                 f"It counts in each shard: 4 shards give up to {4 * number:,} items, not {number:,}.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import tarfile
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -207,12 +209,17 @@ def test_an_object_is_a_file(bucket: Path) -> None:
     assert (copy.bucket, copy.key, copy.tell(), copy.read()) == ("guide", "images/3.bin", 0, b"\3" * 4)
 
 
+def take_environment(environment: dict[str, str], _: int) -> None:
+    os.environ.update(environment)
+
+
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.timeout(120)
 def test_workers_read_however_they_start(method: str) -> None:
     for dataset in (S3IterableDataset, S3MapDataset):
         assert dataset.from_prefix(DATASET_URI, region=REGION).take(1)[0].read() == b"\0"  # by this process before
     loading: Any = {"num_workers": 2, "batch_size": None, "multiprocessing_context": method}
+    loading["worker_init_fn"] = partial(take_environment, {**os.environ})  # a fork server has that of its start
     dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, transform=lambda item: item.read())
     assert sorted(DataLoader(dataset, **loading)) == sorted(2 * [*CONTENTS.values()])  # all workers read all
     dataset = S3IterableDataset.from_prefix(DATASET_URI, region=REGION, enable_sharding=True)

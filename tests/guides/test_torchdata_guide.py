@@ -168,20 +168,24 @@ def test_both_forms_of_a_chain_over_a_list(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_files_on_s3(s3_server: S3Server) -> None:
-    bucket = s3_server.empty_bucket("guide")
+    bucket = s3_server.empty_bucket("guide-of-torchdata")
     with tarfile.open(bucket / "1.tar", "w") as tar:
         info = tarfile.TarInfo("a.txt")
         info.size = 3
         tar.addfile(info, io.BytesIO(b"one"))
 
-    listed = IterableWrapper(["s3://guide"]).list_files_by_fsspec()
-    assert list(listed) == ["s3://guide/1.tar"]
+    listed = IterableWrapper(["s3://guide-of-torchdata"]).list_files_by_fsspec()
+    assert list(listed) == ["s3://guide-of-torchdata/1.tar"]
 
-    datapipe = IterableWrapper(["s3://guide/1.tar"])
+    datapipe = IterableWrapper(["s3://guide-of-torchdata/1.tar"])
     datapipe = datapipe.open_files_by_fsspec(mode="rb").load_from_tar(mode="r|")  # type: ignore[assignment]
     assert [stream.read() for _, stream in datapipe] == [b"one"]  # type: ignore[has-type]
 
-    streamed = IterableWrapper(["s3://guide/1.tar"]).open_files_by_fsspec(mode="rb", anon=True).load_from_tar(mode="r|")
+    streamed = (
+        IterableWrapper(["s3://guide-of-torchdata/1.tar"])
+        .open_files_by_fsspec(mode="rb", anon=True)
+        .load_from_tar(mode="r|")
+    )
     assert "anon" in repr(streamed)  # an open bucket is read in tests/test_s3.py
 
 

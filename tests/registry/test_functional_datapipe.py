@@ -188,7 +188,7 @@ def test_an_unknown_method_is_an_error_with_the_nearest_names(make: Any, name: s
 
 
 def test_an_operator_of_today_is_among_the_nearest_names() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'passed_onn'$"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'passed_onn'((?!'passed_on').)*$"):
         numbers().passed_onn  # noqa: B018
     ps.functional_datapipe("passed_on")(Passing)
     with pytest.raises(AttributeError, match="did you mean 'passed_on'"):
