@@ -43,13 +43,17 @@ def train_test_split(
     same ones. They are drawn one by one, so that `test_size` is met on average. `shuffle=True` puts `random_shuffle`
     after each. Each chain reads the complete source.
 
-    Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
+    Raises ValueError for a `test_size` outside of 0 to 1, and while it is read what `random_sample` raises.
 
     >>> import penstock as ps
     >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)
     >>> list(train), list(test)
     ([0, 1, 3, 5, 6, 7, 8], [2, 4, 9])
     """
+    if not isinstance(test_size, (int, float)) or isinstance(test_size, bool) or not 0 <= test_size <= 1:
+        raise ValueError(
+            f"test_size must be the share of the rows for tests, a number from 0 to 1, and is {test_size!r:.100}"
+        )
     source = dp.to_iter_datapipe() if isinstance(dp, MapDataPipe) else dp
     groups = [source.random_sample(test_size, seed or 0, complement=complement) for complement in (True, False)]
     train, test = (random_shuffle(group, seed) if shuffle else group for group in groups)

@@ -1475,14 +1475,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - A list of items, and `fn` returns an iterable of items, of any length, or is a generator function. With
           `input_col`, `fn` takes one list of values for each of these columns; its outputs replace the items.
         - Columns, where the items are column batches, as after `ps.read_parquet` and `ps.from_numpy`, or rows that are
-          dicts, as after `ps.read_images` and `ps.from_items`. `fn` gets the columns in a `batch_format`: `"numpy"`, a dict
-          of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of arrays, tensors and
-          lists, a table or a data frame, or is a generator function of such. Batches in give batches out, and rows give
-          rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+          dicts, as after `ps.read_images` and `ps.from_items`. `fn` gets the columns in a `batch_format`, and may change
+          them: `"numpy"`, a dict of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of
+          arrays, tensors and lists, a table or a data frame, or is a generator function of such. Batches in give batches
+          out, and rows give rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
 
         `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
-        instances can be called, each process makes one, as for `map_pool`, which does the work; without a `concurrency`
-        there is one process. Ray's
+        instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
+        work; without a `concurrency` there is one process. Ray's
         `compute=ActorPoolStrategy(size=2)` stands for two actors of Ray. `on_error` handles a batch for which `fn` raises.
         A skipped batch counts as one failure.
 
@@ -2029,12 +2029,14 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Yield a random share of the rows, `fraction`, in their order: each row is drawn by itself.
 
         The items are column batches, as after `ps.read_parquet`, or rows. The same seed draws the same rows: in each pass,
-        for any number of workers, whatever the order of the files. A row of a file is drawn by the file's address and its
-        number there, any other row by its place in the stream. `complement=True` gives exactly the rows that are not drawn.
-        Batches without a row are left out.
+        for any number of workers, whatever the order of the files. A row of a file is drawn by the file's absolute address
+        and its number there, any other row by its place in the stream. Rows of CSV and JSON are numbered by block, so that
+        they are the same for the same `block_size`. `complement=True` gives exactly the rows that are not drawn. Batches
+        without a row are left out.
 
         Raises TypeError or ValueError for a `fraction` outside of 0 to 1. While it is read, raises ValueError where the
-        place of a row is unknown: after a shuffle or a `sharding_filter` of items that are no rows of files.
+        place of a row is unknown: after a shuffle, a cycle or a `sharding_filter` of items that are no rows of files, and
+        over an iterator or a set.
 
         >>> dp = IterableWrapper(range(10)).random_sample(0.3, seed=5)
         >>> list(dp)
@@ -3760,7 +3762,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         same ones. They are drawn one by one, so that `test_size` is met on average. `shuffle=True` puts `random_shuffle`
         after each. Each chain reads the complete source.
 
-        Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
+        Raises ValueError for a `test_size` outside of 0 to 1, and while it is read what `random_sample` raises.
 
         >>> import penstock as ps
         >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)
@@ -4155,7 +4157,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         same ones. They are drawn one by one, so that `test_size` is met on average. `shuffle=True` puts `random_shuffle`
         after each. Each chain reads the complete source.
 
-        Raises TypeError or ValueError for a `test_size` outside of 0 to 1.
+        Raises ValueError for a `test_size` outside of 0 to 1, and while it is read what `random_sample` raises.
 
         >>> import penstock as ps
         >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)

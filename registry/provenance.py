@@ -18,6 +18,8 @@ _SHOWN = 4
 class ReadRows(NamedTuple):
     """Rows that were read from a part of a file; None if their numbers are unknown, as after a filter.
 
+    A file that is one row, such as an image, has no part.
+
     Without a part, they are lines of text, counted from 1.
 
     >>> print(ReadRows("a.parquet", "row group 2", range(4096, 8192)))
@@ -31,6 +33,8 @@ class ReadRows(NamedTuple):
     rows: range | None
 
     def __str__(self) -> str:
+        if not self.part:
+            return repr(self.file)
         of_file = f"{self.part} of {self.file!r}" if self.part else repr(self.file)
         if self.rows is None:
             return f"the rows that match of {of_file}"

@@ -12,7 +12,7 @@ from ..pipes.bases.collating import default_collated
 from ..pipes.bases.input_columns import check_function
 from ..pipes.bases.loose_rows import RowGatherer, are_rows, out_of_batch
 from ..pipes.bases.one_to_one import OneToOne
-from ..pipes.columns.batch_formats import converter
+from ..pipes.columns.batch_formats import converter, own_copy
 from ..pipes.columns.batch_rows import as_batch
 from ..pipes.columns.rows_or_batches import gives_batches, may_be_batch
 from ..pipes.columns.tensors import Dtypes, check_dtypes, tensors_of
@@ -20,7 +20,7 @@ from ..pipes.columns.to_arrow import rows_in
 from ..pipes.columns.writing import columns_of_rows
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
-from ..registry import IterDataPipe, MapDataPipe, expect_whole
+from ..registry import IterDataPipe, MapDataPipe, expect_whole, walk
 from ..registry.arguments import takes_only
 from .loader import DataLoader2, readable
 from .ranks import DistributedReadingService, SequentialReadingService
@@ -98,7 +98,8 @@ def iter_torch_batches(
     if batch_size is not None:
         chain = RowGatherer(chain, batch_size, known)
     if collate_fn is None:  # convert before cutting: large tensors are cheapest to cut
-        chain = _ColumnsInTensors(chain, dtypes, leave=_is_no_batch if batch_size is None else are_rows)
+        leave = _is_no_batch if batch_size is None else are_rows
+        chain = _ColumnsInTensors(chain, dtypes, leave, copies=_keeps_items(chain))
     if local_shuffle_buffer_size is not None:
         chain = RowShuffler(chain, local_shuffle_buffer_size)
     if batch_size is not None:
@@ -161,7 +162,7 @@ def iter_batches(
 
 def _in_format(name: str, batch: Any) -> Any:
     columns = columns_of_rows(batch) if isinstance(batch, list) else as_batch(batch)
-    return converter("batch_format", name)(columns)
+    return own_copy(converter("batch_format", name)(columns))
 
 
 def _check_arguments(
@@ -186,17 +187,27 @@ class _ColumnsInTensors(OneToOne[Any]):
 
     keeps_rows = True
 
-    def __init__(self, source: IterDataPipe[Any], dtypes: Dtypes | None, leave: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, source: IterDataPipe[Any], dtypes: Dtypes | None, leave: Callable[[Any], bool], copies: bool
+    ) -> None:
         self.source = source
         self.dtypes = dtypes
         self.leave = leave
+        self.copies = copies
 
     def _function(self) -> Callable[[Any], Any]:
         return lambda item: item if self.leave(item) else self._tensors(as_batch(item))
 
     def _tensors(self, batch: Any) -> dict[str, Any]:
         rows_in(batch)  # raises where columns differ in it
-        return tensors_of(batch, dtypes=self.dtypes)
+        tensors = tensors_of(batch, dtypes=self.dtypes)
+        return own_copy(tensors) if self.copies else tensors
+
+
+def _keeps_items(chain: Any) -> bool:
+    """Say whether a step keeps items for later passes, which a program that changes a batch would change."""
+    steps: Any = walk(chain)
+    return any(type(step).payload or "caches" in type(step).does for step in steps if isinstance(step, IterDataPipe))
 
 
 def _is_of_ranks(service: ReadingServiceInterface | None) -> bool:

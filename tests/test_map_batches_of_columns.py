@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pytest
 import torch
 
@@ -100,6 +102,53 @@ def test_a_generator_function_gives_several_batches_and_rows_may_be_left_out() -
 
     assert flat(batches().map_batches(halves), "x") == [0, 1, 4, 5, 8, 9]
     assert [row["x"] for row in rows().map_batches(halves, 4)] == [0, 1, 4, 5, 8, 9]
+
+
+def added_in_place(batch: Any) -> Any:
+    batch["x"] += 1
+    return batch
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "pandas"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ps.from_arrow(TABLE),
+        lambda: ps.from_pandas(TABLE.to_pandas()),
+        lambda: ps.from_numpy({"x": np.arange(10)}),
+        lambda: ps.from_arrow(TABLE).to_tensors().in_memory_cache(),
+        rows,
+    ],
+)
+def test_a_function_may_change_what_it_gets(make: Any, name: Any) -> None:
+    dp = make().map_batches(added_in_place, batch_format=name).iter_torch_batches(batch_size=10)
+    assert flat(dp, "x") == flat(dp, "x") == list(range(1, 11))
+
+
+@pytest.mark.parametrize("how", ["iter_torch_batches", "iter_batches"])
+def test_a_program_may_change_the_batches_of_a_loader(how: str, tmp_path: Path) -> None:
+    array, frame = np.arange(10), TABLE.to_pandas()
+    cached = ps.from_arrow(TABLE).to_tensors().in_memory_cache()
+    pa.feather.write_feather(TABLE, tmp_path / "a.arrow", compression="uncompressed")  # which is mapped
+    for dp in (ps.from_numpy({"x": array}), ps.from_pandas(frame), ps.from_arrow(TABLE), cached, ps.read_ipc(tmp_path)):
+        for _ in range(2):
+            for batch in getattr(dp, how)(batch_size=4):
+                batch["x"] -= 100
+        assert flat(getattr(dp, how)(batch_size=4), "x") == list(range(10))
+    assert array.tolist() == frame["x"].tolist() == TABLE["x"].to_pylist() == list(range(10))
+
+
+def test_tensors_of_a_mapped_file_can_be_changed(tmp_path: Path) -> None:
+    pa.feather.write_feather(TABLE, tmp_path / "a.arrow", compression="uncompressed")
+    (batch,) = ps.read_ipc(tmp_path).to_tensors().map(added_in_place)
+    assert batch["x"].tolist() == list(range(1, 11))
+
+
+@pytest.mark.parametrize("value", ["cat", b"cat", {"a": [1, 2, 3]}])
+def test_one_value_in_place_of_a_column_is_an_error_that_names_it(value: Any) -> None:
+    for dp in (rows(), batches()):
+        with pytest.raises(TypeError, match="fn returned one value for the column 'tag'"):
+            dp.map_batches(lambda batch: {**batch, "tag": value}, 3).take_all()
 
 
 # Rows
@@ -245,6 +294,19 @@ class Summer:
 def test_a_class_of_lists_is_made_once_and_a_class_without_call_is_a_function() -> None:
     assert IterableWrapper(range(5)).map_batches(Summer, 2).take_all() == [1, 5, 4]
     assert IterableWrapper("abc").map_batches(tuple, 2).take_all() == ["a", "b", "c"]
+
+
+class Adder:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"y": batch["x"] + self.number}
+
+
+def test_the_arguments_of_a_class_are_bound_by_partial() -> None:
+    dp = batches().map_batches(partial(Adder, number=3), concurrency=1)
+    assert flat(dp, "y") == list(range(3, 13))
 
 
 def test_a_module_is_put_in_eval_mode_and_keeps_no_gradients() -> None:

@@ -148,6 +148,47 @@ def test_rows_of_files_after_a_function_that_may_drop_some_are_refused(files: An
         list(ps.read_parquet(files).map(lambda batch: batch.slice(1)).random_sample(0.5))
 
 
+def test_files_are_known_however_their_path_is_spelt(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files.parent)
+    spelt = [str(files), files.name, f"./{files.name}", f"file://{files}", f"local://{files}"]
+    drawn = [sorted(ids(ps.read_parquet(path).random_sample(0.3))) for path in spelt]
+    assert drawn == [drawn[0]] * 5
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: ps.from_items([1, 2]).cycle(2), "read again and again"),
+        (lambda: ps.from_items([1, 2]).threadpool_map(str, ordered=False), "in no fixed order"),
+        (lambda: ps.from_items(iter([1, 2])), "of an iterator or a set"),
+        (lambda: ps.from_items({"a", "b"}), "of an iterator or a set"),
+    ],
+)
+def test_a_stream_that_differs_between_passes_is_not_split(make: Any, told: str) -> None:
+    train, test = make().train_test_split(0.5)
+    for part in (train, test):
+        with pytest.raises(ValueError, match=told):
+            list(part)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_images_are_split_right_after_their_reader(tmp_path: Any, workers: int) -> None:
+    pillow = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for label in ("cat", "dog"):
+        (tmp_path / label).mkdir()
+        for number in range(10):
+            pillow.new("RGB", (2, 2)).save(tmp_path / label / f"{number}.png")
+    service = ps.MultiProcessingReadingService(workers) if workers else None
+    parts = []
+    for part in ps.read_image_folder(tmp_path, include_paths=True).train_test_split(0.3):
+        with ps.DataLoader2(part, reading_service=service) as loader:
+            first, again = ({row["path"] for row in loader} for _ in range(2))
+        assert first == again
+        parts.append(first)
+    assert len(parts[0]) + len(parts[1]) == len(parts[0] | parts[1]) == 20
+    assert parts[1]
+
+
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, "0.5", None, True, 20, float("nan")])
 def test_a_fraction_is_a_share(fraction: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="fraction must be"):

@@ -59,6 +59,10 @@ class WorksAhead(IterDataPipe[R]):
     _arrivals: Arrivals[Outcome] = own(Arrivals, saved=False)
     _provenance: Provenance | None = own(None, saved=False)
 
+    def _provenance_of(self, item: Any) -> Provenance | None:
+        """Return the files and rows of an item that was just read from the source."""
+        return provenance_of(self.source)
+
     def provenance(self) -> Provenance | None:
         return self._provenance if self._provenance is None else self._provenance.changed()
 
@@ -98,7 +102,7 @@ class WorksAhead(IterDataPipe[R]):
             for number, item in until_error(items, failures):
                 if number < self.done or number in self.done_beyond:
                     continue
-                under_way[number] = item, provenance_of(self.source)
+                under_way[number] = item, self._provenance_of(item)
                 workers.submit(number, item)
                 while len(under_way) >= (room if tuner is None else tuner.room.value):
                     yield from self._next(items, outcomes, under_way)

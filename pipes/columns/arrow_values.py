@@ -24,7 +24,7 @@ def converted(array: pa.Array, name: str, where: Where, dtype: torch.dtype | Non
 
     kind, types = array.type, pa.types
     if (types.is_floating(kind) or types.is_integer(kind)) and dtype is None and not array.null_count:
-        return torch.from_dlpack(array)  # type: ignore[attr-defined]  # fast path: most columns
+        return _shared(array)  # fast path: most columns
     if isinstance(kind, pa.FixedShapeTensorType):
         tensor = converted(array.storage, name, where, dtype).reshape(len(array), *kind.shape)
         return tensor.permute(0, *(place + 1 for place in kind.permutation)) if kind.permutation else tensor
@@ -160,7 +160,7 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
     # Plain numbers without a validity bitmap can share memory.
     array = pa.Array.from_buffers(plain, len(array), [None, array.buffers()[1]], offset=array.offset)
     if nulls is None:
-        values = torch.from_dlpack(array)  # type: ignore[attr-defined]
+        values = _shared(array)
     else:
         values = torch.from_numpy(np.where(nulls, array.to_numpy().dtype.type(0), array.to_numpy()))
     if types.is_boolean(kind):
@@ -169,6 +169,16 @@ def _of_numbers(array: pa.Array, name: str, where: Where, dtype: torch.dtype | N
         values = values.to(torch.int64)
     values = values if dtype is None else cast_values(values, dtype, where)
     return values if nulls is None else _with_nan(values, nulls)
+
+
+def _shared(array: pa.Array) -> torch.Tensor:
+    """Return numbers as a tensor of the same memory, or of a copy if that may not be written to, as in a mapped file.
+
+    A tensor cannot be read-only: a program that changed it would be ended by the system.
+    """
+    if array.buffers()[1] is None or array.buffers()[1].is_mutable:
+        return torch.from_dlpack(array)  # type: ignore[attr-defined, no-any-return]
+    return torch.from_numpy(array.to_numpy().copy())
 
 
 def _from_decimals(array: pa.Array, where: Where, dtype: torch.dtype) -> pa.Array:

@@ -15,7 +15,7 @@ from .to_arrow import batch_of
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["FORMATS", "converter"]
+__all__ = ["FORMATS", "converter", "own_copy"]
 
 
 def converter(argument: str, name: str) -> Callable[[Any], Any]:
@@ -30,6 +30,19 @@ def converter(argument: str, name: str) -> Callable[[Any], Any]:
     if known not in FORMATS:
         raise ValueError(f"{argument} must be one of {', '.join(map(repr, FORMATS))}, and is {name!r}")
     return FORMATS[known]
+
+
+def own_copy(batch: Any) -> Any:
+    """Return a dict of columns with copies of its arrays and tensors, which may be changed; another batch as it is."""
+    if not isinstance(batch, dict):
+        return batch
+    return {name: _copied(column) for name, column in batch.items()}
+
+
+def _copied(column: Any) -> Any:
+    if isinstance(column, torch.Tensor):
+        return column.clone()
+    return column.copy() if isinstance(column, (np.ndarray, list)) else column
 
 
 def _as_arrow(batch: Any) -> pa.RecordBatch:

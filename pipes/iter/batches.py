@@ -21,7 +21,7 @@ from ..bases.input_columns import Columns, check_function, one_output_col, repla
 from ..bases.one_to_one import OneToOne
 from ..bases.striding import in_runs
 from ..bases.works_ahead import WorksAhead
-from ..columns.batch_formats import converter
+from ..columns.batch_formats import converter, own_copy
 from ..columns.batch_rows import as_batch, dtyped_rows
 from ..columns.rows_or_batches import gives_batches, is_table
 from ..columns.to_arrow import rows_in
@@ -48,14 +48,14 @@ class BatchMapper(IterDataPipe[Any]):
     - A list of items, and `fn` returns an iterable of items, of any length, or is a generator function. With
       `input_col`, `fn` takes one list of values for each of these columns; its outputs replace the items.
     - Columns, where the items are column batches, as after `ps.read_parquet` and `ps.from_numpy`, or rows that are
-      dicts, as after `ps.read_images` and `ps.from_items`. `fn` gets the columns in a `batch_format`: `"numpy"`, a dict
-      of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of arrays, tensors and
-      lists, a table or a data frame, or is a generator function of such. Batches in give batches out, and rows give
-      rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
+      dicts, as after `ps.read_images` and `ps.from_items`. `fn` gets the columns in a `batch_format`, and may change
+      them: `"numpy"`, a dict of arrays, `"torch"`, `"pandas"` or `"arrow"`, as for `with_format`. It returns a dict of
+      arrays, tensors and lists, a table or a data frame, or is a generator function of such. Batches in give batches
+      out, and rows give rows. Without a `batch_size`, `fn` gets each column batch as it comes, and 1,024 rows.
 
     `concurrency` is the number of processes that call `fn`, in the order of the stream. If `fn` is a class whose
-    instances can be called, each process makes one, as for `map_pool`, which does the work; without a `concurrency`
-    there is one process. Ray's
+    instances can be called, or a `functools.partial` of one, each process makes one, as for `map_pool`, which does the
+    work; without a `concurrency` there is one process. Ray's
     `compute=ActorPoolStrategy(size=2)` stands for two actors of Ray. `on_error` handles a batch for which `fn` raises.
     A skipped batch counts as one failure.
 
@@ -155,13 +155,14 @@ class BatchCall:
     def __call__(self, batch: Any) -> Iterable[Any]:
         """Return the items that the function makes of a batch."""
         if self._batches:
-            return map(as_batch, self._of_columns(as_batch(batch)))
+            return self._of_columns(as_batch(batch), copy=True)
         if self._batches is False and isinstance(batch[0], Mapping):
-            return chain.from_iterable(map(dtyped_rows, self._of_columns(columns_of_rows(batch))))
+            return chain.from_iterable(map(dtyped_rows, self._of_columns(columns_of_rows(batch), copy=False)))
         return self._of_items(batch)
 
-    def _of_columns(self, columns: Any) -> Iterable[Any]:
-        outputs = self._fn(converter("batch_format", self._format)(columns))
+    def _of_columns(self, columns: Any, copy: bool) -> Iterable[Any]:
+        batch = converter("batch_format", self._format)(columns)
+        outputs = self._fn(own_copy(batch) if copy else batch)
         given = outputs if isinstance(outputs, Iterator) else [outputs]
         return map(_expect_columns, given)
 
@@ -186,13 +187,21 @@ def _expect_columns(output: Any) -> Any:
             f"a dict of arrays, tensors or lists, a table or a data frame. It returned {output!r:.100}, of type "
             f"{type(output).__name__}. For a function of a list of items, use .batch(n).map(fn)"
         )
-    rows_in(as_batch(output))  # raises where lengths differ
-    return output
+    batch = as_batch(output)
+    for name, column in batch.items() if isinstance(batch, dict) else ():
+        if isinstance(column, (str, bytes, Mapping)):
+            raise TypeError(
+                f"fn returned one value for the column {name!r}, {column!r:.100}, and must return one for each row, as "
+                f"[{column!r:.100}] * rows"
+            )
+    rows_in(batch)  # raises where lengths differ
+    return batch
 
 
 def _makes_callables(fn: object) -> bool:
     """Say whether a function is a class to be made once, and not one such as `list`, to be called with each batch."""
-    return isinstance(fn, type) and any("__call__" in vars(base) for base in fn.__mro__)
+    made = fn.func if isinstance(fn, partial) else fn
+    return isinstance(made, type) and any("__call__" in vars(base) for base in made.__mro__)
 
 
 def _pool_of(fn: object, concurrency: int | None, compute: Any) -> dict[str, Any] | None:

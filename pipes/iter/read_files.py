@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -155,6 +156,13 @@ class ImageReader(WholeFileReader[dict[str, Any]]):
         raise AttributeError(
             "class_to_idx: the files are not those of list_image_folder", name="class_to_idx", obj=self
         )
+
+    def _provenance_of(self, item: Any) -> Provenance | None:
+        url = item.url if isinstance(item, LabelledFile) else item
+        return Provenance((ReadRows(str(url), "", range(1)),)) if isinstance(url, (str, os.PathLike)) else None
+
+    def provenance(self) -> Provenance | None:
+        return self._provenance
 
     def _read(self, item: Any) -> Any:
         if not isinstance(item, LabelledFile):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from ...registry import (
     uniform_draws,
     walk,
 )
+from ...storage.addresses import LOCAL
 from ..columns.batch_rows import as_batch, sliced, taken
 from ..columns.rows_or_batches import gives_batches, is_table
 from ..columns.to_arrow import rows_in
@@ -29,10 +31,11 @@ from ..columns.to_arrow import rows_in
 T = TypeVar("T")
 
 _UNKNOWN_PLACE = (
-    "random_sample must know which row of the data each row is, so that it draws the same ones for any number of "
-    "workers and in each pass. Here it does not: the chain is {why} before it, and which rows of which file an item "
-    "has is unknown. Put random_sample or train_test_split right after the source or the reader, or divide the list of "
-    "files, as in files.random_split({{'train': 0.8, 'test': 0.2}}, seed=0)"
+    "random_sample draws the same rows in each pass and for any number of workers, so it must know which row of the "
+    "data each one is. It does not here: the stream is {why} before it, and the reader does not say which rows of "
+    "which file an item has, as after a filter or a function. Put random_sample or train_test_split right after the "
+    "source, or after a reader without a filter; or split the files, as in files.train_test_split(0.2), and read each "
+    "part, as by .sharding_filter().read_images()"
 )
 
 
@@ -125,12 +128,14 @@ class RowSampler(_RowCounter[T]):
     """Yield a random share of the rows, `fraction`, in their order: each row is drawn by itself.
 
     The items are column batches, as after `ps.read_parquet`, or rows. The same seed draws the same rows: in each pass,
-    for any number of workers, whatever the order of the files. A row of a file is drawn by the file's address and its
-    number there, any other row by its place in the stream. `complement=True` gives exactly the rows that are not drawn.
-    Batches without a row are left out.
+    for any number of workers, whatever the order of the files. A row of a file is drawn by the file's absolute address
+    and its number there, any other row by its place in the stream. Rows of CSV and JSON are numbered by block, so that
+    they are the same for the same `block_size`. `complement=True` gives exactly the rows that are not drawn. Batches
+    without a row are left out.
 
     Raises TypeError or ValueError for a `fraction` outside of 0 to 1. While it is read, raises ValueError where the
-    place of a row is unknown: after a shuffle or a `sharding_filter` of items that are no rows of files.
+    place of a row is unknown: after a shuffle, a cycle or a `sharding_filter` of items that are no rows of files, and
+    over an iterator or a set.
 
     >>> dp = IterableWrapper(range(10)).random_sample(0.3, seed=5)
     >>> list(dp)
@@ -177,7 +182,7 @@ class RowSampler(_RowCounter[T]):
         parts = []
         for place in places:
             assert place.rows is not None
-            name = f"{place.file}\n{place.part}".encode()
+            name = f"{_absolute(place.file)}\n{place.part}".encode()
             seed = derive_seed(self.seed, zlib.crc32(name), zlib.adler32(name))
             parts.append(_from(seed, place.rows.start, len(place.rows)))
         return np.concatenate(parts)
@@ -186,11 +191,27 @@ class RowSampler(_RowCounter[T]):
         """Return why the place in the stream does not tell which row it is; None if it does."""
         if sharding_points(self.source):
             return "divided into shards"
-        return "shuffled" if any(hasattr(type(step), "set_seed") for step in walk(self.source)) else None
+        for step in walk(self.source):
+            if hasattr(type(step), "set_seed"):
+                return "shuffled"
+            if "cycles" in getattr(type(step), "does", ()):
+                return "read again and again"
+            if vars(step).get("ordered") is False:
+                return "in no fixed order"
+            held = [vars(step).get(name) for name in getattr(type(step), "payload", ())]
+            if any(isinstance(items, (Iterator, Set)) for items in held):
+                return "of an iterator or a set"
+        return None
 
     def provenance(self) -> Provenance | None:
         found = provenance_of(self.source)
         return None if found is None else found.changed()
+
+
+def _absolute(file: str) -> str:
+    """Return the same text for a local file, however its path was given."""
+    scheme, mark, path = file.rpartition("://")
+    return os.path.abspath(path) if not mark or scheme in LOCAL else file
 
 
 def _from(seed: int, start: int, rows: int) -> NDArray[np.float64]:

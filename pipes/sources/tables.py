@@ -32,7 +32,8 @@ def from_items(items: Iterable[T]) -> IterDataPipe[T]:
     """Return a pipe of items in memory, each a row, such as a dict. They are not copied.
 
     Operators on rows or batches treat these dicts, and those that `map` makes of them, as rows. For other items, use
-    `IterableWrapper`, which does not say what its items are.
+    `IterableWrapper`, which does not say what its items are. A function that changes a row in place changes it for the
+    next pass, too.
 
     Raises TypeError for items that are not iterable.
 
@@ -122,7 +123,17 @@ def from_numpy(
         for name, array in columns.items():
             if not isinstance(array, (np.ndarray, torch.Tensor)):
                 raise TypeError(f"from_numpy takes arrays, and column {name!r} is a {type(array).__name__}")
-    return _in_batches([*map(batch_of, some)], batch_size)
+    read_only = [{name: _read_only(array) for name, array in columns.items()} for columns in some]
+    return _in_batches([*map(batch_of, read_only)], batch_size)
+
+
+def _read_only(array: np.ndarray | torch.Tensor) -> np.ndarray | torch.Tensor:
+    """Return an array that says that it may not be changed: tensors made of it are copies, so it is not."""
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def from_torch(dataset: Dataset[T]) -> IterDataPipe[T]:
