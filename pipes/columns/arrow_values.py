@@ -177,7 +177,7 @@ def _shared(array: pa.Array) -> torch.Tensor:
     A tensor cannot be read-only: a program that changed it would be ended by the system.
     """
     if array.buffers()[1] is None or array.buffers()[1].is_mutable:
-        return torch.from_dlpack(array)  # type: ignore[attr-defined, no-any-return]
+        return torch.from_dlpack(array)  # type: ignore[attr-defined]
     return torch.from_numpy(array.to_numpy().copy())
 
 

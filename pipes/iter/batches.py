@@ -18,6 +18,7 @@ from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_d
 from ...registry.notes import add_note, describe_item
 from ...workers.threads import PATIENCE, Arrivals, Outcome, join
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
+from ..bases.loose_rows import RowGatherer
 from ..bases.one_to_one import OneToOne
 from ..bases.striding import in_runs
 from ..bases.works_ahead import WorksAhead
@@ -97,19 +98,14 @@ class BatchMapper(IterDataPipe[Any]):
         if not _makes_callables(fn):
             check_function("fn", fn, input_col)
         size = batch_size or (_ROWS if batches is False else None)
-        call = partial(BatchCall, fn, input_col, batch_format, batches)
+        call = _CallMaker(fn, input_col, batch_format, batches)
         self.source = source
-        if pool is not None:
-            self.source = ModelPoolMapper(
-                source,
-                call,
-                batch_size=size,
-                batched=None if size is None else bool(batches),
-                on_error=on_error,
-                **pool,
-            )
-        elif batches:
-            self.source = source if size is None else Rebatcher(source, size)
+        if batches and size is not None:
+            self.source = Rebatcher(source, size)
+        elif pool and size is not None:
+            self.source = RowGatherer(source, size, batched=False)
+        if pool:
+            self.source = ModelPoolMapper(self.source, call, on_error=on_error, **pool)
         if batches is not None:
             self.gives = "batches" if batches else "rows"
         self.fn = fn
@@ -135,6 +131,18 @@ class BatchMapper(IterDataPipe[Any]):
         except Exception as error:
             say_where(error, self, batch)
             raise
+
+
+class _CallMaker:
+    """Makes a `BatchCall`, here or in a worker; texts show the name of the function."""
+
+    def __init__(self, fn: Any, *arguments: Any) -> None:
+        self._arguments = fn, *arguments
+        made = fn.func if isinstance(fn, partial) else fn
+        self.__qualname__ = getattr(made, "__qualname__", type(made).__qualname__)
+
+    def __call__(self) -> BatchCall:
+        return BatchCall(*self._arguments)
 
 
 class BatchCall:
