@@ -245,8 +245,8 @@ def test_each_row_has_nested_values_of_its_own() -> None:
 
 
 def test_a_table_that_arrow_cannot_hold_says_which_value() -> None:
-    mixed = pd.DataFrame({"id": [1, 2], "label": [1, "a"]}, dtype=object)
-    with pytest.raises(ValueError, match="column 'label', row 1"):
+    mixed = pd.DataFrame({"id": [1, 2], "label": ["a", 1]}, dtype=object)
+    with pytest.raises(TypeError, match="column 'label', row 1"):
         batches().join(mixed, "id")
 
 
