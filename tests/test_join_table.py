@@ -128,6 +128,7 @@ def test_keys_are_several_columns_and_of_any_type() -> None:
             "the table has 2 rows with id 1, and may have one",
         ),
         (lambda: batches().join(SOME, "name"), KeyError, "the table has no column 'name': its columns are"),
+        (lambda: batches().join({"id": [[1]]}, "id"), TypeError, "the column 'id' is list<.*>, which cannot be a key"),
         (lambda: batches().join(SOME, []), ValueError, "on names no column"),
         (lambda: batches().join(SOME, "id", how="outer"), ValueError, "how must be 'inner', 'left' or None"),
         (lambda: batches().join(3, "id"), TypeError, "table must be a pyarrow.Table, .*, and is of type int"),
@@ -196,7 +197,9 @@ TWICE = datetime(2024, 11, 3, 1, 30, tzinfo=ZoneInfo("America/New_York"))
         ([b"a"], ["b", "a"], [1]),
         ([NOON], [NOON.astimezone(ZoneInfo("Asia/Tokyo"))], [0]),
         ([TWICE], [TWICE.replace(fold=1).astimezone(UTC), TWICE.astimezone(UTC)], [1]),
-        ([np.datetime64("2024-09-01T12", "s")], [np.datetime64("2024-09-01T12", "ns")], [0]),
+        (np.array(["2024-09-01T12"], "datetime64[s]"), np.array(["2024-09-01T12"], "datetime64[ns]"), [0]),
+        (np.array(["2024-09-01T12"], "datetime64[ns]"), [NOON.replace(tzinfo=None)], [0]),
+        (np.array(["2024-09-01"], "datetime64[D]"), [NOON.date()], [0]),
         ([None], ["a"], [None]),
     ],
 )

@@ -40,6 +40,10 @@ def table_by(table: Any, on: Sequence[str]) -> pa.Table:
         raise ValueError(f"the table has several columns of one name: {made.column_names}")
     if missing := [name for name in on if name not in made.column_names]:
         raise KeyError(f"the table has no column {missing[0]!r}: its columns are {made.column_names}")
+    for name in on:
+        kind = made.schema.field(name).type
+        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+            raise TypeError(f"the column {name!r} is {kind}, which cannot be a key: make it text or a number")
     keys = pa.table({name: _compared(made[name]) for name in on}).drop_null()
     for row in keys.group_by([*on]).aggregate([([], "count_all")]).to_pylist() if keys.num_rows else ():
         if row["count_all"] > 1:

@@ -347,9 +347,9 @@ def _is_there(item: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """Return a value of a key: NumPy's and torch's numbers as Python's."""
-    if isinstance(value, (np.datetime64, np.timedelta64)):  # Arrow knows their unit
-        return value
-    return value.item() if hasattr(value, "item") else value
+    plain = value.item() if hasattr(value, "item") else value
+    is_of_time = isinstance(value, (np.datetime64, np.timedelta64))
+    return value if is_of_time and isinstance(plain, int) else plain  # nanoseconds, which Python's times lack
 
 
 def _expect_apart(others: set[str], names: Iterable[str]) -> None:
