@@ -801,8 +801,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         rows stays.
 
         Each row needs its row in the table; without one it is an error. With `how="inner"` such rows are left out, and with
-        `how="left"` they have null in the columns of the table. A null is no key. A batch gets columns of its own kind:
-        Arrow's, tensors or arrays, with text as lists.
+        `how="left"` they have null in the columns of the table. A null is no key, and neither is NaN. Numbers of different
+        types compare by value, times with a zone by their instant. A batch gets columns of its own kind: Arrow's, tensors
+        or arrays, with text as lists.
 
         `on_error` handles an item that fails. It cannot be a `Retry`.
 

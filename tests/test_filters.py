@@ -124,6 +124,16 @@ def test_text_beside_a_column_of_times_is_a_time(tmp_path: Path, text: str, ids:
         ("hour > '25:00'", r"column 'hour' is time32\[ms\], .* '12:30'"),
         ("hour > '12:30:00.0005'", r"column 'hour' is time32\[ms\]"),
         ("at.time > 'x'", r"column 'time' is timestamp\[us\]"),
+        ("berlin < '9999-12-31'", r"is timestamp\[ns, .*, which holds times from 1677-09-22 to 2262-04-11, and"),
+        ("berlin < '9999-12-31T00:00Z'", "which holds times from 1677-09-22 to 2262-04-11"),
+        ("berlin < 'soon'", "this text is none"),
+        ("berlin == '2024-10-27T02:30'", "whose clocks show this time twice, as they change: write its offset"),
+        ("berlin == '2024-03-31T02:30'", "whose clocks show this time never"),
+        ("time > 5", r"column 'time', which is timestamp\[us\], does not compare with 5: write it as '2024-09-01'"),
+        ("5 < at.time", r"5 does not compare with column 'time', which is timestamp\[us\]: write it as"),
+        ("id > '5'", r"has \"id > '5'\": column 'id', which is int64, does not compare with '5': write values of the"),
+        ("id in ['a']", r"column 'id', which is int64, does not compare with \['a'\]"),
+        ("id < time", r"with column 'time', which is timestamp\[us\]: a pyarrow.compute.Expression can cast"),
     ],
 )
 def test_text_that_is_no_time_names_the_column_and_its_type(tmp_path: Path, text: str, told: str) -> None:
@@ -131,6 +141,22 @@ def test_text_that_is_no_time_names_the_column_and_its_type(tmp_path: Path, text
     with pytest.raises(ValueError, match=told) as raised:
         list(ps.read_parquet(tmp_path, filter=text))
     assert "times.parquet" in raised.value.__notes__[0]
+
+
+def test_a_column_without_a_field_is_told_from_one_that_is_not_there() -> None:
+    for text, told in (
+        (
+            "time.dt.month == 2",
+            r"uses time\.dt\.month, and the column 'time' is timestamp\[us\], which has no such field",
+        ),
+        (
+            "at.day == 2",
+            r"uses at\.day, and the column 'at' is struct<.*pyarrow\.compute\.Expression, such as pc\.month",
+        ),
+        ("no.day == 2", "uses a column 'no', and the columns are"),
+    ):
+        with pytest.raises(KeyError, match=told):
+            fields_in(expression_of(text, TIMES.schema), TIMES.schema)
 
 
 def test_folders_that_are_days_are_chosen_by_their_text(tmp_path: Path) -> None:

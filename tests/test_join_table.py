@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -125,6 +128,7 @@ def test_keys_are_several_columns_and_of_any_type() -> None:
             "the table has 2 rows with id 1, and may have one",
         ),
         (lambda: batches().join(SOME, "name"), KeyError, "the table has no column 'name': its columns are"),
+        (lambda: batches().join({"id": [[1]]}, "id"), TypeError, "the column 'id' is list<.*>, which cannot be a key"),
         (lambda: batches().join(SOME, []), ValueError, "on names no column"),
         (lambda: batches().join(SOME, "id", how="outer"), ValueError, "how must be 'inner', 'left' or None"),
         (lambda: batches().join(3, "id"), TypeError, "table must be a pyarrow.Table, .*, and is of type int"),
@@ -162,3 +166,102 @@ def test_it_resumes_after_any_batch() -> None:
     for how in (None, "inner", "left"):
         table: Any = LABELS if how is None else SOME
         assert_resumes_everywhere(lambda how=how, table=table: batches().join(table, "id", how=how).rows())
+
+
+def answers(keys: Any, table: dict[str, Any], how: Any) -> list[Any]:
+    """Return the column `v` of rows and of batches joined, which must agree, as one."""
+    of_rows = ps.from_items([{"k": key} for key in keys]).join(table, "k", how=how)
+    of_batches = ps.from_arrow(pa.table({"k": keys})).join(table, "k", how=how)
+    found = [row["v"] for row in of_rows]
+    assert columns(of_batches, "v") == found
+    return found
+
+
+NOON = datetime(2024, 9, 1, 12, tzinfo=UTC)
+TWICE = datetime(2024, 11, 3, 1, 30, tzinfo=ZoneInfo("America/New_York"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "of_table", "found"),
+    [
+        ([-0.0, 0.0], [0.0], [0, 0]),
+        ([0.0], [-0.0], [0]),
+        ([math.nan, 1.0], [math.nan, 1.0], [None, 1]),
+        ([1, 2], [2.0, 1.0], [1, 0]),
+        ([2**53 + 1, 2**53], [float(2**53)], [None, 0]),
+        ([float(2**53), 0.5], [2**53 + 1, 2**53], [1, None]),
+        (np.array([2**63 + 1, 2], np.uint64), [1, 2], [None, 1]),
+        ([1], np.array([2**63, 1], np.uint64), [1]),
+        ([Decimal("1.50")], [Decimal("1.5")], [0]),
+        ([0.1], [Decimal("0.1")], [0]),
+        ([b"a"], ["b", "a"], [1]),
+        ([NOON], [NOON.astimezone(ZoneInfo("Asia/Tokyo"))], [0]),
+        ([TWICE], [TWICE.replace(fold=1).astimezone(UTC), TWICE.astimezone(UTC)], [1]),
+        (np.array(["2024-09-01T12"], "datetime64[s]"), np.array(["2024-09-01T12"], "datetime64[ns]"), [0]),
+        (np.array(["2024-09-01T12"], "datetime64[ns]"), [NOON.replace(tzinfo=None)], [0]),
+        (np.array(["2024-09-01"], "datetime64[D]"), [NOON.date()], [0]),
+        ([None], ["a"], [None]),
+    ],
+)
+def test_rows_and_batches_find_the_same(keys: Any, of_table: Any, found: list[Any]) -> None:
+    assert answers(keys, {"k": of_table, "v": [*range(len(of_table))]}, "left") == found
+
+
+@pytest.mark.parametrize("how", [None, "inner", "left"])
+@pytest.mark.parametrize(
+    ("key", "of_table", "types"),
+    [
+        ("1", 1, "string, and in the table int64"),
+        (1, "1", "int64, and in the table string"),
+        (True, 1, "bool, and in the table int64"),
+        ("2024-09-01", NOON, "string, and in the table timestamp"),
+        (NOON.date(), NOON, "date32.*, and in the table timestamp"),
+    ],
+)
+def test_keys_of_types_that_do_not_compare_are_an_error(how: Any, key: Any, of_table: Any, types: str) -> None:
+    table = {"k": [of_table], "v": [1]}
+    for dp in (ps.from_items([{"k": key}]), ps.from_arrow(pa.table({"k": [key]}))):
+        with pytest.raises(TypeError, match=f"the column 'k' is {types}.*: cast one of them, so that they compare"):
+            list(dp.join(table, "k", how=how))
+
+
+def test_a_key_that_the_common_type_cannot_hold_names_its_column() -> None:
+    far = pa.table({"k": pa.array([datetime(9999, 1, 1)], pa.timestamp("us"))})
+    table = pa.table({"k": pa.array([datetime(2024, 9, 1)], pa.timestamp("ns")), "v": [1]})
+    for dp in (ps.from_arrow(far), ps.from_arrow(far).rows()):
+        with pytest.raises(ValueError, match=r"the column 'k' is compared with the table's as timestamp\[ns\]"):
+            list(dp.join(table, "k", how="left"))
+
+
+def test_both_zeros_are_one_key_and_nan_is_none() -> None:
+    with pytest.raises(ValueError, match=r"the table has 2 rows with k 0\.0, and may have one"):
+        batches().join({"k": [0.0, -0.0]}, "k")
+    batches().join({"k": [math.nan, math.nan]}, "k")
+
+
+def test_each_row_has_nested_values_of_its_own() -> None:
+    table = {"id": [1], "tags": [["a"]], "image": torch.zeros(1, 2, 2)}
+    first, second = IterableWrapper([{"id": 1}, {"id": 1}]).join(table, "id", batched=False)
+    first["tags"].append("b")
+    first["image"] += 1
+    assert (second["tags"], second["image"].tolist()) == (["a"], [[0, 0], [0, 0]])
+
+
+def test_a_table_that_arrow_cannot_hold_says_which_value() -> None:
+    mixed = pd.DataFrame({"id": [1, 2], "label": ["a", 1]}, dtype=object)
+    with pytest.raises(TypeError, match="column 'label', row 1"):
+        batches().join(mixed, "id")
+
+
+def test_a_table_may_be_several_frames_put_together() -> None:
+    parts = [pd.DataFrame({"file": [name], "label": [n]}) for n, name in enumerate("ab")]
+    dp = ps.from_items([{"file": "b"}]).join(pd.concat(parts), on="file")
+    assert list(dp) == [{"file": "b", "label": 1}]
+
+
+def test_a_key_in_the_index_of_a_frame_says_how_to_make_it_a_column() -> None:
+    labels = pd.DataFrame({"file": ["a"], "label": [1]}).set_index("file")
+    with pytest.raises(KeyError, match=r"'file' is in the index of the data frame: give frame\.reset_index\(\)"):
+        ps.from_items([{"file": "a"}]).join(labels, on="file")
+    with pytest.warns(UserWarning, match=r"the index 'file' .*frame\.reset_index\(\)"):
+        ps.from_items([{"label": 1}]).join(labels, on="label")

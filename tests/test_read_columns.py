@@ -424,6 +424,15 @@ def test_columns_of_one_name_are_an_error_unless_others_are_wanted(tmp_path: Pat
     assert rows(renamed) == [{"a": 1, "b": 2, "c": 3}]
 
 
+@pytest.mark.parametrize("lines_before", [1, 100])
+def test_a_json_column_that_changes_its_type_says_what_reads_it(tmp_path: Path, lines_before: int) -> None:
+    (tmp_path / "a.json").write_text('{"a": "x"}\n' * lines_before + '{"a": 1}\n')
+    with pytest.raises(pa.ArrowInvalid, match="changed from string to number") as raised:
+        list(ps.read_json(tmp_path / "a.json", block_size=64))
+    assert [note for note in raised.value.__notes__ if "ps.read_text(path).parse_json()" in note]
+    assert [*ps.read_text(tmp_path / "a.json").parse_json()][-1] == {"a": 1}
+
+
 def test_a_list_of_json_and_the_first_feather_are_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(' [{"a": 1}]')
     (tmp_path / "a.feather").write_bytes(b"FEA1" + bytes(60))

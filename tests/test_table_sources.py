@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -50,6 +51,21 @@ def test_data_frames_come_without_their_index() -> None:
     batches = list(from_pandas(frame, 2))
     assert [batch.to_pydict() for batch in batches] == [{"id": [1, 2], "text": ["a", None]}, {"id": [3], "text": ["c"]}]
     assert rows(from_pandas([frame, frame])) == [[1, 2, 3, 1, 2, 3]]
+
+
+def test_a_frame_of_several_put_together_has_its_text() -> None:
+    parts = [pd.DataFrame({"text": [text], "n": [n]}) for n, text in enumerate("ab")]
+    assert rows(from_pandas(pd.concat(parts))) == [["a", "b"]]
+
+
+def test_an_index_with_a_name_is_left_out_with_a_warning() -> None:
+    frame = pd.DataFrame({"city": ["x", "y", "x"], "n": [1, 2, 3]})
+    for indexed, name in ((frame.set_index("n"), "n"), (frame.groupby("city").n.mean().to_frame("m"), "city")):
+        with pytest.warns(UserWarning, match=rf"the index '{name}' of the data frame is left out: .*reset_index\(\)"):
+            from_pandas(indexed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        from_pandas([frame, frame[frame.n > 1], indexed.reset_index()])
 
 
 def test_arrays_come_as_columns_of_their_shape() -> None:

@@ -3,8 +3,11 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import re
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -235,6 +238,30 @@ def test_collate_stacks_by_default() -> None:
     [batch] = IterableWrapper(rows).batch(2).collate()
     assert batch["x"].tolist() == [[1.0], [2.0]]
     assert batch["name"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "row"),
+    [
+        ([1, None, None], "1 of the batch: None"),
+        ([[1], [1], [1, 2]], r"2 of the batch: \[1, 2\]"),
+        ([Decimal("1.5")], r"0 of the batch: Decimal\('1.5'\)"),
+        ([datetime(2024, 9, 1)], "0 of the batch: "),
+        ([1, "a"], "1 of the batch: 'a'"),
+    ],
+)
+def test_a_column_that_does_not_collate_is_named_with_its_first_row(values: list[Any], row: str) -> None:
+    rows = ps.from_items([{"id": 0, "x": value} for value in values])
+    for dp in (rows.batch(3).collate(), rows.iter_torch_batches(batch_size=3)):
+        with pytest.raises((RuntimeError, TypeError)) as raised:
+            list(dp)
+        assert re.search(f"column 'x', row {row}", notes_of(raised.value))
+
+
+def test_rows_of_different_columns_that_do_not_collate_say_so() -> None:
+    with pytest.raises(KeyError) as raised:
+        list(IterableWrapper([{"x": 1}, {"y": 1}]).batch(2).collate())
+    assert "there is no column 'x', and before it the columns were 'x'" in notes_of(raised.value)
 
 
 @pytest.mark.parametrize("arguments", [{"conversion": sum}, {"collate_fn": sum}])

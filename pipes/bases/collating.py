@@ -7,7 +7,8 @@ from typing import Any
 
 from torch.utils.data import default_collate
 
-from ...registry.notes import add_note
+from ...registry.notes import add_note, describe_item
+from ..columns.arrow_values import first_failing
 from ..columns.writing import columns_of_rows
 
 __all__ = ["collated_columns", "default_collated"]
@@ -23,8 +24,27 @@ def default_collated(batch: Any) -> Any:
     try:
         return default_collate(batch)
     except Exception as error:
+        if where := _failing(batch):
+            add_note(error, where)
         add_note(error, _ON_COLLATE)
         raise
+
+
+def _failing(batch: Any) -> str | None:
+    """Say which column of a batch of rows fails, and its first row that does; None for other batches."""
+    if not (isinstance(batch, Sequence) and batch and isinstance(batch[0], Mapping)):
+        return None
+    try:
+        columns = columns_of_rows(batch)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    for name, values in columns.items():
+        try:
+            default_collate(values)
+        except Exception as error:
+            row, _ = first_failing(values, default_collate, error)
+            return f"column {name!r}, row {row} of the batch: {describe_item(values[row])}"
+    return None
 
 
 def collated_columns(conversion: Mapping[Any, Callable[..., Any]], batch: Sequence[Any]) -> Any:

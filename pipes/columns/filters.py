@@ -7,6 +7,7 @@ import operator
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +66,18 @@ def expression_of(filter: str | pc.Expression, schema: pa.Schema | None = None) 
 def fields_in(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     """Return the columns of a schema that an expression uses.
 
-    Raises KeyError for an unknown column, and pyarrow's error where types do not fit.
+    Raises KeyError for an unknown column or field, and pyarrow's error where types do not fit.
     """
     try:
         _bind(expression, schema)
     except _NoColumn as error:
-        raise KeyError(f"the filter uses a column {error.name!r}, and the columns are {schema.names}") from None
+        if error.name not in schema.names:
+            raise KeyError(f"the filter uses a column {error.name!r}, and the columns are {schema.names}") from None
+        raise KeyError(
+            f"the filter uses {'.'.join(error.path)}, and the column {error.name!r} is "
+            f"{schema.field(error.name).type}, which has no such field: to compute something of a column, give a "
+            "pyarrow.compute.Expression, such as pc.month(pc.field('time')) == 2"
+        ) from None
     return _needed(expression, schema, [], schema.names)
 
 
@@ -119,8 +126,8 @@ def _bind(expression: pc.Expression, schema: pa.Schema) -> None:
     try:
         ds.dataset(schema.empty_table()).scanner(filter=expression)
     except pa.ArrowInvalid as error:
-        if lacking := re.match(r"No match for FieldRef\.(?:Name|Nested)\((?:FieldRef\.Name\()?(.*?)\)", str(error)):
-            raise _NoColumn(lacking[1]) from None
+        if lacking := re.match(r"No match for (FieldRef\..*?\)) in", str(error)):
+            raise _NoColumn(re.findall(r"Name\((.*?)\)", lacking[1])) from None
         raise
 
 
@@ -141,8 +148,9 @@ def _needed(expression: pc.Expression, schema: pa.Schema, others: list[str], nam
 
 
 class _NoColumn(Exception):
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, path: Sequence[str]) -> None:
+        self.name = path[0]
+        self.path = path
 
 
 class _NotAFilter(Exception):
@@ -181,7 +189,7 @@ def _comparison(schema: pa.Schema | None, left: ast.expr, kind: ast.cmpop, right
         values: Any = [_value(each, field) for each in right.elts]
         if field is not None and any(isinstance(value, pa.Scalar) for value in values):
             values = pa.array(values, field.type)
-        among = _operand(left).isin(values)
+        among = _fitting(_operand(left).isin(values), ast.Compare(left, [kind], [right]), schema)
         return ~among if isinstance(kind, ast.NotIn) else among
     is_none = isinstance(right, ast.Constant) and right.value is None
     if isinstance(kind, (ast.Is, ast.IsNot)):
@@ -190,9 +198,34 @@ def _comparison(schema: pa.Schema | None, left: ast.expr, kind: ast.cmpop, right
         return _operand(left).is_null() if isinstance(kind, ast.Is) else _operand(left).is_valid()
     if is_none:
         raise _NotAFilter(right, "nothing compares to None: write is None, or is not None")
-    return _COMPARISONS[type(kind)](
-        _operand(left, _time_field(right, schema)), _operand(right, _time_field(left, schema))
-    )
+    sides = _operand(left, _time_field(right, schema)), _operand(right, _time_field(left, schema))
+    return _fitting(_COMPARISONS[type(kind)](*sides), ast.Compare(left, [kind], [right]), schema)
+
+
+def _fitting(expression: pc.Expression, part: ast.Compare, schema: pa.Schema | None) -> pc.Expression:
+    """Return the expression of a comparison; raise where the types of its two sides do not compare."""
+    import pyarrow as pa
+
+    sides = [part.left, *part.comparators]
+    fields = [_field(side, schema) for side in sides]
+    if schema is None or not any(fields):
+        return expression
+    names = [name for side in sides for name in _path(side)[:1]]
+    try:
+        _bind(expression, pa.schema([field for field in schema if field.name in names]))
+    except _NoColumn:  # told with all columns
+        pass
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        left, right = (
+            ast.unparse(side) if field is None else f"column {field.name!r}, which is {field.type},"
+            for side, field in zip(sides, fields, strict=True)
+        )
+        kinds = [field.type for field in fields if field is not None]
+        mend = "a pyarrow.compute.Expression can cast one of them"
+        if len(kinds) == 1:
+            mend = _like(kinds[0]) if _is_of_time(kinds[0]) else "write values of the column's type"
+        raise _NotAFilter(part, f"{left} does not compare with {right.removesuffix(',')}: {mend}") from error
+    return expression
 
 
 def _operand(part: ast.expr, beside: pa.Field | None = None) -> Any:
@@ -214,7 +247,19 @@ def _path(part: ast.expr) -> list[str]:
 
 def _time_field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
     """Return the field of a column of dates or times; None for any other part."""
+    field = _field(part, schema)
+    return field if field is not None and _is_of_time(field.type) else None
+
+
+def _is_of_time(kind: pa.DataType) -> bool:
     import pyarrow.types as types  # type: ignore[import-untyped]
+
+    return bool(types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind))
+
+
+def _field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
+    """Return the field of a column or a struct field; None for any other part."""
+    import pyarrow.types as types
 
     field, fields = None, schema
     for name in _path(part):
@@ -222,10 +267,7 @@ def _time_field(part: ast.expr, schema: pa.Schema | None) -> pa.Field | None:
             return None
         field = fields.field(place)
         fields = field.type if types.is_struct(field.type) else None
-    if field is None:
-        return None
-    kind = field.type
-    return field if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind) else None
+    return field
 
 
 def _value(part: ast.expr, beside: pa.Field | None = None) -> Any:
@@ -257,7 +299,22 @@ def _time(part: ast.expr, text: str, field: pa.Field) -> pa.Scalar:
             return pc.assume_timezone(pa.scalar(text).cast(pa.timestamp(kind.unit)), kind.tz)
         return pa.scalar(text).cast(kind)
     except pa.ArrowException as error:
-        raise _NotAFilter(part, f"column {field.name!r} is {kind}, and this text is none: {_like(kind)}") from error
+        raise _NotAFilter(part, f"column {field.name!r} is {kind}, {_why_not(text, kind, error)}") from error
+
+
+def _why_not(text: str, kind: pa.DataType, error: Exception) -> str:
+    """Say why text is no time of a type, and how to write one."""
+    import pyarrow as pa
+
+    if "in timezone" in str(error):
+        often = "twice" if "ambiguous" in str(error) else "never"
+        return f"whose clocks show this time {often}, as they change: write its offset from UTC, too, such as '+02:00'"
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        for zone in {None, kind.tz}:
+            with suppress(pa.ArrowException):
+                pa.scalar(text).cast(pa.timestamp("us", zone))
+                return "which holds times from 1677-09-22 to 2262-04-11, and this is none of them"
+    return f"and this text is none: {_like(kind)}"
 
 
 def _like(kind: pa.DataType) -> str:

@@ -226,7 +226,22 @@ class JsonFormat(_Streamed):
                 raise ValueError(
                     "the file is one list, and one object per line is needed: `jq -c '.[]'` converts it"
                 ) from error
+            _advise(error)
             raise
+
+    def read(self, number: int, columns: Sequence[str]) -> pa.Table | None:
+        import pyarrow as pa
+
+        try:
+            return super().read(number, columns)
+        except pa.ArrowInvalid as error:
+            _advise(error)
+            raise
+
+
+def _advise(error: Exception) -> None:
+    if " changed from " in str(error):
+        add_note(error, "each column needs one type: ps.read_text(path).parse_json() takes lines whose types differ")
 
 
 class IpcStreamFormat(_Streamed):

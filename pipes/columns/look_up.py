@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from .batch_rows import as_batch, row_dicts
-from .to_arrow import array_of, batch_of
+from .batch_rows import as_batch, row_dicts, values_of_arrow
+from .to_arrow import array_of, batch_of, is_frame
 from .writing import columns_of_rows
 
 if TYPE_CHECKING:
@@ -14,23 +15,36 @@ if TYPE_CHECKING:
 
 __all__ = ["LookUp", "key_in_words", "table_by"]
 
-Places = Callable[[Sequence[Any]], Any]
-"""A function of key columns that returns the row of the table for each of their rows, or null."""
+Key = tuple[Any, ...]
+Places = dict[Key, int]
+"""The row of the table by key."""
+
+_PLAIN = {int, float, str, bytes}
+"""The types of values that compare without a cast with columns of their kind."""
 
 
 def table_by(table: Any, on: Sequence[str]) -> pa.Table:
     """Return a table, a data frame, a dict of columns or a list of rows as a table that has each key once.
 
-    Raises TypeError for other values, KeyError for a key column that it lacks, ValueError for a key that comes twice.
+    Raises TypeError for other values, KeyError for a key column that it lacks, ValueError for a key that comes twice,
+    and what is raised for columns that Arrow cannot hold.
     """
     import pyarrow as pa
 
+    if is_frame(table):
+        for name in on:
+            if name in table.index.names and name not in table.columns:
+                raise KeyError(f"{name!r} is in the index of the data frame: give frame.reset_index()")
     made: pa.Table = table if isinstance(table, pa.Table) else pa.Table.from_batches([_as_batch(table)])
     if len({*made.column_names}) < made.num_columns:
         raise ValueError(f"the table has several columns of one name: {made.column_names}")
     if missing := [name for name in on if name not in made.column_names]:
         raise KeyError(f"the table has no column {missing[0]!r}: its columns are {made.column_names}")
-    keys = made.select([*on]).drop_null()
+    for name in on:
+        kind = made.schema.field(name).type
+        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+            raise TypeError(f"the column {name!r} is {kind}, which cannot be a key: make it text or a number")
+    keys = pa.table({name: _compared(made[name]) for name in on}).drop_null()
     for row in keys.group_by([*on]).aggregate([([], "count_all")]).to_pylist() if keys.num_rows else ():
         if row["count_all"] > 1:
             key = key_in_words(on, [row[name] for name in on])
@@ -43,13 +57,14 @@ def table_by(table: Any, on: Sequence[str]) -> pa.Table:
 def _as_batch(table: Any) -> pa.RecordBatch:
     if isinstance(table, list) and all(isinstance(row, Mapping) for row in table):
         return batch_of(columns_of_rows(table) if table else {})
-    try:
-        batch = as_batch(table)
-    except TypeError:
+    import pyarrow as pa
+
+    if not (isinstance(table, (pa.RecordBatch, Mapping)) or is_frame(table)):
         raise TypeError(
             "table must be a pyarrow.Table, a data frame, a dict of columns or a list of rows that are dicts, and is "
             f"of type {type(table).__name__}"
-        ) from None
+        )
+    batch = as_batch(table)
     return batch_of(batch) if isinstance(batch, dict) else batch
 
 
@@ -63,51 +78,70 @@ def key_in_words(on: Sequence[str], key: Sequence[Any]) -> str:
 
 
 class LookUp:
-    """Finds rows of a table that has each key once. A null is in no key."""
+    """Finds rows of a table that has each key once. A null or NaN is in no key.
+
+    Keys compare as Python's values, so that rows and batches find the same: numbers exactly, whatever their types.
+    Where types differ otherwise, such as in the unit of a time, keys are cast to a common type first.
+    """
 
     def __init__(self, table: pa.Table, on: Sequence[str]) -> None:
+        import pyarrow as pa
+
         self.on = on
         self._keys = [_decoded(array_of(table[name], name)) for name in on]
         self.columns: pa.RecordBatch = as_batch(table.drop_columns([*on]))
-        self._places: dict[tuple[Any, ...], Places] = {}
+        self._casts: dict[Sequence[pa.DataType], Sequence[pa.DataType | None]] = {}
+        self._places: dict[Sequence[pa.DataType | None], Places] = {}
+        self._places_of_plain: dict[tuple[type, ...], Places] = {}
+        self._rows: list[dict[str, Any]] | None = None
+        kinds = self.columns.schema.types
+        self._copied = any(pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) for kind in kinds)
 
     def places(self, columns: Sequence[pa.Array]) -> pa.Array:
         """Return the row of the table for each row of some key columns, null where there is none."""
+        import pyarrow as pa
+
         columns = [*map(_decoded, columns)]
+        casts = self._casts_for(columns)
+        return pa.array(map(self._places_after(casts).get, self._as_keys(columns, casts)), pa.int64())
+
+    def place(self, key: Key) -> int | None:
+        """Return the row of the table with a key, None where there is none."""
+        if None in key:
+            return None
+        types = (*map(type, key),)
+        if types in self._places_of_plain:
+            return self._places_of_plain[types].get(key)
+        if _PLAIN.issuperset(types):
+            casts = self._casts_for([array_of([kind()], name) for name, kind in zip(self.on, types, strict=True)])
+            if not any(casts):
+                self._places_of_plain[types] = self._places_after(casts)
+                return self.place(key)
+        columns = [array_of([value], name) for name, value in zip(self.on, key, strict=True)]
+        return self.places(columns)[0].as_py()  # type: ignore[no-any-return]
+
+    def row(self, place: int) -> dict[str, Any]:
+        """Return the other columns of a row of the table as a dict, with nested values of its own."""
+        if self._rows is None:
+            self._rows = [*row_dicts(self.columns)]
+        return deepcopy(self._rows[place]) if self._copied else self._rows[place]
+
+    def _casts_for(self, columns: Sequence[pa.Array]) -> Sequence[pa.DataType | None]:
         types = (*(column.type for column in columns),)
-        if types not in self._places:
-            self._places[types] = self._places_of(types)
-        return self._places[types](columns)
+        if types not in self._casts:
+            self._casts[types] = (*map(_cast_for, self.on, types, (key.type for key in self._keys)),)
+        return self._casts[types]
 
-    def rows_by_key(self) -> dict[tuple[Any, ...], dict[str, Any]]:
-        """Return the other columns of each row of the table as a dict, by the key."""
-        keys = zip(*(key.to_pylist() for key in self._keys), strict=True)
-        return {key: row for key, row in zip(keys, row_dicts(self.columns), strict=True) if None not in key}
+    def _places_after(self, casts: Sequence[pa.DataType | None]) -> Places:
+        if casts not in self._places:
+            keys = enumerate(self._as_keys(self._keys, casts))
+            self._places[casts] = {
+                key: place for place, key in keys if not any(value is None or value != value for value in key)
+            }
+        return self._places[casts]
 
-    def _places_of(self, types: Sequence[pa.DataType]) -> Places:
-        """Return the function for key columns of some types, which may differ from those of the table."""
-        import pyarrow.compute as pc  # type: ignore[import-untyped]
-
-        common = [*map(_common_type, self.on, types, (key.type for key in self._keys))]
-        keys = [key.cast(kind) for key, kind in zip(self._keys, common, strict=True)]
-
-        def cast(columns: Sequence[Any]) -> list[Any]:
-            return [column.cast(kind) for column, kind in zip(columns, common, strict=True)]
-
-        if len(keys) == 1:
-            return lambda columns: pc.index_in(cast(columns)[0], keys[0], skip_nulls=True)
-        values = [key.unique() for key in keys]
-
-        def coded(columns: Sequence[Any]) -> Any:
-            """Return one number for each key of several columns: pyarrow looks up single columns."""
-            code: Any = 0
-            for column, among in zip(columns, values, strict=True):
-                place = pc.index_in(column, among, skip_nulls=True).cast("int64")
-                code = pc.add_checked(pc.multiply_checked(code, len(among)), place)
-            return code
-
-        codes = coded(keys)
-        return lambda columns: pc.index_in(coded(cast(columns)), codes, skip_nulls=True)
+    def _as_keys(self, columns: Sequence[pa.Array], casts: Sequence[pa.DataType | None]) -> Iterator[Key]:
+        return zip(*map(_values, self.on, columns, casts), strict=True)
 
 
 def _decoded(column: pa.Array) -> pa.Array:
@@ -116,13 +150,59 @@ def _decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _common_type(name: str, kind: pa.DataType, of_table: pa.DataType) -> pa.DataType:
+def _compared(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a key column with null for NaN and 0.0 for -0.0, as keys compare."""
+    import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+    if not pa.types.is_floating(column.type):
+        return column
+    column = column.cast(pa.float64())
+    return pc.if_else(pc.is_nan(column), None, pc.add(column, 0.0))
+
+
+def _values(name: str, column: pa.Array, cast: pa.DataType | None) -> Sequence[Any]:
+    """Return the values of a key column after a cast; times as whole numbers, which compare without regard to zones."""
     import pyarrow as pa
 
+    if cast is not None:
+        try:
+            column = column.cast(cast)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"the column {name!r} is compared with the table's as {cast}: {error}") from error
+        if pa.types.is_temporal(cast) and cast.bit_width in (32, 64):
+            column = column.view(pa.int32() if cast.bit_width == 32 else pa.int64())
+    return values_of_arrow(name, column)
+
+
+def _cast_for(name: str, kind: pa.DataType, of_table: pa.DataType) -> pa.DataType | None:
+    """Return the type to which keys of two types are cast, None where their values compare as they are."""
+    import pyarrow as pa
+
+    if _family(kind) == _family(of_table) is not None:
+        return None
     try:
-        schemas = [pa.schema([(name, each)]) for each in (kind, of_table)]
+        schemas = [pa.schema([(name, _in_utc(each))]) for each in (kind, of_table)]
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except pa.ArrowException:
         raise TypeError(
             f"the column {name!r} is {kind}, and in the table {of_table}: cast one of them, so that they compare"
         ) from None
+
+
+def _family(kind: pa.DataType) -> str | None:
+    """Return what the values of a type are, where they compare with all others that are the same."""
+    import pyarrow.types as types  # type: ignore[import-untyped]
+
+    if types.is_integer(kind) or types.is_floating(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    return "bytes" if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind) else None
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """Return a type of times with any zone as one in UTC: the same instant is the same key."""
+    import pyarrow as pa
+
+    return pa.timestamp(kind.unit, "UTC") if pa.types.is_timestamp(kind) and kind.tz else kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -89,9 +90,15 @@ def is_frame(item: object) -> bool:
 def batch_of_frame(frame: Any) -> pa.RecordBatch:
     """Return the columns of a pandas data frame as one batch, without its index.
 
-    NaN floats stay NaN, as in pandas; other missing values become null. Raises ValueError where two columns have the
-    same name.
+    NaN floats stay NaN, as in pandas; other missing values become null. Warns of an index that has a name. Raises
+    ValueError where two columns have the same name.
     """
+    if named := [name for name in frame.index.names if name is not None]:
+        warnings.warn(
+            f"the index {', '.join(map(repr, named))} of the data frame is left out: give frame.reset_index(), which "
+            "makes it a column, or frame.reset_index(drop=True)",
+            stacklevel=2,
+        )
     names = [*map(str, frame.columns)]
     if len({*names}) < len(names):
         raise ValueError(f"the data frame has several columns of one name: {names}")
@@ -172,13 +179,14 @@ def _of_values(values: Any, name: str) -> pa.Array:
     import pyarrow as pa
 
     try:
-        return pa.array(values)
+        made = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         where = f"column {name!r}"
         if isinstance(values, list):
             where += f", row {first_failing(values, pa.array, error)[0]}"
         kind = ValueError if isinstance(error, (ValueError, OverflowError)) else TypeError
         raise kind(f"{where}: {error}") from error
+    return _one_array(made) if isinstance(made, pa.ChunkedArray) else made  # frames put together keep their chunks
 
 
 def _are_nested(values: Sequence[Any]) -> bool:

@@ -226,8 +226,9 @@ class Joiner(OneToOne[Any]):
     rows stays.
 
     Each row needs its row in the table; without one it is an error. With `how="inner"` such rows are left out, and with
-    `how="left"` they have null in the columns of the table. A null is no key. A batch gets columns of its own kind:
-    Arrow's, tensors or arrays, with text as lists.
+    `how="left"` they have null in the columns of the table. A null is no key, and neither is NaN. Numbers of different
+    types compare by value, times with a zone by their instant. A batch gets columns of its own kind: Arrow's, tensors
+    or arrays, with text as lists.
 
     `on_error` handles an item that fails. It cannot be a `Retry`.
 
@@ -293,10 +294,8 @@ class Joiner(OneToOne[Any]):
     def _function(self) -> Callable[[Any], Any]:
         look_up = LookUp(self.table, [self.on] if isinstance(self.on, str) else self.on)
         others = {*look_up.columns.schema.names}
-        rows_by_key: dict[tuple[Any, ...], dict[str, Any]] | None = None
 
         def joined(item: Any) -> Any:
-            nonlocal rows_by_key
             if is_batch(item, self._dicts_are_batches):
                 batch = as_batch(item)
                 _expect_apart(others, names_of(batch))
@@ -304,23 +303,21 @@ class Joiner(OneToOne[Any]):
             if not isinstance(item, Mapping):
                 raise TypeError(f"join takes column batches, and rows that are dicts: this is a {type(item).__name__}")
             _expect_apart(others, item)
-            if rows_by_key is None:
-                rows_by_key = look_up.rows_by_key()
-            return self._joined_row(item, look_up, rows_by_key)
+            return self._joined_row(item, look_up)
 
         return joined
 
-    def _joined_row(self, row: Mapping[str, Any], look_up: LookUp, rows_by_key: Mapping[Any, Any]) -> Any:
+    def _joined_row(self, row: Mapping[str, Any], look_up: LookUp) -> Any:
         for name in look_up.on:
             if name not in row:
                 raise KeyError(f"the row has no {name!r}: it has {[*row]}")
         key = (*(_plain(row[name]) for name in look_up.on),)
-        found = rows_by_key.get(key)
-        if found is None:
-            if self.how is None:
-                raise self._no_match(key)
-            found = dict.fromkeys(look_up.columns.schema.names) if self.how == "left" else None
-        return None if found is None else {**row, **found}
+        place = look_up.place(key)
+        if place is not None:
+            return {**row, **look_up.row(place)}
+        if self.how is None:
+            raise self._no_match(key)
+        return {**row, **dict.fromkeys(look_up.columns.schema.names)} if self.how == "left" else None
 
     def _joined_batch(self, batch: Any, look_up: LookUp) -> Any:
         keys = [array_of(column_of(batch, name), name) for name in look_up.on]
@@ -350,7 +347,9 @@ def _is_there(item: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """Return a value of a key: NumPy's and torch's numbers as Python's."""
-    return value.item() if hasattr(value, "item") else value
+    plain = value.item() if hasattr(value, "item") else value
+    is_of_time = isinstance(value, (np.datetime64, np.timedelta64))
+    return value if is_of_time and isinstance(plain, int) else plain  # nanoseconds, which Python's times lack
 
 
 def _expect_apart(others: set[str], names: Iterable[str]) -> None:

@@ -77,7 +77,8 @@ def from_pandas(
 ) -> IterDataPipe[pa.RecordBatch]:
     """Return a pipe of record batches, of `batch_size` rows, from one or several pandas data frames.
 
-    The index is left out. NaN floats stay NaN, as in pandas; other missing values become null.
+    The index is left out, with a warning if it has a name: `frame.reset_index()` makes it a column. NaN floats stay
+    NaN, as in pandas; other missing values become null.
 
     Raises ImportError without pandas, TypeError for other types, ValueError for a column that Arrow cannot hold, with
     the row, and where several columns have the same name; the pipe raises ValueError where the frames' columns differ.
