@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from types import MethodType
 from typing import Any, Literal, TypeVar
 
-from .synonyms import operators_for
+from .synonyms import operators_for, operators_for_parts
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
 __all__ = [
@@ -165,8 +165,8 @@ class Operators(Mapping[str, Operator]):
     def search(self, text: str) -> list[Operator]:
         """Return the operators whose name or docstring has, for every word of a text, a word that begins with it.
 
-        Operators that match in their name or summary come first. Before them are those for a word of other libraries,
-        and then docstrings are not searched.
+        Operators that match in their name or summary come first. Before them are those for a word or phrase of other
+        libraries, and then docstrings are not searched; after them those for parts of such a phrase.
 
         >>> [found.name for found in operators.search("zip archives")]
         ['load_from_zip', 'load_from_rar']
@@ -180,11 +180,14 @@ class Operators(Mapping[str, Operator]):
         def has_all(searched: str) -> bool:
             return all(re.search(word, searched.lower()) for word in wanted)
 
-        meant = [key for name in operators_for(text) for key in (f"iter.{name}", f"map.{name}")]
-        near = [self[key] for key in meant if key in self]
+        def named(names: list[str]) -> list[Operator]:
+            return [self[key] for name in names for key in (f"iter.{name}", f"map.{name}") if key in self]
+
+        near = named(meant := operators_for(text))
         near += [e for e in self.values() if e not in near and has_all(f"{e.name} {e.cls.__name__} {e.summary}")]
         if meant:
             return near
+        near += [e for e in named(operators_for_parts(text)) if e not in near]
         return near + [e for e in self.values() if e not in near and has_all(e.cls.__doc__ or "")]
 
     def has_method(self, kind: Kind, name: str) -> bool:
