@@ -17,7 +17,7 @@ from rich.text import Text
 from ..pipes.groups import GROUPS, entries_of
 from ..registry import Operator, operators
 from ..registry.functional import did_you_mean, functions_of_all_pipes
-from ..registry.synonyms import operators_for, other_advice
+from ..registry.synonyms import operators_for, operators_for_parts, other_advice
 
 __all__ = ["show_operators", "signature_of"]
 
@@ -108,6 +108,7 @@ def _matching(text: str) -> list[Operator | _Function]:
         found += [function for function in _functions() if function.name in meant]
         found.sort(key=lambda entry: meant.index(entry.name) if entry.name in meant else len(meant))
         return found
+    found += [function for function in _functions() if function.name in operators_for_parts(text)]
     for title, names in _groups().items():
         if all(word in title.lower() for word in text.lower().split()):
             found += [entry for name in names for entry in entries_of(name) if entry not in found]

@@ -13,8 +13,9 @@ GROUPS: dict[str, tuple[str, str]] = {
     ),
     "List files": (
         "Take `list_files_by_s3` for all that is below a prefix in S3, and `list_files_by_fsspec` for a "
-        "folder or any other URL. `list_table_files` lists files of one format, `list_row_groups` the row groups of "
-        "Parquet files, `list_image_folder` images with the number of their class. `shard_expand` makes names without "
+        "folder, without its sub-folders, or any other URL. `list_table_files` lists files of one format, "
+        "`list_row_groups` the row groups of Parquet files, `list_image_folder` images with the number of their class. "
+        "`shard_expand` makes names without "
         "listing. The others are for local folders, iopath and AIStore.",
         "list_files_by_s3 list_files_by_fsspec list_table_files list_row_groups list_image_folder shard_expand "
         "list_files list_files_by_iopath list_files_by_ais",

@@ -13,13 +13,13 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from .arguments import expect_whole
+from .arguments import expect_whole, mend_of_argument
 from .copying import SourcesFirst, copy_to_look_at
 from .deeds import Deed
 from .display import show_chain, show_tree
 from .display import step as show_step
 from .errors import Guard
-from .functional import bases, did_you_mean, find_method, operators
+from .functional import bases, find_method, operators
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
@@ -163,24 +163,6 @@ def _mend_of_constructor(cls: type, error: TypeError) -> str | None:
     return None
 
 
-_IN_PARALLEL = ": .threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
-_OF_RAY = ": .map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
-_ARGUMENTS_OF_OTHERS = {
-    "batched": ": .map_batches(fn, batch_size) calls a function of batches",
-    **dict.fromkeys(
-        ("fn_args", "fn_kwargs", "fn_constructor_args", "fn_constructor_kwargs"),
-        ": bind them to fn, as in functools.partial(fn, …)",
-    ),
-    **dict.fromkeys(
-        ("num_cpus", "num_gpus"), ": .map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
-    ),
-    "num_parallel_calls": _IN_PARALLEL,
-    "num_proc": _IN_PARALLEL,
-    "num_workers": _IN_PARALLEL,
-}
-"""Arguments that other libraries' methods take, and the end of the error for each."""
-
-
 def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise TypeError if a constructor does not accept the arguments, with its signature."""
     signature = inspect.signature(cls)
@@ -197,7 +179,7 @@ def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if unknown == "seed" and hasattr(cls, "set_seed"):
             message += f", and its seed by .set_seed({kwargs['seed']!r})"
         elif unknown:
-            message += did_you_mean(unknown, [*signature.parameters]) or _ARGUMENTS_OF_OTHERS.get(unknown, "")
+            message += mend_of_argument(unknown, [*signature.parameters])
         elif keyword := _keyword_for_surplus(signature, args):
             message += f": give {keyword}"
         raise TypeError(message) from None
@@ -413,6 +395,8 @@ class BasePipe(SourcesFirst, Generic[T_co]):
 
     def count(self) -> int:
         """Return the number of items, by reading them all, with a progress bar as `take_all` has.
+
+        After `ps.read_parquet` and its like the items are batches: `dp.rows().count()` counts the rows.
 
         >>> import penstock as ps
         >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()

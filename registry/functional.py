@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from types import MethodType
 from typing import Any, Literal, TypeVar
 
-from .synonyms import operators_for
+from .synonyms import operators_for, operators_for_parts
 from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
 __all__ = [
@@ -40,24 +40,37 @@ TERMINAL = ("count", "explain", "peek", "profile", "show", "stats", "take", "tak
 """The methods that read or show a pipe immediately; torch's own pipes have them too."""
 
 _NAMES_OF_OTHERS = {
+    "add_column": "use .map(fn) for rows, .map_batches(fn) for batches of columns",
     "apply": ".map(fn) takes each item, .pipe(fn) the stream",
     "cache": "use .in_memory_cache()",
     "chain": "use .concat(other)",
+    "column_names": "use .schema().names",
+    "columns": "use .schema().names",
     "decode": "use .routed_decode()",
     "first": "use .take(1)",
     "interleave": "use .shuffled_flatmap(fn), or .mix(other) for two chains",
+    "materialize": "use .in_memory_cache()",
+    "merge": "use .join(table, on=…)",
+    "num_rows": "use .rows().count() after a reader of columns, else .count()",
     "reduce": "use functools.reduce(fn, dp)",
+    "repartition": "leave it out, or use .rebatch(n) for batches of n rows",
     "save": "use .write_parquet(…) or .write_tar(…)",
     "select": "use .filter(fn)",
     "set_epoch": "leave it out: each pass is the next epoch",
     "set_seed": "call loader.seed(0), or without a loader set it on a step that draws, as in .shuffle().set_seed(0)",
     "shard": "use .sharding_filter()",
+    "shape": "use .rows().count() after a reader of columns, and .schema().names",
     "skip": "use .pipe(itertools.islice, n, None)",
+    "sort": "use penstock.from_items(sorted(dp, key=…)), which holds all items in memory",
+    "sort_values": "use penstock.from_items(sorted(dp, key=…)), which holds all items in memory",
     "split": "use .random_split(weights, seed)",
+    "take_batch": "use next(iter(dp.iter_batches(n)))",
     "to": "use .to_device(device)",
     "to_iterable_dataset": "use .to_iter_datapipe()",
     "to_list": "use .take_all()",
+    "to_pandas": 'use .with_format("pandas") for a data frame of each batch, and pandas.concat of them for one of all',
     "union": "use .concat(other)",
+    "unique": "use a set of the values, as in {row['label'] for row in dp}, after .rows() where items are batches",
     "with_epoch": "use .cycle().header(n)",
 }
 """Methods of other libraries' data sets that have other names here, and the mend for each."""
@@ -152,8 +165,8 @@ class Operators(Mapping[str, Operator]):
     def search(self, text: str) -> list[Operator]:
         """Return the operators whose name or docstring has, for every word of a text, a word that begins with it.
 
-        Operators that match in their name or summary come first. Before them are those for a word of other libraries,
-        and then docstrings are not searched.
+        Operators that match in their name or summary come first. Before them are those for a word or phrase of other
+        libraries, and then docstrings are not searched; after them those for parts of such a phrase.
 
         >>> [found.name for found in operators.search("zip archives")]
         ['load_from_zip', 'load_from_rar']
@@ -167,11 +180,14 @@ class Operators(Mapping[str, Operator]):
         def has_all(searched: str) -> bool:
             return all(re.search(word, searched.lower()) for word in wanted)
 
-        meant = [key for name in operators_for(text) for key in (f"iter.{name}", f"map.{name}")]
-        near = [self[key] for key in meant if key in self]
+        def named(names: list[str]) -> list[Operator]:
+            return [self[key] for name in names for key in (f"iter.{name}", f"map.{name}") if key in self]
+
+        near = named(meant := operators_for(text))
         near += [e for e in self.values() if e not in near and has_all(f"{e.name} {e.cls.__name__} {e.summary}")]
         if meant:
             return near
+        near += [e for e in named(operators_for_parts(text)) if e not in near]
         return near + [e for e in self.values() if e not in near and has_all(e.cls.__doc__ or "")]
 
     def has_method(self, kind: Kind, name: str) -> bool:

@@ -78,7 +78,20 @@ def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Prove
         item = _item_in_hand(error, pipe)
         if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else the item may be an earlier one
             provenance = provenance_of(sources[0])
-    return f"{_PREFIX}raised in {describe_step(pipe, item, provenance)}"
+    return f"{_PREFIX}raised in {describe_step(pipe, item, provenance)}{_mend_for_batches(pipe, item)}"
+
+
+def _mend_for_batches(pipe: DataPipe, item: object) -> str:
+    """Return what to do where a function of rows got a batch of columns; empty for other steps and items."""
+    if getattr(pipe, "functional_name", None) not in ("filter", "flatmap", "map"):
+        return ""
+    items = [item] if item is not _NOTHING else map(last_item, sources_of(pipe))
+    if not any(type(each).__name__ == "RecordBatch" for each in items):
+        return ""
+    return (
+        "; the item is a batch of columns: for a function of rows put .rows() before it, or take map_batches, or the "
+        "reader's filter="
+    )
 
 
 def describe_step(pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -22,26 +23,29 @@ def with_pipes(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     >>> ps.iter.Batcher([1, 2, 3], 2)
     IterableWrapper([1, 2, 3], deepcopy=False).batch(2)
     """
-    name, wrapper = _first_parameter(cls)
-    if name == "source":
-        if args:
-            args = (_piped(args[0], wrapper), *args[1:])
-        elif "source" in kwargs:
-            kwargs = {**kwargs, "source": _piped(kwargs["source"], wrapper)}
-    elif name == "sources":
-        args = (*(_piped(given, wrapper) for given in args),)
+    wrappers = _wrappers(cls)
+    if wrapper := wrappers.get("sources"):
+        return (*(_piped(given, wrapper) for given in args),), kwargs
+    for place, (name, wrapper) in enumerate(wrappers.items()):
+        if not wrapper:
+            continue
+        if place < len(args):
+            args = (*args[:place], _piped(args[place], wrapper), *args[place + 1 :])
+        elif name in kwargs:
+            kwargs = {**kwargs, name: _piped(kwargs[name], wrapper)}
     return args, kwargs
 
 
 @functools.cache
-def _first_parameter(cls: type) -> tuple[str, str]:
-    """Return the name of a constructor's first parameter, and the class that wraps plain values for it."""
-    first = next(iter(inspect.signature(cls).parameters.values()), None)
-    if first is None:
-        return "", ""
-    read = str(first.annotation) if "DataPipe" in str(first.annotation) else cls.__mro__
-    by_index = "MapDataPipe" in read if isinstance(read, str) else TorchMapDataPipe in read
-    return first.name, "SequenceWrapper" if by_index else "IterableWrapper"
+def _wrappers(cls: type) -> dict[str, str]:
+    """Return the class that wraps plain values for each parameter of a constructor, empty for one that is no pipe."""
+    wrappers = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        annotation = str(parameter.annotation)
+        is_pipe = name in ("source", "sources") or re.fullmatch(r"(Iter|Map)DataPipe(\[[^|]*\])?", annotation)
+        by_index = "MapDataPipe" in annotation if "DataPipe" in annotation else TorchMapDataPipe in cls.__mro__
+        wrappers[name] = ("SequenceWrapper" if by_index else "IterableWrapper") if is_pipe else ""
+    return wrappers
 
 
 def _piped(given: Any, wrapper: str) -> Any:

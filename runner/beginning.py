@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 import cloudpickle  # type: ignore[import-untyped]
 import torch
 
-from ..workers.processes import end_with_parent
+from ..workers.processes import end_with_parent, refuse_breakpoints
 from ..workers.transport import receive_parcel_descriptor, send_parcel_descriptor
 from .watch import Watch
 
@@ -20,6 +20,7 @@ def begin(to_parent: Connection) -> Watch:
     """Let this process end with its parent, and return its `Watch`, whose descriptor the parent gets."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
     end_with_parent()
+    refuse_breakpoints()
     torch.set_num_threads(1)
     watch = Watch()
     send_parcel_descriptor(to_parent, watch.descriptor())

@@ -21,7 +21,7 @@ from ..registry import IterDataPipe, Path, walk
 from ..registry.display import step
 from ..registry.graph import pipes_in
 from ..registry.notes import add_note
-from ..workers.captured import MUCH_TO_SEND, warn_of_copies
+from ..workers.captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 from ..workers.threads import Interrupted
 from .child import Child, Children
 from .dispatch import STREAM_READER, divided
@@ -466,7 +466,7 @@ def _not_picklable(chain: Any) -> Iterator[tuple[str, str]]:
             cloudpickle.dumps(value)
         except Exception:
             ours = type(pipe).__module__.startswith("penstock.")
-            yield f"the {name} of {step(pipe)}", "" if ours else ": make it in __iter__"
+            yield culprit_in(f"the {name} of {step(pipe)}", value), "" if ours else ": make it in __iter__"
 
 
 def _attributes(chain: Any) -> Iterator[tuple[str, Any]]:

@@ -190,7 +190,7 @@ def test_an_error_of_a_source_is_never_skipped() -> None:
         ((numbers(1), int, 3), TypeError, "ref_key_fn must be a function"),
         ((numbers(1), int, int, False, 10, str.upper), ValueError, "merge_fn will be called with 2 arguments"),
         ((numbers(1), int, int, False, 0), ValueError, "buffer_size must be at least 1"),
-        (([1], int), TypeError, r"sources\[1\] is of type list"),
+        ((iter([1]), int), TypeError, r"sources\[1\] is of type list_iterator"),
         ((SequenceWrapper("ab"), int), TypeError, r"sources\[1\] is of type SequenceWrapper"),
     ],
 )

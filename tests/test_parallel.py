@@ -406,7 +406,7 @@ def test_errors_that_are_hard_to_pickle_reach_the_user():
 @pytest.mark.parametrize(
     ("items", "fn", "what"),
     [
-        ([1], functools.partial(pow, threading.Lock()), "fn cannot be pickled"),
+        ([1], functools.partial(pow, threading.Lock()), "fn captures 'base', which cannot be pickled"),
         ([threading.Lock()], id, "what fn is to be called with cannot be pickled"),
         ([1], lambda x: (y for y in [x]), "what fn returned cannot be pickled"),
     ],

@@ -22,8 +22,17 @@ import numpy as np
 import torch
 
 from ..registry.notes import add_note
-from .captured import MUCH_TO_SEND, warn_of_copies
-from .processes import context_for, describe_exit, end_with_parent, lock, pickled_error, preparations, start
+from .captured import MUCH_TO_SEND, culprit_in, warn_of_copies
+from .processes import (
+    context_for,
+    describe_exit,
+    end_with_parent,
+    lock,
+    pickled_error,
+    preparations,
+    refuse_breakpoints,
+    start,
+)
 from .transport import Inbox, Outbox, Parcel, blocks_for_each, receive_parcel_descriptor, send_parcel
 
 __all__ = ["Caller", "Processes", "is_made_once"]
@@ -243,6 +252,7 @@ def _serve(connection: Connection, max_blocks: int) -> None:
     """Receive preparations, a function, and then its arguments call by call, until the caller is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
     end_with_parent()
+    refuse_breakpoints()
     torch.set_num_threads(1)
     random.seed()  # processes of one fork server start with the same random state
     np.random.seed()
@@ -283,5 +293,5 @@ def _pickled_for_process(value: object, what: str) -> bytes:
     try:
         return bytes(cloudpickle.dumps(value))
     except Exception as error:
-        add_note(error, _CANNOT_TRAVEL.format(what))
+        add_note(error, _CANNOT_TRAVEL.format(culprit_in(what, value)))
         raise

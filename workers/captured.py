@@ -12,7 +12,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-__all__ = ["MUCH_TO_SEND", "warn_of_copies"]
+__all__ = ["MUCH_TO_SEND", "culprit_in", "warn_of_copies"]
 
 MUCH_TO_SEND = 64 * 2**20
 """Bytes sent to each process, from which on it is worth a warning."""
@@ -36,6 +36,18 @@ def warn_of_copies(sent: Iterable[tuple[str, Any]], size: int, processes: int) -
     each = "the process" if processes == 1 else f"each of {processes:,} processes"
     total = f", {_megabytes(size * processes)} in all" if processes > 1 else ""
     warnings.warn(f"{name} ({_megabytes(largest)}), and a copy is sent to {each}{total}: {mend}", stacklevel=2)
+
+
+def culprit_in(name: str, value: object) -> str:
+    """Return the name of what cannot be pickled, with the captured variable that is to blame, if there is one.
+
+    >>> import threading
+    >>> lock = threading.Lock()
+    >>> culprit_in("fn", lambda: lock)
+    "fn captures 'lock', which"
+    """
+    part = next((part for part, kept in _parts(value) if not _pickled_size(kept)), None)
+    return name if part is None else f"{name} captures {part!r}, which"
 
 
 class _Counter:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import traceback
@@ -31,6 +32,7 @@ __all__ = [
     "pickled_error",
     "preparations",
     "processors",
+    "refuse_breakpoints",
     "start",
     "start_server",
 ]
@@ -209,6 +211,23 @@ def _be_told_by_signal(sentinel: int) -> None:
 def _exit_after(sentinel: int) -> None:
     mp_connection.wait([sentinel])
     os._exit(1)
+
+
+def refuse_breakpoints() -> None:
+    """Let `breakpoint()` raise RuntimeError in this process, which has no terminal, unless a debugger is configured.
+
+    pdb would end by an error of its own there, at which a notebook's cell ends as if nothing had happened.
+    """
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        if "PYTHONBREAKPOINT" in os.environ:
+            return sys.__breakpointhook__(*args, **kwargs)
+        raise RuntimeError(
+            "breakpoint() needs a terminal, which worker processes do not have: read with num_workers=0, or without a "
+            "reading service, and call the function by map"
+        )
+
+    sys.breakpointhook = refuse
 
 
 def describe_exit(exit_code: int | None) -> str:

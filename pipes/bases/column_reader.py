@@ -92,7 +92,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
                 raise TypeError(f"unify must be True, False or a pyarrow.Schema, and is {unify!r:.100}")
         check_options(self.kind, self.format_options)
         self.source = source
-        self.columns = columns
+        self._columns = columns
         self._filter = filter
         self.batch_size = batch_size
         self.unify = unify
@@ -190,7 +190,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
         return ColumnFile(
             origin_of(item),
             self.kind,
-            **{"columns": self.columns, **more},
+            **{"columns": self._columns, **more},
             filter=filter,
             target=target,
             options=self.format_options,

@@ -72,7 +72,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         expect_names(columns)
         check_dtypes(dtypes)
         self.source = source
-        self.columns = columns
+        self._columns = columns
         self.dtypes = dtypes
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
@@ -90,7 +90,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     def _made(self, batch: Any) -> dict[str, Any]:
         if not isinstance(batch, dict):
             self._made_of = batch.schema
-        return tensors_of(batch, self.columns, self.dtypes)
+        return tensors_of(batch, self._columns, self.dtypes)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if isinstance(self.source, CutsBatches):

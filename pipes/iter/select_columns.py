@@ -48,11 +48,11 @@ class ColumnSelector(_ColumnChooser):
 
     def __init__(self, source: IterDataPipe[Any], columns: str | Sequence[str]) -> None:
         self.source = source
-        self.columns = _as_names("columns", columns)
+        self._columns = _as_names("columns", columns)
 
     def _names(self, there: list[str]) -> dict[str, str]:
-        _expect_columns(self.columns, there)
-        return {name: name for name in self.columns}
+        _expect_columns(self._columns, there)
+        return {name: name for name in self._columns}
 
 
 @functional_datapipe("drop_columns")
@@ -71,11 +71,11 @@ class ColumnDropper(_ColumnChooser):
 
     def __init__(self, source: IterDataPipe[Any], columns: str | Sequence[str]) -> None:
         self.source = source
-        self.columns = _as_names("columns", columns)
+        self._columns = _as_names("columns", columns)
 
     def _names(self, there: list[str]) -> dict[str, str]:
-        _expect_columns(self.columns, there)
-        return {name: name for name in there if name not in self.columns}
+        _expect_columns(self._columns, there)
+        return {name: name for name in there if name not in self._columns}
 
 
 @functional_datapipe("rename_columns")

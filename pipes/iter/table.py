@@ -67,15 +67,15 @@ class DataFrameMaker(IterDataPipe["pa.Table"]):
         self.dataframe_size = dataframe_size
         self.dtype = dtype
         self.dtype_generator = dtype_generator
-        self.columns = columns
+        self._columns = columns
         self.device = device
 
     def __iter__(self) -> Iterator[pa.Table]:
         dtype = self.dtype if self.dtype_generator is None else self.dtype_generator()
-        schema = _schema(dtype, self.columns)
+        schema = _schema(dtype, self._columns)
         rows = iter(self.source)
         while batch := list(islice(rows, self.dataframe_size)):
-            yield _table(batch, self.columns, schema)
+            yield _table(batch, self._columns, schema)
 
     def __len__(self) -> int:
         return -(-len(self.source) // self.dataframe_size)
@@ -126,7 +126,7 @@ class ParquetDataFrameLoader(IterDataPipe["pa.Table"]):
         self._names = columns if self._schema is None else self._schema.names
         self.source = source
         self.dtype = dtype
-        self.columns = columns
+        self._columns = columns
         self.device = device
         self.use_threads = use_threads
         self.on_error = on_error

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import tarfile
 from functools import partial
 from itertools import islice
@@ -24,6 +25,7 @@ from fault_proxy import FaultProxy
 from penstock.compat.s3torchconnector import (
     S3Checkpoint,
     S3ClientConfig,
+    S3Exception,
     S3IterableDataset,
     S3MapDataset,
     S3Reader,
@@ -297,3 +299,18 @@ def test_what_is_not_there_is_an_error_that_names_it(bucket: Path) -> None:
     with pytest.raises(ZeroDivisionError), checkpoint.writer("s3://guide/half") as writer:
         writer.write(bytes([1 // 0]))
     assert not (bucket / "half").exists()
+
+
+def test_errors_of_a_store_are_the_connectors() -> None:
+    with pytest.raises(S3Exception), S3Checkpoint(REGION).reader("s3://guide/none") as file:
+        file.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "mend"), [("S3Writer", "writer(uri) gives a file to write to"), ("S3ReaderConstructor", "leave it out")]
+)
+def test_a_name_that_is_not_there_says_what_to_do(name: str, mend: str) -> None:
+    with pytest.raises(ImportError, match=re.escape(mend)):
+        exec(f"from penstock.compat.s3torchconnector import {name}")
+    with pytest.raises(ImportError, match="cannot import name 'S3Nothing'"):
+        exec("from penstock.compat.s3torchconnector import S3Nothing")

@@ -179,3 +179,21 @@ def test_what_cannot_be_shown_does_not_take_the_errors_place() -> None:
         with pytest.raises(LookupError) as caught:
             list(ps.iter.IterableWrapper([endless], deepcopy=False).map(fn))
         assert caught.value.__notes__ == [note]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda dp: dp.map(lambda row: {**row}),
+        lambda dp: dp.filter(lambda row: row["x"] > 1),
+        lambda dp: dp.flatmap(lambda row: [row.x]),
+    ],
+)
+def test_a_function_of_rows_that_gets_a_batch_of_columns_gets_a_mend(step: Callable[[Any], Any]) -> None:
+    batches = ps.iter.IterableWrapper([pa.record_batch({"x": [1, 2]})])
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        step(batches).take_all()
+    assert "put .rows() before it, or take map_batches, or the reader's filter=" in caught.value.__notes__[0]
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        step(ps.iter.IterableWrapper([None])).take_all()
+    assert ".rows()" not in caught.value.__notes__[0]

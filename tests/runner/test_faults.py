@@ -158,8 +158,16 @@ def test_a_chain_that_cannot_be_pickled_is_an_error_at_the_first_item():
     with loader_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
         next(iter(loader))
     assert caught.value.__notes__ == [
-        "penstock: the fn of Mapper(<lambda>) cannot be pickled, so it cannot be sent to worker processes"
+        "penstock: the fn of Mapper(<lambda>) captures 'lock', which cannot be pickled, so it cannot be sent "
+        "to worker processes"
     ]
+
+
+def test_a_breakpoint_in_a_worker_is_an_error():
+    with loader_over(lambda x: breakpoint()) as loader, pytest.raises(RuntimeError, match="read with num_workers=0"):
+        list(loader)
+    with pytest.raises(RuntimeError, match="or without a reading service, and call the function by map"):
+        list(ps.iter.IterableWrapper([1]).processpool_map(lambda x: breakpoint(), workers=1))
 
 
 def test_an_iterator_cannot_be_sent_to_workers():
@@ -496,7 +504,7 @@ def test_a_dispatched_stream_that_cannot_be_pickled_is_an_error():
     lock = threading.Lock()
     with dispatched_over(lambda x: lock) as loader, pytest.raises(TypeError, match="cannot pickle") as caught:
         list(loader)
-    assert "the fn of Mapper(<lambda>) cannot be pickled" in caught.value.__notes__[0]
+    assert "the fn of Mapper(<lambda>) captures 'lock', which cannot be pickled" in caught.value.__notes__[0]
 
 
 def test_a_worker_whose_connection_lives_on_in_a_process_of_its_own_is_an_error():
