@@ -59,7 +59,8 @@ class ParquetWriter(TableWriter):
     - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
 
     In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
-    would take them too. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
+    would take them too. Where the chain itself reads such files in, above or below the folder, all modes raise
+    ValueError before the first item. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
     pass goes on in every mode.
 
     `rows_per_group` is the number of rows of a row group: what is held in
