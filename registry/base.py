@@ -174,6 +174,7 @@ _ARGUMENTS_OF_OTHERS = {
     **dict.fromkeys(
         ("num_cpus", "num_gpus"), ": .map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
     ),
+    "overwrite": ": mode='overwrite' of a writer replaces files",
     "num_parallel_calls": _IN_PARALLEL,
     "num_proc": _IN_PARALLEL,
     "num_workers": _IN_PARALLEL,

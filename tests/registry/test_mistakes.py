@@ -87,6 +87,7 @@ def in_order():
         (lambda: ps.from_numpy([], batchsize=3), TypeError, "takes no batchsize: did you mean 'batch_size'?"),
         (lambda: ps.iter_torch_batches(numbers(), 2, dtype=3), TypeError, "takes no dtype: did you mean 'dtypes'?"),
         (lambda: numbers().map(str, num_workers=3), TypeError, ".processpool_map(fn, workers=…) call a function in"),
+        (lambda: numbers().write_parquet("folder", overwrite=True), TypeError, "mode='overwrite' of a writer replaces"),
         (lambda: numbers().filter(bool, num_parallel_calls=3), TypeError, ".threadpool_map(fn, max_workers=…)"),
         (
             lambda: numbers().map(str, batched=True),
