@@ -45,6 +45,7 @@ _ARGUMENTS_OF_OTHERS = {
         ("num_cpus", "num_gpus"), ".map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
     ),
     "num_parallel_calls": _IN_PARALLEL,
+    "overwrite": "mode='overwrite' of a writer replaces files",
     "num_proc": _IN_PARALLEL,
     "num_workers": _IN_PARALLEL,
     "progress": "set loader.progress = True, or put .progress() into the chain",

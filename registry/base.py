@@ -92,6 +92,7 @@ _OF_AUTHORS = {
     ),
     *(
         "faster",
+        "made_of",
         "meter",
         "most_held",
         "outcome",
@@ -109,7 +110,6 @@ _OF_AUTHORS = {
         "set_random_state",
         "settle",
         "shows_progress",
-        "times",
         "trace_as_dataframe",
         "tuned",
     ),

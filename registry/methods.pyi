@@ -1776,7 +1776,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
           that variable-length attention expects. Packs have various numbers of them, so they do not stack.
 
         An item may also be a dict of sequences of equal length, such as `{"input_ids": …, "labels": …}`. They are packed
-        alike, under their names; `pad_value` can then be a dict, with 0 for missing names.
+        alike, under their names; `pad_value` can then be a dict, with 0 for missing names. Batches of columns need `rows`
+        before, as after `read_json` or `map_batches`.
 
         With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
         A sequence may continue in the next pack, as a new sequence with its own ids there. With `"best_fit"`, none is cut:
@@ -1784,8 +1785,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         oldest is yielded first. A sequence longer than `length` is an error; `overlong="split"` cuts it into several,
         `"truncate"` keeps its beginning. Empty sequences are dropped.
 
-        Raises TypeError for items that are not such sequences, or differ in kind or dtype in one pack, and ValueError for a
-        dict whose sequences differ in length, and for a sequence that is too long.
+        Raises TypeError for items that are not such sequences, are batches of them, or differ in kind or dtype in one pack,
+        and ValueError for a dict whose sequences differ in length, and for a sequence that is too long.
 
         >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
         >>> for pack in dp:
@@ -3024,7 +3025,8 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
         - booleans: `torch.bool`
         - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type. `schema` still has the
-          type, and `write_parquet` and `with_format("arrow")` give it back, as long as no step between makes other batches
+          type, and writers of files and `with_format("arrow")` give it back, as long as no step between makes other
+          batches
         - decimals: what `dtypes` says, and without it an error
         - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
           ragged are an error
@@ -3235,12 +3237,13 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """Write JSON Lines files to a folder, and yield the URL and the number of rows of each.
 
         Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
-        null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the folder, the
+        null, and lists and dicts of these; tensors become lists, without their dtype; timestamps, dates and times of day
+        become text of ISO 8601. Items, `batched`, the folder, the
         names and sizes of files, `mode`, the index, writing in parallel, resuming and `on_error` are as for
         `write_parquet`. Names end in `.json` or `.jsonl`.
 
-        Raises TypeError, which names the column, for bytes, times and all else that JSON does not have. Raises ValueError
-        for floats that are infinite or not a number. Raises what `write_parquet` raises.
+        Raises TypeError, which names the column, for bytes, durations and all else that JSON does not have. Raises
+        ValueError for floats that are infinite or not a number. Raises what `write_parquet` raises.
 
         >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
         >>> dp = rows.write_json("memory://json/", mode="overwrite")
@@ -3333,8 +3336,9 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
 
         In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
-        would take them too. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
-        pass goes on in every mode.
+        would take them too. Where the chain itself reads such files in, above or below the folder, all modes raise
+        ValueError before the first item. Each pass is a run: a second one over the same writer is an error without a
+        `mode`. A resumed pass goes on in every mode.
 
         `rows_per_group` is the number of rows of a row group: what is held in
         memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.

@@ -16,6 +16,7 @@ differently. It has no options for web servers.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from enum import Enum
@@ -38,6 +39,7 @@ __all__ = [
     "is_chain",
     "is_local_path",
     "links_of",
+    "parts_of",
 ]
 
 AMAZON, GOOGLE, AZURE, WEB = ("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss"), ("http", "https")
@@ -124,6 +126,32 @@ def check_user(url: str) -> None:
                 f"{found[1]}://…@{without_secrets(link[found.end() :])} contains keys, which stores do not accept "
                 "there: give them as options, for S3 as key= and secret=, or by the environment"
             )
+
+
+_ONE_STORE = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "local": "file"}
+"""Protocol → another of the same store."""
+
+
+def parts_of(url: str) -> tuple[str, ...]:
+    """Return the protocol of an address and the parts of its path, however it is spelt.
+
+    Local paths are absolute and without links. A link that only keeps files, as `simplecache::`, is left out.
+
+    >>> parts_of("s3a://anonymous@bucket/folder/") == parts_of("simplecache::s3://bucket/folder")
+    True
+    >>> parts_of("local:///data/a.csv")
+    ('file', 'data', 'a.csv')
+    """
+    links = links_of(url)
+    while len(links) > 1 and "://" not in links[0]:
+        links = links[1:]
+    protocol, separator, place = anonymous_as_option("::".join(links), {})[0].partition("://")
+    if not separator:
+        protocol, place = "file", protocol
+    protocol = _ONE_STORE.get(protocol, protocol)
+    if protocol == "file":
+        place = os.path.realpath(os.path.expanduser(place)).replace(os.sep, "/")
+    return protocol, *(part for part in place.split("/") if part not in ("", "."))
 
 
 def check_written(url: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
@@ -197,6 +198,9 @@ def test_best_fit_splits_or_truncates_where_it_is_told_to() -> None:
         ([{}], ValueError, "the same length"),
         ([{"a": [1], "b": [1, 2]}], ValueError, r"must have the same length: \['a', 'b'\] have \[1, 2\]"),
         ([{"position_ids": [1]}], ValueError, "pack adds 'position_ids', which the item already has"),
+        ([[[1, 2], [3]]], TypeError, r"a document as one item, and this is a batch of them: put \.rows\(\) before"),
+        ([{"a": [torch.ones(2), torch.ones(3)]}], TypeError, r"put \.rows\(\) before"),
+        ([pa.record_batch({"a": [[1, 2]]})], TypeError, r"put \.rows\(\) before"),
         ([[1], np.array([1])], TypeError, "the sequences of one pack must be alike"),
         ([np.array([1]), np.array([1.0])], TypeError, "int64.*float64"),
         ([{"a": [1]}, {"b": [1]}], TypeError, "must be alike, and are {'a': 'list'} and {'b': 'list'}"),
@@ -205,6 +209,18 @@ def test_best_fit_splits_or_truncates_where_it_is_told_to() -> None:
 def test_items_that_cannot_be_packed_are_errors_that_say_why(items: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         list(IterableWrapper(items).pack(4))
+
+
+def test_batches_are_packed_by_their_rows() -> None:
+    texts = ps.from_arrow(pa.table({"text": ["one two three", "four"]}))
+    tokens = texts.map_batches(lambda batch: {"tokens": [[*map(len, text.split())] for text in batch["text"]]}, 64)
+    numbers = ps.from_arrow(pa.table({"tokens": [1, 2, 3]})).to_tensors()  # each is a document of one token
+    for batches in (tokens, numbers):
+        with pytest.raises(TypeError, match=r"this is a batch of them: put \.rows\(\) before"):
+            list(batches.pack(4))
+    [pack] = tokens.rows().pack(4)
+    assert (pack["tokens"], pack["document_ids"]) == ([3, 3, 5, 4], [1, 1, 1, 2])
+    assert [pack["tokens"] for pack in IterableWrapper([[], [1]]).pack(1)] == [[1]]
 
 
 @pytest.mark.parametrize(

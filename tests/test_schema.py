@@ -114,6 +114,19 @@ def test_a_reader_is_asked_and_reads_no_row(tmp_path: Path) -> None:
         assert [tuple(field) for field in schema(chain)] == [("price", pa.float64(), None)]
 
 
+def test_chosen_columns_are_known_from_the_reader(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "price": [0.5, 1.5], "text": ["a", "b"]}), path)
+    read = ps.read_parquet(path)
+    dp = read.drop_columns("text").rename_columns({"price": "cost"}).prefetch(2).select_columns(["cost", "id"])
+    assert [tuple(field) for field in schema(dp)] == [("cost", pa.float64(), None), ("id", pa.int64(), None)]
+    assert [field[:2] for field in schema(dp)] == [(field.name, field.type) for field in next(iter(dp)).schema]
+    no_rows = read.filter(lambda batch: False)
+    assert schema(no_rows.rename_columns(["a", "b", "c"])).names == ["a", "b", "c"]
+    with pytest.raises(KeyError, match="no column 'none': its columns are"):
+        schema(read.select_columns("none"))
+
+
 KEEPING = {entry.name: entry.cls for entry in operators.values() if getattr(entry.cls, "keeps_schema", False)}
 
 

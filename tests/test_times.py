@@ -66,6 +66,59 @@ def test_a_table_joined_to_tensors_keeps_its_times(tmp_path: Path) -> None:
     assert kinds == [pa.int64(), KINDS["utc"], pa.timestamp("ms")]  # Parquet has no seconds
 
 
+CHOSEN = {
+    "drop_columns": (lambda dp: dp.drop_columns("id"), {**KINDS}),
+    "select_columns": (lambda dp: dp.select_columns(["long", "utc"]), {"long": KINDS["long"], "utc": KINDS["utc"]}),
+    "rename_columns": (lambda dp: dp.rename_columns({"utc": "at", "id": "utc"}), {"at": KINDS["utc"]}),
+    "a list of names": (lambda dp: dp.rename_columns([*"abcdefgh"]), {"c": KINDS["utc"]}),
+    "columns": (lambda dp: dp.source.to_tensors(["utc", "id"]).rename_columns(["a", "b"]), {"a": KINDS["utc"]}),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_chosen_columns_keep_their_times(tmp_path: Path, name: str) -> None:
+    choose, kinds = CHOSEN[name]
+    dp = choose(ps.from_arrow(times(), 4).to_tensors()).prefetch(1)
+    told = ps.schema(dp)
+    assert {column: told[column].dtype for column in kinds} == kinds
+    [batch, _] = dp.with_format("arrow")
+    files = written(dp, tmp_path)
+    assert batch.schema.names == files.schema.names == told.names
+    for column, kind in kinds.items():
+        assert batch.schema.field(column).type == kind
+        assert pa.types.is_temporal(files.schema.field(column).type)
+    assert {
+        told[column].dtype for column in told.names if not pa.types.is_temporal(files.schema.field(column).type)
+    } <= {torch.int64}
+
+
+@pytest.mark.parametrize("kind", ["write_csv", "write_json"])
+def test_csv_and_json_hold_what_they_hold_of_the_times_themselves(tmp_path: Path, kind: str) -> None:
+    table = ps.from_arrow(times().drop_columns("long" if kind == "write_json" else "id"))
+    assert getattr(table, kind)(tmp_path / "times").run()["rows"] == 6
+    assert getattr(table.to_tensors(), kind)(tmp_path / "tensors").run()["rows"] == 6
+    [made], [expected] = ([*(tmp_path / name).glob("part*")] for name in ("tensors", "times"))
+    assert made.read_text() == expected.read_text()
+    assert "1970-01-01" in made.read_text()
+
+
+def test_sources_that_count_in_one_unit_give_times_and_others_are_an_error(tmp_path: Path) -> None:
+    def tensors(kind: pa.DataType) -> Any:
+        return ps.from_arrow(pa.table({"t": column(kind, 3)})).to_tensors()
+
+    ns, us = pa.timestamp("ns"), pa.timestamp("us")
+    for number, merged in enumerate(
+        [tensors(ns).concat(tensors(ns)), tensors(ns).mux(tensors(ns)).rename_columns({"t": "u"})]
+    ):
+        assert written(merged, tmp_path / str(number)).schema.types == [ns]
+    other = tensors(pa.int64())
+    for second, unit in ((tensors(us), "timestamp.us."), (other, "int64")):
+        with pytest.raises(ValueError, match=rf"'t' is timestamp.ns. in one source and {unit} in another.* cast one"):
+            written(tensors(ns).concat(second), tmp_path / unit)
+    unknown = tensors(ns).concat(tensors(ns).map(dict), IterableWrapper([{"t": torch.arange(3)}]).to_tensors())
+    assert written(unknown, tmp_path / "unknown").schema.types == [pa.int64()]
+
+
 def test_columns_that_a_step_may_have_changed_are_numbers(tmp_path: Path) -> None:
     tensors = ps.from_arrow(times()).to_tensors()
     assert {*written(tensors.map(dict), tmp_path).schema.types} == {pa.int64()}

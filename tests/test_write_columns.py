@@ -10,7 +10,7 @@ import textwrap
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -388,6 +388,18 @@ def test_short_floats_in_lists_and_beside_null_are_read_back_from_json(tmp_path:
     assert rows_of(url) == [{"x": 0.5, "y": [1.5]}, {"x": None, "y": []}]
 
 
+def test_times_in_json_are_text_of_iso_8601(tmp_path: Path) -> None:
+    noon = datetime(2024, 8, 31, 12)
+    row = {"a": noon, "b": date(2024, 8, 31), "c": time(12, 30), "d": [noon, None], "e": {"at": noon}, "f": None}
+    [(url, _)] = written([row], tmp_path, "jsonl")
+    text = noon.isoformat()
+    expected = {"a": text, "b": "2024-08-31", "c": "12:30:00", "d": [text, None], "e": {"at": text}, "f": None}
+    assert rows_of(url) == [expected]
+    nanos = pa.array([1], pa.timestamp("ns", "UTC"))
+    [(url, _)] = written([pa.record_batch({"a": nanos})], tmp_path / "nanos", "jsonl")
+    assert rows_of(url) == [{"a": "1970-01-01T00:00:00.000000001+00:00"}]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("nan")]])
 def test_what_json_has_no_number_for_is_an_error_that_names_the_column(tmp_path: Path, value: Any) -> None:
     with pytest.raises(ValueError, match="the column 'x' has a float that is infinite or not a number in row 0"):
@@ -402,7 +414,7 @@ def test_what_json_has_no_number_for_is_an_error_that_names_the_column(tmp_path:
         ("csv", [1], "the column 'x' is list<item: int64>"),
         ("csv", {"a": 1}, "the column 'x' is struct<a: int64>"),
         ("jsonl", b"a", "the column 'x' is binary, and JSON holds"),
-        ("jsonl", datetime(2020, 1, 1), "the column 'x' is timestamp"),
+        ("jsonl", timedelta(1), "the column 'x' is duration"),
         ("jsonl", [{"a": b"a"}], "the column 'x' is list<item: struct<a: binary>>"),
         ("npz", b"a\0", "the column 'x' has bytes"),
         ("npz", None, "the column 'x' has values that NumPy could only pickle"),

@@ -18,6 +18,9 @@ Roots = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | IterDataPipe
 class Lister(IterDataPipe[str]):
     """Yield the files under each root in turn: a base class."""
 
+    recursive = False
+    """Whether subfolders are entered. Steps with this attribute list files: writers ask them where."""
+
     def __init__(self, root: Roots, masks: str | Sequence[str], on_error: OnError) -> None:
         expect_roots("root", root)
         if not isinstance(masks, str) and not _are(masks, str):

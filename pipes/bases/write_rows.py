@@ -12,6 +12,7 @@ from ...registry.notes import add_note
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import sliced
 from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
+from ..columns.times import times_of, with_times
 from ..columns.to_arrow import rows_in
 from ..columns.writing import bytes_in, columns_of_rows, fitted, table_of
 from .write_shards import BYTES_PER_FILE, Mode, ShardWriter
@@ -195,7 +196,7 @@ class TableWriter(RowWriter["pa.Table"]):
         return super()._shards()
 
     def _made(self, batch: Any) -> pa.Table:
-        return table_of(batch)
+        return table_of(with_times(batch, times_of(self.source)))
 
     def _fitted(self, piece: pa.Table, of_rows: bool) -> pa.Table:
         if self.known is None:

@@ -16,6 +16,7 @@ from ...registry.views.progress import BAR_AFTER, losses_and_waits, progress_bar
 from ...storage.streams import checked_path
 from ...storage.writing import expect_writable, whole_file, write_in_parts
 from .numbered_files import NumberedFiles
+from .own_files import step_that_reads
 from .unread import Unread
 
 __all__ = ["BYTES_PER_FILE", "CountedFile", "Mode", "ShardWriter"]
@@ -87,11 +88,12 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
         files that these can write are looked at: those of other readers may be of the same run. `again` says that a
         pass is run again from its start, so files that no index lists are its own.
 
-        Raises FileExistsError where the mode does not allow them.
+        Raises FileExistsError where the mode does not allow them, and ValueError where the chain reads files there.
         """
         if self._unread is not None:
             self._unread.read()
         url, options = self._files.url(0), self.storage_options
+        self._expect_another_folder()
         expect_writable(url, options)
         if again and self.mode != "append":
             return 0
@@ -117,6 +119,17 @@ class ShardWriter(IterDataPipe[tuple[str, int]]):
                 "and mode='append' writes beside them"
             )
         return 0
+
+    def _expect_another_folder(self) -> None:
+        """Raise where a step reads what this one writes: files would be replaced unread, or be read again."""
+        if found := step_that_reads(self._files, self.source, self.storage_options):
+            step, place = found
+            reader: Any = type(step)
+            raise ValueError(
+                f"{self.functional_name or type(self).__name__} writes to the folder that "
+                f"{reader.functional_name or reader.__name__} reads, {without_secrets(place)!r}: "
+                "write to another folder"
+            )
 
     def _iterator_made(self) -> None:
         if self._unread is not None:  # a pass that resumes at its end does not call `__iter__`

@@ -91,14 +91,14 @@ def of_csv(kind: pa.DataType) -> bool:
 
 
 def of_json(kind: pa.DataType) -> bool:
-    """Say whether JSON can hold a type; tensors become lists."""
+    """Say whether JSON can hold a type; tensors become lists, and points in time become text."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind) or is_tensor(kind):
         kind = kind.value_type
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_struct(kind):
         return all(of_json(kind.field(number).type) for number in range(kind.num_fields))
-    return bool(_is_plain_type(kind))
+    return bool(_is_plain_type(kind) or (types.is_temporal(kind) and not types.is_duration(kind)))
 
 
 def is_tensor(kind: pa.DataType) -> bool:

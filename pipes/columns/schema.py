@@ -15,7 +15,7 @@ from ...registry.graph import DataPipe
 from ...registry.seeds import generators_kept
 from .times import TimeTypes, times_of
 
-__all__ = ["Field", "Schema", "schema"]
+__all__ = ["Field", "Schema", "schema", "schema_with"]
 
 
 class Field(NamedTuple):
@@ -108,6 +108,13 @@ def _known(dp: Any) -> Any:
     for change in reversed(changes):
         known = change(known)
     return known
+
+
+def schema_with(schema: Any, chosen: Mapping[str, str]) -> Any:
+    """Return an Arrow schema with the fields in `chosen`, which has the old name of each by its new name."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    return pa.schema([schema.field(old).with_name(new) for new, old in chosen.items()], schema.metadata)
 
 
 def _items(dp: Any) -> Generator[Any, None, None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,41 +13,64 @@ from .to_arrow import array_of
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-__all__ = ["TimeTypes", "times_in", "times_of", "with_times"]
+__all__ = ["TimeTypes", "times_of", "with_times"]
 
 TimeTypes = dict[str, "pa.DataType"]
 """The types of columns of timestamps, dates, times of day and durations, by name."""
 
 
-def times_in(schema: pa.Schema) -> TimeTypes:
-    """Return the types of the columns of times of a schema."""
-    import pyarrow.types as types  # type: ignore[import-untyped]
-
-    return {field.name: field.type for field in schema if types.is_temporal(field.type)}
-
-
 def times_of(pipe: Any) -> TimeTypes:
     """Return the types that columns of times had before a step of the chain made tensors of them.
 
-    They are those of the last item. There are none where a step between may have changed the columns.
+    They are those of the items so far. There are none where a step between may have changed the columns.
+
+    Raises ValueError for a column with one type in one source of a `concat` or its like, and another type in another.
+    """
+    from pyarrow.types import is_temporal  # type: ignore[import-untyped]
+
+    found: dict[str, pa.DataType] = {}
+    for schema in _schemas_made_of(pipe) or ():
+        for field in schema:
+            before = found.setdefault(field.name, field.type)
+            if before != field.type and (is_temporal(before) or is_temporal(field.type)):
+                raise ValueError(
+                    f"the column {field.name!r} is {before} in one source and {field.type} in another, and tensors "
+                    "only count: cast one of them before to_tensors"
+                )
+    return {name: kind for name, kind in found.items() if is_temporal(kind)}
+
+
+def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
+    """Return the schemas of the batches that became a pipe's items, one for each branch that has given some.
+
+    None where a step between may have changed the columns.
     """
     changes: list[Any] = []
-    while not callable(getattr(type(pipe), "times", None)):
+    while not callable(getattr(type(pipe), "made_of", None)):
         sources = sources_of(pipe)
         if callable(getattr(type(pipe), "schema_after", None)):
             changes.append(pipe.schema_after)
         # Check the class first: a pipe without the attribute would look for an operator of that name, also in plug-ins.
         elif not (hasattr(type(pipe), "keeps_schema") and pipe.keeps_schema):
-            return {}
+            return None
         if len(sources) != 1:
-            return {}
+            schemas = _of_branches(sources)
+            break
         pipe = sources[0]
-    times: TimeTypes = pipe.times()
-    for change in reversed(changes):
-        import pyarrow as pa
+    else:
+        schemas = pipe.made_of()
+    for change in reversed(changes if schemas else []):
+        schemas = [*map(change, schemas)]
+    return schemas
 
-        times = times_in(change(pa.schema([*times.items()])))
-    return times
+
+def _of_branches(sources: Sequence[Any]) -> list[pa.Schema] | None:
+    schemas: list[pa.Schema] = []
+    for branch in map(_schemas_made_of, sources):
+        if branch is None:
+            return None
+        schemas += branch
+    return schemas or None
 
 
 def with_times(batch: Any, times: TimeTypes) -> Any:

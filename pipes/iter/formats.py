@@ -12,8 +12,9 @@ from ..bases.one_to_one import OneToOne
 from ..columns.arrow_values import stays_list
 from ..columns.batch_formats import converter
 from ..columns.batch_rows import as_batch
+from ..columns.schema import schema_with
 from ..columns.tensors import Dtypes, check_dtypes, tensors_of
-from ..columns.times import TimeTypes, times_in, times_of, with_times
+from ..columns.times import times_of, with_times
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -30,7 +31,8 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     - integers and floats: a tensor of that dtype, in the same memory, which must not be written to
     - booleans: `torch.bool`
     - timestamps, dates, times of day, durations: `torch.int64`, counted in the unit of the type. `schema` still has the
-      type, and `write_parquet` and `with_format("arrow")` give it back, as long as no step between makes other batches
+      type, and writers of files and `with_format("arrow")` give it back, as long as no step between makes other
+      batches
     - decimals: what `dtypes` says, and without it an error
     - lists that all have one length, fixed-size lists, and fixed-shape tensors: tensors of that shape. Lists that are
       ragged are an error
@@ -58,8 +60,8 @@ class TensorMaker(OneToOne[dict[str, Any]]):
     gives = "batches"
     holds_items = False
     keeps_rows = True
-    _made_of: pa.Schema | None = own(None, saved=False)
-    """The schema of the last Arrow batch."""
+    _made_of: list[pa.Schema] | None = own(list, saved=False)
+    """The schema of the last batch, once there was one; None where it was a dict."""
 
     def __init__(
         self,
@@ -77,9 +79,11 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         self.on_error = on_error
         self.guard = Guard(on_error, can_retry=False)
 
-    def times(self) -> TimeTypes:
-        """Return the types of the columns that hold times, which are int64 now."""
-        return {} if self._made_of is None else times_in(self._made_of)
+    def made_of(self) -> list[pa.Schema] | None:
+        """Return the schema of the columns in the last Arrow batch; none before it, and None after a dict."""
+        if not self._made_of or self._columns is None:
+            return self._made_of
+        return [schema_with(schema, dict(zip(self._columns, self._columns, strict=True))) for schema in self._made_of]
 
     def _function(self) -> Callable[[Any], dict[str, Any]]:
         source = self.source
@@ -88,8 +92,7 @@ class TensorMaker(OneToOne[dict[str, Any]]):
         return lambda item: self._made(as_batch(item))
 
     def _made(self, batch: Any) -> dict[str, Any]:
-        if not isinstance(batch, dict):
-            self._made_of = batch.schema
+        self._made_of = None if isinstance(batch, dict) else [batch.schema]
         return tensors_of(batch, self._columns, self.dtypes)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

@@ -83,6 +83,8 @@ class TableFileLister(Lister):
     [Origin(url='memory://sales/year=2024/0.parquet', partition=(('year', 2024),), types=('int64',))]
     """
 
+    recursive = True
+
     def __init__(
         self,
         root: Roots,

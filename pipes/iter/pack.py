@@ -11,7 +11,9 @@ import numpy as np
 import torch
 
 from ...registry import IterDataPipe, Reading, expect_whole, functional_datapipe, own
+from ..columns.rows_or_batches import gives_batches, is_table
 
+_OF_BATCHES = "pack takes a document as one item, and this is a batch of them: put .rows() before"
 _ADDED = ("document_ids", "position_ids", "cu_seqlens")
 
 
@@ -45,7 +47,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
       that variable-length attention expects. Packs have various numbers of them, so they do not stack.
 
     An item may also be a dict of sequences of equal length, such as `{"input_ids": …, "labels": …}`. They are packed
-    alike, under their names; `pad_value` can then be a dict, with 0 for missing names.
+    alike, under their names; `pad_value` can then be a dict, with 0 for missing names. Batches of columns need `rows`
+    before, as after `read_json` or `map_batches`.
 
     With `method="greedy"`, sequences are concatenated and cut at every `length` tokens. Only the last pack has padding.
     A sequence may continue in the next pack, as a new sequence with its own ids there. With `"best_fit"`, none is cut:
@@ -53,8 +56,8 @@ class Packer(IterDataPipe[dict[str, Any]]):
     oldest is yielded first. A sequence longer than `length` is an error; `overlong="split"` cuts it into several,
     `"truncate"` keeps its beginning. Empty sequences are dropped.
 
-    Raises TypeError for items that are not such sequences, or differ in kind or dtype in one pack, and ValueError for a
-    dict whose sequences differ in length, and for a sequence that is too long.
+    Raises TypeError for items that are not such sequences, are batches of them, or differ in kind or dtype in one pack,
+    and ValueError for a dict whose sequences differ in length, and for a sequence that is too long.
 
     >>> dp = IterableWrapper([[1, 2, 3], [4, 5], [6]]).pack(4)
     >>> for pack in dp:
@@ -100,6 +103,7 @@ class Packer(IterDataPipe[dict[str, Any]]):
         self.overlong = overlong
         self.buffer_size = buffer_size
         self.cu_seqlens = cu_seqlens
+        self._dicts_are_batches = gives_batches(source) is True
 
     def most_held(self) -> int:
         return self.buffer_size if self.method == "best_fit" else 1
@@ -121,12 +125,12 @@ class Packer(IterDataPipe[dict[str, Any]]):
         """Open the packs of the state."""
         groups: Any = [self.rest, *self.packs]
         again = items.again(number for cuts in groups for number, *_ in cuts)
-        columns = {number: _columns(item) for number, item in again.items()}
+        columns = {number: self._columns(item) for number, item in again.items()}
         self.rest, *packs = [[_Piece(number, columns[number], *cut) for number, *cut in cuts] for cuts in groups]
         self.packs = dict(enumerate(packs))
 
     def _piece(self, number: int, item: Any) -> _Piece:
-        columns = _columns(item)
+        columns = self._columns(item)
         length = len(next(iter(columns.values())))
         if self.method == "best_fit" and length > self.length:
             if self.overlong == "raise":
@@ -136,6 +140,11 @@ class Packer(IterDataPipe[dict[str, Any]]):
                 )
             length = length if self.overlong == "split" else self.length
         return _Piece(number, columns, 0, length)
+
+    def _columns(self, item: Any) -> dict[str, Any]:
+        if self._dicts_are_batches and isinstance(item, Mapping):
+            raise TypeError(_OF_BATCHES)
+        return _columns(item)
 
     def _greedy(self, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
         """Concatenate the pieces, and yield each full pack."""
@@ -222,6 +231,8 @@ def _columns(item: Any) -> dict[str, Any]:
     for name, sequence in columns.items():
         if name in _ADDED:
             raise ValueError(f"pack adds {name!r}, which the item already has: drop or rename it")
+        if is_table(sequence) or (isinstance(sequence, (list, tuple)) and sequence and _is_sequence(sequence[0])):
+            raise TypeError(_OF_BATCHES)
         if not isinstance(sequence, (list, tuple)) and getattr(sequence, "ndim", None) != 1:
             raise TypeError(
                 "pack reads sequences of tokens, that is lists, or NumPy arrays or tensors of one dimension, or dicts "
@@ -232,6 +243,10 @@ def _columns(item: Any) -> dict[str, Any]:
             f"the sequences of an item must have the same length: {[*columns]} have {[*map(len, columns.values())]}"
         )
     return columns
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
 
 
 def _layout(columns: dict[str, Any]) -> dict[str, str]:

@@ -61,6 +61,7 @@ class S3FileLister(IterDataPipe[str]):
     """
 
     holds_items = False
+    recursive = True
     _old_names: ClassVar[dict[str, str]] = IN_STORAGE_OPTIONS
     after: str = own("")
     """The key of the last object yielded for the current prefix."""

@@ -8,6 +8,7 @@ from typing import Any
 from ...registry import IterDataPipe, functional_datapipe
 from ..bases.one_to_one import OneToOne
 from ..columns.batch_rows import as_batch
+from ..columns.schema import schema_with
 from ..columns.tensors import names_of
 
 
@@ -20,6 +21,10 @@ class _ColumnChooser(OneToOne[Any]):
     def _names(self, there: list[str]) -> dict[str, str]:
         """Return the old name of each column of an output by its new name, given the names in the item."""
         raise NotImplementedError(f"{type(self).__name__} must define _names")
+
+    def schema_after(self, schema: Any) -> Any:
+        """Return the schema of the items of a source with some schema."""
+        return schema_with(schema, self._names(schema.names))
 
     def _function(self) -> Callable[[Any], Any]:
         return self._chosen

@@ -15,7 +15,6 @@ from ...storage.streams import checked_path
 from ..bases.write_rows import RowWriter, TableWriter
 from ..bases.write_shards import CountedFile, Mode
 from ..columns.kinds import expect_kinds, has_elements, of_parquet, repeating_in
-from ..columns.times import times_of, with_times
 from ..columns.to_arrow import rows_in
 from ..columns.writing import Arrays, arrays_of, fitted_arrays, types_in
 
@@ -59,8 +58,9 @@ class ParquetWriter(TableWriter):
     - `"append"` numbers the new files from above theirs. The first number is part of the name of the index.
 
     In a plain folder, the first two also raise for files of the format that have other names, as readers of the folder
-    would take them too. Each pass is a run: a second one over the same writer is an error without a `mode`. A resumed
-    pass goes on in every mode.
+    would take them too. Where the chain itself reads such files in, above or below the folder, all modes raise
+    ValueError before the first item. Each pass is a run: a second one over the same writer is an error without a
+    `mode`. A resumed pass goes on in every mode.
 
     `rows_per_group` is the number of rows of a row group: what is held in
     memory, and what `read_parquet` reads, shuffles and divides. Without it, row groups have about 64 MiB in memory.
@@ -115,9 +115,6 @@ class ParquetWriter(TableWriter):
             _expect_compression(compression)
         self.rows_per_group = rows_per_group
         self.compression = compression
-
-    def _made(self, batch: Any) -> pa.Table:
-        return super()._made(with_times(batch, times_of(self.source)))
 
     def _expect_types(self, schema: pa.Schema) -> None:
         expect_kinds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from typing import TYPE_CHECKING, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
@@ -86,12 +87,13 @@ class JSONWriter(TableWriter):
     """Write JSON Lines files to a folder, and yield the URL and the number of rows of each.
 
     Take it where another program needs JSON lines; `write_parquet` keeps types. Files hold numbers, text, booleans,
-    null, and lists and dicts of these; tensors become lists, without their dtype. Items, `batched`, the folder, the
+    null, and lists and dicts of these; tensors become lists, without their dtype; timestamps, dates and times of day
+    become text of ISO 8601. Items, `batched`, the folder, the
     names and sizes of files, `mode`, the index, writing in parallel, resuming and `on_error` are as for
     `write_parquet`. Names end in `.json` or `.jsonl`.
 
-    Raises TypeError, which names the column, for bytes, times and all else that JSON does not have. Raises ValueError
-    for floats that are infinite or not a number. Raises what `write_parquet` raises.
+    Raises TypeError, which names the column, for bytes, durations and all else that JSON does not have. Raises
+    ValueError for floats that are infinite or not a number. Raises what `write_parquet` raises.
 
     >>> rows = IterableWrapper([{"id": 0, "text": "a"}, {"id": 1, "text": None}])
     >>> dp = rows.write_json("memory://json/", mode="overwrite")
@@ -156,8 +158,12 @@ def _json_values(column: pa.ChunkedArray, name: str) -> Sequence[Any]:
     return values_of_arrow(name, column)
 
 
-# Older versions of pyarrow give half floats as NumPy scalars.
-_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=float).encode
+def _plain(value: Any) -> str | float:
+    # Older versions of pyarrow give half floats as NumPy scalars.
+    return value.isoformat() if isinstance(value, (date, time)) else float(value)
+
+
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
 def _expect_finite(column: pa.ChunkedArray) -> None:

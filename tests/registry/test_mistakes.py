@@ -103,6 +103,7 @@ def in_order():
             "of other names a common one by .rename_col",
         ),
         (lambda: numbers().map(str, num_workers=3), TypeError, ".processpool_map(fn, workers=…) call a function in"),
+        (lambda: numbers().write_parquet("folder", overwrite=True), TypeError, "mode='overwrite' of a writer replaces"),
         (lambda: numbers().filter(bool, num_parallel_calls=3), TypeError, ".threadpool_map(fn, max_workers=…)"),
         (
             lambda: numbers().map(str, batched=True),
