@@ -24,7 +24,7 @@ def step_that_reads(files: NumberedFiles, source: DataPipe, options: Mapping[str
     """
     steps = [*walk(source)]
     written = parts_of(files.url(0))
-    stores = {_endpoint(step.storage_options) for step in steps if "storage_options" in vars(step)}
+    stores = {_endpoint(vars(step)["storage_options"]) for step in steps if "storage_options" in vars(step)}
     if written[0] != "file" and stores and _endpoint(options) not in stores:
         return None  # another server's bucket of the same name
     for step in steps:

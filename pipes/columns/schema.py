@@ -142,7 +142,7 @@ def _fields(item: Any) -> Iterator[Field]:
 
 
 def _of_arrow(field: Any) -> Field:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     if isinstance(field.type, pa.FixedShapeTensorType):
         return Field(field.name, field.type.value_type, (*field.type.shape,))

@@ -59,9 +59,13 @@ def _schemas_made_of(pipe: Any) -> list[pa.Schema] | None:
         pipe = sources[0]
     else:
         schemas = pipe.made_of()
-    for change in reversed(changes if schemas else []):
-        schemas = [*map(change, schemas)]
-    return schemas
+    return schemas and [_changed(schema, changes) for schema in schemas]
+
+
+def _changed(schema: pa.Schema, changes: list[Any]) -> pa.Schema:
+    for change in reversed(changes):
+        schema = change(schema)
+    return schema
 
 
 def _of_branches(sources: Sequence[Any]) -> list[pa.Schema] | None:
