@@ -18,9 +18,7 @@ _SHOWN = 4
 class ReadRows(NamedTuple):
     """Rows that were read from a part of a file; None if their numbers are unknown, as after a filter.
 
-    A file that is one row, such as an image, has no part.
-
-    Without a part, they are lines of text, counted from 1.
+    Without a part, they are lines of text, counted from 1, or row 0 is the whole file, such as an image.
 
     >>> print(ReadRows("a.parquet", "row group 2", range(4096, 8192)))
     rows 4,096 to 8,191 of row group 2 of 'a.parquet'
@@ -33,7 +31,7 @@ class ReadRows(NamedTuple):
     rows: range | None
 
     def __str__(self) -> str:
-        if not self.part:
+        if not self.part and self.rows == range(1):
             return repr(self.file)
         of_file = f"{self.part} of {self.file!r}" if self.part else repr(self.file)
         if self.rows is None:

@@ -163,7 +163,8 @@ def test_a_chain_that_cannot_be_pickled_is_an_error_at_the_first_item():
     ]
 
 
-def test_a_breakpoint_in_a_worker_is_an_error():
+def test_a_breakpoint_in_a_worker_is_an_error(monkeypatch):
+    monkeypatch.delenv("PYTHONBREAKPOINT", raising=False)  # Ray sets it in its drivers
     with loader_over(lambda x: breakpoint()) as loader, pytest.raises(RuntimeError, match="read with num_workers=0"):
         list(loader)
     with pytest.raises(RuntimeError, match="or without a reading service, and call the function by map"):
