@@ -30,6 +30,7 @@ from penstock import (
 )
 from penstock import MultiProcessingReadingService as PrototypeMultiProcessingReadingService
 from penstock.iter import IterableWrapper
+from penstock.registry import operators
 from s3 import S3Server
 
 
@@ -125,7 +126,9 @@ def test_the_loader_of_torch_divides_a_sharded_chain() -> None:
 # Implementing a Custom DataPipe
 
 
-def test_a_custom_datapipe() -> None:
+def test_a_custom_datapipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "_entries", {**operators})  # other tests list all operators
+
     @functional_datapipe("map_by_hand")
     class MapperIterDataPipe(IterDataPipe):  # type: ignore[type-arg]
         def __init__(self, source_dp: IterDataPipe, fn: Any) -> None:  # type: ignore[type-arg]
@@ -143,6 +146,7 @@ def test_a_custom_datapipe() -> None:
     datapipe = MapperIterDataPipe(IterableWrapper(range(3)), fn=str)
     assert list(datapipe) == list(IterableWrapper(range(3)).map_by_hand(str)) == ["0", "1", "2"]  # type: ignore[attr-defined]
     assert len(datapipe) == 3
+    del IterDataPipe.map_by_hand  # type: ignore[attr-defined]
 
 
 def test_both_forms_of_a_chain_over_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
