@@ -8,7 +8,7 @@ import penstock.pipes.bases.write_shards
 import penstock.pipes.columns.schema
 import penstock.pipes.columns.tensors
 import penstock.pipes.files.images
-import penstock.pipes.iter.ahead
+import penstock.pipes.iter.prefetch
 import penstock.pipes.iter.ais
 import penstock.pipes.iter.archive
 import penstock.pipes.iter.batches
@@ -34,13 +34,13 @@ import penstock.pipes.iter.lines
 import penstock.pipes.iter.list_tables
 import penstock.pipes.iter.map_pool
 import penstock.pipes.iter.mix
-import penstock.pipes.iter.number
-import penstock.pipes.iter.online
-import penstock.pipes.iter.order
+import penstock.pipes.iter.enumerate
+import penstock.pipes.iter.http
+import penstock.pipes.iter.shuffle
 import penstock.pipes.iter.pack
 import penstock.pipes.iter.parallel
 import penstock.pipes.iter.parse
-import penstock.pipes.iter.part
+import penstock.pipes.iter.random_split
 import penstock.pipes.iter.progress
 import penstock.pipes.iter.rar
 import penstock.pipes.iter.read_columns
@@ -51,12 +51,12 @@ import penstock.pipes.iter.row_groups
 import penstock.pipes.iter.s3
 import penstock.pipes.iter.sample
 import penstock.pipes.iter.save
-import penstock.pipes.iter.select
+import penstock.pipes.iter.filter
 import penstock.pipes.iter.select_columns
 import penstock.pipes.iter.shard
 import penstock.pipes.iter.storage
-import penstock.pipes.iter.sync
-import penstock.pipes.iter.table
+import penstock.pipes.iter.fullsync
+import penstock.pipes.iter.dataframe
 import penstock.pipes.iter.tfrecord
 import penstock.pipes.iter.transform
 import penstock.pipes.iter.webdataset
@@ -67,7 +67,7 @@ import penstock.pipes.map.cache
 import penstock.pipes.map.combine
 import penstock.pipes.map.convert
 import penstock.pipes.map.group
-import penstock.pipes.map.order
+import penstock.pipes.map.shuffle
 import penstock.pipes.map.transform
 import penstock.pipes.vocabulary
 import penstock.registry
@@ -93,7 +93,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def add_index(
         self: collections.abc.Iterable[collections.abc.Mapping[typing.Any, typing.Any]],
         index_name: collections.abc.Hashable = 'index',
-    ) -> penstock.pipes.iter.number.IndexAdder:
+    ) -> penstock.pipes.iter.enumerate.IndexAdder:
         """Yield each dict with its running number, from 0 on, added under the key `index_name`.
 
         The outputs are copies: dicts of the source stay unchanged. An existing value under that key is replaced.
@@ -357,7 +357,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         dtype_generator: collections.abc.Callable[[], pyarrow.Schema | pyarrow.DataType] | None = None,
         columns: collections.abc.Sequence[str] | None = None,
         device: str = '',
-    ) -> penstock.pipes.iter.table.DataFrameMaker:
+    ) -> penstock.pipes.iter.dataframe.DataFrameMaker:
         """Yield a `pyarrow.Table` of each `dataframe_size` rows; the last may have fewer.
 
         A row is a dict, or a tuple or list with a value for each column; anything else is the value of a single column.
@@ -519,7 +519,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def enumerate(self, starting_index: int = 0) -> penstock.pipes.iter.number.Enumerator[T_co]:
+    def enumerate(self, starting_index: int = 0) -> penstock.pipes.iter.enumerate.Enumerator[T_co]:
         """Yield pairs of a running number, from `starting_index` on, and the item.
 
         >>> dp = IterableWrapper("abc").enumerate(starting_index=1)
@@ -550,7 +550,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         input_col: penstock.pipes.bases.input_columns.Columns | None = None,
         *,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> penstock.pipes.iter.select.Filter[T_co]:
+    ) -> penstock.pipes.iter.filter.Filter[T_co]:
         """Yield the items for which `filter_fn(item)` is true.
 
         The truth of the result counts, as for the builtin `filter`: NumPy bools and tensors of one element work too. With
@@ -685,7 +685,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def fullsync(self, timeout: float = 1800) -> penstock.pipes.iter.sync.FullSync[T_co]:
+    def fullsync(self, timeout: float = 1800) -> penstock.pipes.iter.fullsync.FullSync[T_co]:
         """Yield the items as long as every rank has one, so that all ranks end together, with the shortest.
 
         The ranks are those of `torch.distributed`. Before each item they exchange whether they have one, in a separate gloo
@@ -739,7 +739,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def header(self, limit: int | None = 10) -> penstock.pipes.iter.select.Header[T_co]:
+    def header(self, limit: int | None = 10) -> penstock.pipes.iter.filter.Header[T_co]:
         """Yield the first `limit` items, or all if it is None. No item after them is pulled.
 
         `len` is exact, so it raises TypeError where the length of the source is unknown.
@@ -750,7 +750,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def in_batch_shuffle(self) -> penstock.pipes.iter.order.InBatchShuffler[T]:
+    def in_batch_shuffle(self) -> penstock.pipes.iter.shuffle.InBatchShuffler[T]:
         """Yield each batch with its items in a random order, as a new list.
 
         Raises TypeError for an item without a length or without an index.
@@ -1372,7 +1372,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         storage_options: collections.abc.Mapping[str, typing.Any] | None = None,
         on_error: penstock.registry.OnError = 'raise',
-    ) -> penstock.pipes.iter.table.ParquetDataFrameLoader:
+    ) -> penstock.pipes.iter.dataframe.ParquetDataFrameLoader:
         """Yield a `pyarrow.Table` for each row group of each Parquet file.
 
         Prefer `read_parquet`, which reads ahead. Takes paths or URLs of fsspec. `columns` names the columns to read, by
@@ -1946,7 +1946,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def prefetch(
         self,
         buffer_size: int | typing.Literal['auto'] = 10,
-    ) -> penstock.pipes.iter.ahead.Prefetcher[T_co]:
+    ) -> penstock.pipes.iter.prefetch.Prefetcher[T_co]:
         """Yield the items of the source, read by a thread up to `buffer_size` items ahead.
 
         The thread starts at the first item requested. It ends with the pass: when that is exhausted, closed or replaced. An
@@ -2051,10 +2051,10 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def random_split(
         self,
         weights: dict[typing.Any, float],
-        seed: penstock.pipes.iter.part.Seed,
+        seed: penstock.pipes.iter.random_split.Seed,
         total_length: int | None = None,
         target: collections.abc.Hashable | None = None,
-    ) -> list[penstock.registry.IterDataPipe[T_co]] | penstock.pipes.iter.part.RandomSplitter[T_co]:
+    ) -> list[penstock.registry.IterDataPipe[T_co]] | penstock.pipes.iter.random_split.RandomSplitter[T_co]:
         """Give a list of pipes, one for each key in `weights`, that share out the items of the source at random.
 
         Every pass gives the same split, until `override_seed` sets another seed. Weights are scaled to add up to the length
@@ -2114,11 +2114,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def read_from_gdrive(
         self: collections.abc.Iterable[str],
         *,
-        timeout: penstock.pipes.iter.online.Timeout = None,
+        timeout: penstock.pipes.iter.http.Timeout = None,
         skip_on_error: bool = False,
         on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
-    ) -> penstock.pipes.iter.online.GDriveReader:
+    ) -> penstock.pipes.iter.http.GDriveReader:
         """Yield the name and a stream of the bytes of each file in Google Drive, given its URL.
 
         Take it for Google Drive, whose large files need a confirmation. The URL is one for downloading
@@ -2143,12 +2143,12 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
 
     def read_from_http(
         self: collections.abc.Iterable[str],
-        timeout: penstock.pipes.iter.online.Timeout = None,
+        timeout: penstock.pipes.iter.http.Timeout = None,
         skip_on_error: bool = False,
         *,
         on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
-    ) -> penstock.pipes.iter.online.HttpReader:
+    ) -> penstock.pipes.iter.http.HttpReader:
         """Yield the URL and a stream of the bytes behind it, for each URL.
 
         Take it for options of requests, such as `params` or `auth`; `load_files_by_s3` reads `https://` too, many files at
@@ -2180,11 +2180,11 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
     def read_from_remote(
         self: collections.abc.Iterable[str],
         *,
-        timeout: penstock.pipes.iter.online.Timeout = None,
+        timeout: penstock.pipes.iter.http.Timeout = None,
         skip_on_error: bool = False,
         on_error: penstock.registry.OnError = 'raise',
         **kwargs: typing.Any,
-    ) -> penstock.pipes.iter.online.OnlineReader:
+    ) -> penstock.pipes.iter.http.OnlineReader:
         """Yield the URL, or for a file in Google Drive its name, and a stream of the bytes, for each URL.
 
         Take it for URLs of the web and of Google Drive in one stream. URLs of `drive.google.com` and `docs.google.com` are
@@ -2729,7 +2729,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def set_length(self, length: int) -> penstock.pipes.iter.number.LengthSetter[T_co]:
+    def set_length(self, length: int) -> penstock.pipes.iter.enumerate.LengthSetter[T_co]:
         """Yield the items as they are, and set `len` to `length`.
 
         Use it where you know the length and the chain cannot, such as after `filter`. Nothing is cut or checked; `header`
@@ -2806,7 +2806,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         *,
         buffer_size: int = 10000,
         unbatch_level: int = 0,
-    ) -> penstock.pipes.iter.order.Shuffler[T_co]:
+    ) -> penstock.pipes.iter.shuffle.Shuffler[T_co]:
         """Yield the items in a random order, drawn from a buffer of `buffer_size` items.
 
         The buffer is filled first. Then each item is drawn from it uniformly, and the next item of the source takes its
@@ -3845,7 +3845,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         self,
         *,
         indices: collections.abc.Iterable[typing.Any] | None = None,
-    ) -> penstock.pipes.map.order.Shuffler[T_co]:
+    ) -> penstock.pipes.map.shuffle.Shuffler[T_co]:
         """Yield the items of a map-style pipe in a random order, a new one in each pass.
 
         The result is read item by item, since it has an order. `indices` are those to shuffle, by default 0, 1, 2, …; a

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..pipes.bases.one_to_one import OneToOne
-from ..pipes.iter.ahead import Prefetcher
 from ..pipes.iter.device import DeviceMover, PinMemory
-from ..pipes.iter.sync import FullSync
+from ..pipes.iter.fullsync import FullSync
+from ..pipes.iter.prefetch import Prefetcher
 from ..registry import IterDataPipe, Node, sources_of
 from ..registry.own import owned_by
 from ..registry.state import Steps

@@ -37,7 +37,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a shuffle takes the first of its buffer",
-        "pipes/iter/order.py",
+        "pipes/iter/shuffle.py",
         "slot = int(next(draws) * len(buffer))",
         "slot = 0",
         "test_order.py",

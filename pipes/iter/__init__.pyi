@@ -1,7 +1,7 @@
 # Generated from the operators by `penstock stubs penstock`. Changes here are lost.
 
 from penstock_plugins.iter import *
-from penstock.pipes.iter.ahead import Prefetcher as Prefetcher
+from penstock.pipes.iter.prefetch import Prefetcher as Prefetcher
 from penstock.pipes.iter.ais import AISFileLister as AISFileLister
 from penstock.pipes.iter.ais import AISFileLoader as AISFileLoader
 from penstock.pipes.iter.archive import TarArchiveLoader as TarArchiveLoader
@@ -61,14 +61,14 @@ from penstock.pipes.iter.map_pool import ModelPoolMapper as ModelPoolMapper
 from penstock.pipes.iter.mix import Mixer as Mixer
 from penstock.pipes.iter.mix import SampleMultiplexer as SampleMultiplexer
 from penstock.pipes.iter.nodes import NodeReader as NodeReader
-from penstock.pipes.iter.number import Enumerator as Enumerator
-from penstock.pipes.iter.number import IndexAdder as IndexAdder
-from penstock.pipes.iter.number import LengthSetter as LengthSetter
-from penstock.pipes.iter.online import GDriveReader as GDriveReader
-from penstock.pipes.iter.online import HttpReader as HttpReader
-from penstock.pipes.iter.online import OnlineReader as OnlineReader
-from penstock.pipes.iter.order import InBatchShuffler as InBatchShuffler
-from penstock.pipes.iter.order import Shuffler as Shuffler
+from penstock.pipes.iter.enumerate import Enumerator as Enumerator
+from penstock.pipes.iter.enumerate import IndexAdder as IndexAdder
+from penstock.pipes.iter.enumerate import LengthSetter as LengthSetter
+from penstock.pipes.iter.http import GDriveReader as GDriveReader
+from penstock.pipes.iter.http import HttpReader as HttpReader
+from penstock.pipes.iter.http import OnlineReader as OnlineReader
+from penstock.pipes.iter.shuffle import InBatchShuffler as InBatchShuffler
+from penstock.pipes.iter.shuffle import Shuffler as Shuffler
 from penstock.pipes.iter.pack import Packer as Packer
 from penstock.pipes.iter.parallel import ProcessPoolMapper as ProcessPoolMapper
 from penstock.pipes.iter.parallel import ThreadPoolMapper as ThreadPoolMapper
@@ -76,7 +76,7 @@ from penstock.pipes.iter.parse import CSVDictParser as CSVDictParser
 from penstock.pipes.iter.parse import CSVParser as CSVParser
 from penstock.pipes.iter.parse import JsonLineParser as JsonLineParser
 from penstock.pipes.iter.parse import JsonParser as JsonParser
-from penstock.pipes.iter.part import RandomSplitter as RandomSplitter
+from penstock.pipes.iter.random_split import RandomSplitter as RandomSplitter
 from penstock.pipes.iter.progress import ProgressReporter as ProgressReporter
 from penstock.pipes.iter.rar import RarArchiveLoader as RarArchiveLoader
 from penstock.pipes.iter.read_columns import CsvReader as CsvReader
@@ -100,8 +100,8 @@ from penstock.pipes.iter.sample import RowLimiter as RowLimiter
 from penstock.pipes.iter.sample import RowSampler as RowSampler
 from penstock.pipes.iter.save import FSSpecSaver as FSSpecSaver
 from penstock.pipes.iter.save import Saver as Saver
-from penstock.pipes.iter.select import Filter as Filter
-from penstock.pipes.iter.select import Header as Header
+from penstock.pipes.iter.filter import Filter as Filter
+from penstock.pipes.iter.filter import Header as Header
 from penstock.pipes.iter.select_columns import ColumnDropper as ColumnDropper
 from penstock.pipes.iter.select_columns import ColumnRenamer as ColumnRenamer
 from penstock.pipes.iter.select_columns import ColumnSelector as ColumnSelector
@@ -114,9 +114,9 @@ from penstock.pipes.iter.split import RoundRobinDemultiplexer as RoundRobinDemul
 from penstock.pipes.iter.split import UnZipper as UnZipper
 from penstock.pipes.iter.storage import FSSpecFileLister as FSSpecFileLister
 from penstock.pipes.iter.storage import FSSpecFileOpener as FSSpecFileOpener
-from penstock.pipes.iter.sync import FullSync as FullSync
-from penstock.pipes.iter.table import DataFrameMaker as DataFrameMaker
-from penstock.pipes.iter.table import ParquetDataFrameLoader as ParquetDataFrameLoader
+from penstock.pipes.iter.fullsync import FullSync as FullSync
+from penstock.pipes.iter.dataframe import DataFrameMaker as DataFrameMaker
+from penstock.pipes.iter.dataframe import ParquetDataFrameLoader as ParquetDataFrameLoader
 from penstock.pipes.iter.tfrecord import TFRecordLoader as TFRecordLoader
 from penstock.pipes.iter.transform import Collator as Collator
 from penstock.pipes.iter.transform import FlatMapper as FlatMapper

@@ -15,7 +15,7 @@ from ..bases.arguments import expect_batching
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.input_columns import check_function
 from ..bases.striding import in_runs
-from .order import Shuffler
+from .shuffle import Shuffler
 
 T = TypeVar("T")
 

@@ -8,6 +8,6 @@ from penstock.pipes.map.convert import IterToMapConverter as IterToMapConverter
 from penstock.pipes.map.create import SequenceWrapper as SequenceWrapper
 from penstock.pipes.map.group import Batcher as Batcher
 from penstock.pipes.map.objects import ObjectReader as ObjectReader
-from penstock.pipes.map.order import Shuffler as Shuffler
+from penstock.pipes.map.shuffle import Shuffler as Shuffler
 from penstock.pipes.map.split import UnZipper as UnZipper
 from penstock.pipes.map.transform import Mapper as Mapper

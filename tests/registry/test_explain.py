@@ -19,7 +19,7 @@ import torch
 import penstock as ps
 from penstock.pipes.bases.parts import ReadsParts
 from penstock.pipes.bases.works_ahead import WorksAhead
-from penstock.pipes.iter.ahead import Prefetcher
+from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
 from penstock.registry.deeds import Deed
 from penstock.registry.laws.examples import maker_of_example

@@ -117,7 +117,7 @@ def test_what_others_register_with_torch_is_on_ours_whoever_is_imported_first(co
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "['theirs', 0, 1, 2] [(0, 'theirs'), (1, 0), (2, 1), (3, 2)]",
-        "penstock.pipes.iter.select __main__ __main__",
+        "penstock.pipes.iter.filter __main__ __main__",
         "[0] ['theirs', 0, 1, 2] ['theirs', 'theirs', 0, 1, 2]",
     ]
 
