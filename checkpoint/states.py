@@ -14,7 +14,7 @@ import torch
 
 from ..registry.notes import add_note
 from ..registry.secrets import Options, without_secrets
-from ..storage.growth import MAX_BYTES
+from ..storage.decompression_limit import MAX_BYTES
 from ..storage.retrying import Transient
 from ..storage.streams import checked_path
 from ..storage.zips import opened_zip, read_verified

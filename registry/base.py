@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from .arguments import expect_whole, mend_of_argument
 from .copying import SourcesFirst, copy_to_look_at
-from .deeds import Deed
 from .display import show_chain, show_tree
 from .display import step as show_step
 from .errors import Guard
@@ -25,11 +24,11 @@ from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
 from .lengths import asked_in_turn
 from .metering import Meter
 from .notes import say_where
-from .old_names import by_new_names
 from .own import Own, Tally, owned_by
 from .plain_sources import expect_pipe, with_pipes
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
+from .renamed import by_new_names
 from .same_order import expect_same_order
 from .seeds import generators_kept
 from .state import keep_arguments, load_state, state_of
@@ -43,6 +42,7 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
+from .traits import Deed
 from .views.facts import product_of_buffers
 from .views.known import never_ends
 from .views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
@@ -275,7 +275,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 
     does: ClassVar[tuple[Deed, ...]] = ()
-    """What the operator does, in the words that `registry.deeds` explains. `explain` finds mistakes by them."""
+    """What the operator does, in the words that `registry.traits` explains. `explain` finds mistakes by them."""
 
     buffers: ClassVar[tuple[str, ...]] = ()
     """Names of the parameters that bound how much the operator holds: items, or bytes for `max_bytes`."""

@@ -37,12 +37,12 @@ from ..workers.cluster import GLANCE, Cluster, actor_options, connection_now, ex
 from ..workers.processes import pickled_error, start_server
 from ..workers.threads import Interrupted
 from ..workers.transport import blocks_for_each
-from .beginning import begin, prepare
 from .child import ENDS_WITHIN, Child, ChildProcess, Children, insist_on_end
 from .dispatch import STREAM_READER, Dispatch, give_up_when_told, received_dispatch, serve_shard
-from .line import FAILED, HUNG_UP, NONE, Arrival
-from .watch import Sighting, Watch
+from .protocol import FAILED, HUNG_UP, NONE, Arrival
 from .worker import run_worker, serve
+from .worker_init import begin, prepare
+from .worker_status import Sighting, Watch
 
 __all__ = ["RayFleet", "WorkerActors"]
 

@@ -17,9 +17,9 @@ import psutil  # type: ignore[import-untyped]
 from ..workers.processes import context_for, describe_exit, lock, preparations, start
 from ..workers.transport import blocks_for_each, receive_parcel_descriptor, send_parcel_descriptor
 from .dispatch import run_dispatch
-from .line import HUNG_UP
-from .watch import Sighting
+from .protocol import HUNG_UP
 from .worker import run_worker
+from .worker_status import Sighting
 
 __all__ = ["Child", "ChildProcess", "ChildProcesses", "Children", "insist_on_end"]
 

@@ -28,10 +28,10 @@ from ..registry.iteration import Link, give
 from ..registry.notes import add_note
 from ..registry.torch_pipes import TorchIterDataPipe
 from ..workers.transport import blocks_for_each
-from .beginning import begin, prepare, received_ends
-from .line import BEGUN, HUNG_UP, Receiver, Sender
+from .protocol import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Division, Epoch, Place, Received, ShardPass
-from .watch import Watch
+from .worker_init import begin, prepare, received_ends
+from .worker_status import Watch
 
 __all__ = [
     "STREAM_READER",

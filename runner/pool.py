@@ -25,7 +25,7 @@ from ..workers.captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 from ..workers.threads import Interrupted
 from .child import Child, Children
 from .dispatch import STREAM_READER, divided
-from .line import BEGUN, FAILED, HUNG_UP, Arrival, Receiver
+from .protocol import BEGUN, FAILED, HUNG_UP, Arrival, Receiver
 from .shards import Division, Epoch, Place, ReadOptions, Received, Report, ShardProfile, WorkerInfo
 from .worker import Setup
 

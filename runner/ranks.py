@@ -11,9 +11,9 @@ from ..registry import IterDataPipe, expect_whole
 from ..registry.arguments import expect_seconds, takes_only
 from ..registry.views.how_read import HowRead
 from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
+from .rank_sync import Ends, Others, Part, Together
 from .seeds import SeedGenerator
 from .services import InProcessReadingService, ReadingServiceInterface, ShardingReadingService
-from .together import Ends, Others, Part, Together
 
 __all__ = ["DistributedReadingService", "SequentialReadingService"]
 

@@ -28,10 +28,10 @@ from ..workers.ranks import several_ranks
 from .actors import RayFleet, WorkerActors
 from .child import ChildProcesses, Children
 from .merging import reader_below, stays_in_thread
+from .rank_sync import Together
 from .reader import ShardReader
 from .seeds import SeedGenerator
 from .shards import InitFn, ReadOptions, ResetFn, WorkerInfo
-from .together import Together
 from .worker import run_worker
 
 __all__ = [

@@ -34,8 +34,8 @@ from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
 from ..registry.views.times import StepTimes, WorkerTimes, measure
+from .rank_sync import Together
 from .seeds import SeedGenerator
-from .together import Together
 
 __all__ = [
     "Dispatched",

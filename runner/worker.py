@@ -12,12 +12,12 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from ..registry import copy_of, walk
 from ..workers.processes import pickled_error
-from .beginning import begin, prepare, received_ends
 from .dispatch import RemoteFeed
-from .line import FAILED, HUNG_UP, NONE, Arrival, Sender
+from .protocol import FAILED, HUNG_UP, NONE, Arrival, Sender
 from .seeds import seed_globals
 from .shards import Dispatched, Division, Epoch, InitFn, Place, ResetFn, ShardPass, Shards, WorkerInfo
-from .watch import Watch
+from .worker_init import begin, prepare, received_ends
+from .worker_status import Watch
 
 __all__ = ["Setup", "run_worker", "serve"]
 

@@ -17,7 +17,7 @@ from threading import Event, Lock
 from typing import IO
 
 from .locks import FileLock
-from .owners import Untrusted, expect_own_folder, expect_trusted_folder, open_trusted
+from .trust import Untrusted, expect_own_folder, expect_trusted_folder, open_trusted
 
 __all__ = ["KeptFiles", "NotKept"]
 

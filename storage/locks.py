@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from .owners import Untrusted, open_trusted
+from .trust import Untrusted, open_trusted
 
 __all__ = ["FileLock"]
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 from zlib import crc32
 
+from .decompression_limit import TooLarge, expect_honest
 from .digest import CHUNK
-from .growth import TooLarge, expect_honest
 from .retrying import Transient
 from .streams import is_damage
 

@@ -121,7 +121,7 @@ MUTATIONS = [
     ),
     Mutation(
         "workers hear too late that they may read on",
-        "runner/line.py",
+        "runner/protocol.py",
         "if self._taken >= (self._room + 1) // 2:",
         "if self._taken > self._room:",
         "runner/test_line.py runner/test_loader.py",
@@ -135,7 +135,7 @@ MUTATIONS = [
     ),
     Mutation(
         "ranks end with the shortest, whatever is said",
-        "runner/together.py",
+        "runner/rank_sync.py",
         '(greatest if self._ends == "pad" else least) == _READY',
         "least == _READY",
         "runner/test_ranks.py runner/test_services.py",

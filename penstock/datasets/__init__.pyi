@@ -13,9 +13,9 @@ from .others.librispeech import LibriSpeech as LibriSpeech
 from .others.movielens import MovieLens1M as MovieLens1M
 from .others.movielens import MovieLens25M as MovieLens25M
 from .others.movielens import MovieLens100K as MovieLens100K
+from .registry import list as list
+from .registry import load as load
 from .resource import Resource as Resource
-from .roll import list as list
-from .roll import load as load
 from .text.classification import AG_NEWS as AG_NEWS
 from .text.classification import IMDB as IMDB
 from .text.classification import AmazonReviewFull as AmazonReviewFull

@@ -22,8 +22,8 @@ from ..registry.sharding import part_read, sharding_points
 from ..storage.addresses import is_local_path
 from .fetching import path_of
 from .files import Files
+from .registry import enter
 from .resource import Resource, unpacked_name
-from .roll import enter
 
 __all__ = ["Dataset", "Info", "IterDataset", "MapDataset", "arranged", "dataset"]
 

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from ...registry.extras import zstandard
 from ...registry.notes import add_note
 from ...registry.secrets import without_secrets
-from ...storage.growth import TooLarge, expect_honest
+from ...storage.decompression_limit import TooLarge, expect_honest
 from ...storage.streams import ClosedWhenDropped, can_seek, stream_over
 
 __all__ = ["KINDS", "decompressed", "kind_of", "known_kind", "with_start"]

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from ...registry import close
 from ...registry.notes import add_note
 from ...registry.secrets import stream_name, without_secrets
-from ...storage.growth import expect_honest
+from ...storage.decompression_limit import expect_honest
 from ...storage.objects import LARGE
 from ...storage.streams import can_seek, is_damage
 

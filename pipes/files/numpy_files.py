@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ...storage.growth import MAX_BYTES, expect_honest
+from ...storage.decompression_limit import MAX_BYTES, expect_honest
 from ...storage.zips import opened_part, opened_zip, told_as_damage
 
 __all__ = ["arrays_in", "is_npy"]

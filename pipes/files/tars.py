@@ -11,7 +11,7 @@ from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self
 
 from ...registry.secrets import without_secrets
-from ...storage.growth import MAX_BYTES, TooLarge, expect_honest
+from ...storage.decompression_limit import MAX_BYTES, TooLarge, expect_honest
 from ...storage.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start
 

@@ -1,7 +1,6 @@
 # Generated from the operators by `penstock stubs penstock`. Changes here are lost.
 
 from penstock_plugins.iter import *
-from penstock.pipes.iter.prefetch import Prefetcher as Prefetcher
 from penstock.pipes.iter.ais import AISFileLister as AISFileLister
 from penstock.pipes.iter.ais import AISFileLoader as AISFileLoader
 from penstock.pipes.iter.archive import TarArchiveLoader as TarArchiveLoader
@@ -21,6 +20,8 @@ from penstock.pipes.iter.combine import ZipperLongest as ZipperLongest
 from penstock.pipes.iter.convert import MapToIterConverter as MapToIterConverter
 from penstock.pipes.iter.create import IterableWrapper as IterableWrapper
 from penstock.pipes.iter.create import Sampler as Sampler
+from penstock.pipes.iter.dataframe import DataFrameMaker as DataFrameMaker
+from penstock.pipes.iter.dataframe import ParquetDataFrameLoader as ParquetDataFrameLoader
 from penstock.pipes.iter.decode import RoutedDecoder as RoutedDecoder
 from penstock.pipes.iter.decompress import Bz2FileLoader as Bz2FileLoader
 from penstock.pipes.iter.decompress import Decompressor as Decompressor
@@ -30,6 +31,9 @@ from penstock.pipes.iter.device import DeviceMover as DeviceMover
 from penstock.pipes.iter.device import PinMemory as PinMemory
 from penstock.pipes.iter.disk_cache import EndOnDiskCacheHolder as EndOnDiskCacheHolder
 from penstock.pipes.iter.disk_cache import OnDiskCacheHolder as OnDiskCacheHolder
+from penstock.pipes.iter.enumerate import Enumerator as Enumerator
+from penstock.pipes.iter.enumerate import IndexAdder as IndexAdder
+from penstock.pipes.iter.enumerate import LengthSetter as LengthSetter
 from penstock.pipes.iter.fields import Dropper as Dropper
 from penstock.pipes.iter.fields import Flattener as Flattener
 from penstock.pipes.iter.fields import Rows2Columnar as Rows2Columnar
@@ -38,12 +42,18 @@ from penstock.pipes.iter.file_cache import FileCacher as FileCacher
 from penstock.pipes.iter.files import FileLister as FileLister
 from penstock.pipes.iter.files import FileOpener as FileOpener
 from penstock.pipes.iter.files import StreamReader as StreamReader
+from penstock.pipes.iter.filter import Filter as Filter
+from penstock.pipes.iter.filter import Header as Header
 from penstock.pipes.iter.formats import Formatter as Formatter
 from penstock.pipes.iter.formats import TensorMaker as TensorMaker
+from penstock.pipes.iter.fullsync import FullSync as FullSync
 from penstock.pipes.iter.group import Batcher as Batcher
 from penstock.pipes.iter.group import Grouper as Grouper
 from penstock.pipes.iter.group import UnBatcher as UnBatcher
 from penstock.pipes.iter.hash import HashChecker as HashChecker
+from penstock.pipes.iter.http import GDriveReader as GDriveReader
+from penstock.pipes.iter.http import HttpReader as HttpReader
+from penstock.pipes.iter.http import OnlineReader as OnlineReader
 from penstock.pipes.iter.huggingface import HuggingFaceHubReader as HuggingFaceHubReader
 from penstock.pipes.iter.image_folder import ImageFolderLister as ImageFolderLister
 from penstock.pipes.iter.image_folder import ImageFolderShuffler as ImageFolderShuffler
@@ -61,14 +71,6 @@ from penstock.pipes.iter.map_pool import ModelPoolMapper as ModelPoolMapper
 from penstock.pipes.iter.mix import Mixer as Mixer
 from penstock.pipes.iter.mix import SampleMultiplexer as SampleMultiplexer
 from penstock.pipes.iter.nodes import NodeReader as NodeReader
-from penstock.pipes.iter.enumerate import Enumerator as Enumerator
-from penstock.pipes.iter.enumerate import IndexAdder as IndexAdder
-from penstock.pipes.iter.enumerate import LengthSetter as LengthSetter
-from penstock.pipes.iter.http import GDriveReader as GDriveReader
-from penstock.pipes.iter.http import HttpReader as HttpReader
-from penstock.pipes.iter.http import OnlineReader as OnlineReader
-from penstock.pipes.iter.shuffle import InBatchShuffler as InBatchShuffler
-from penstock.pipes.iter.shuffle import Shuffler as Shuffler
 from penstock.pipes.iter.pack import Packer as Packer
 from penstock.pipes.iter.parallel import ProcessPoolMapper as ProcessPoolMapper
 from penstock.pipes.iter.parallel import ThreadPoolMapper as ThreadPoolMapper
@@ -76,8 +78,9 @@ from penstock.pipes.iter.parse import CSVDictParser as CSVDictParser
 from penstock.pipes.iter.parse import CSVParser as CSVParser
 from penstock.pipes.iter.parse import JsonLineParser as JsonLineParser
 from penstock.pipes.iter.parse import JsonParser as JsonParser
-from penstock.pipes.iter.random_split import RandomSplitter as RandomSplitter
+from penstock.pipes.iter.prefetch import Prefetcher as Prefetcher
 from penstock.pipes.iter.progress import ProgressReporter as ProgressReporter
+from penstock.pipes.iter.random_split import RandomSplitter as RandomSplitter
 from penstock.pipes.iter.rar import RarArchiveLoader as RarArchiveLoader
 from penstock.pipes.iter.read_columns import CsvReader as CsvReader
 from penstock.pipes.iter.read_columns import IpcReader as IpcReader
@@ -100,23 +103,20 @@ from penstock.pipes.iter.sample import RowLimiter as RowLimiter
 from penstock.pipes.iter.sample import RowSampler as RowSampler
 from penstock.pipes.iter.save import FSSpecSaver as FSSpecSaver
 from penstock.pipes.iter.save import Saver as Saver
-from penstock.pipes.iter.filter import Filter as Filter
-from penstock.pipes.iter.filter import Header as Header
 from penstock.pipes.iter.select_columns import ColumnDropper as ColumnDropper
 from penstock.pipes.iter.select_columns import ColumnRenamer as ColumnRenamer
 from penstock.pipes.iter.select_columns import ColumnSelector as ColumnSelector
 from penstock.pipes.iter.shard import ShardExpander as ShardExpander
 from penstock.pipes.iter.shard import ShardingFilter as ShardingFilter
 from penstock.pipes.iter.shard import ShardingRoundRobinDispatcher as ShardingRoundRobinDispatcher
+from penstock.pipes.iter.shuffle import InBatchShuffler as InBatchShuffler
+from penstock.pipes.iter.shuffle import Shuffler as Shuffler
 from penstock.pipes.iter.split import Demultiplexer as Demultiplexer
 from penstock.pipes.iter.split import Forker as Forker
 from penstock.pipes.iter.split import RoundRobinDemultiplexer as RoundRobinDemultiplexer
 from penstock.pipes.iter.split import UnZipper as UnZipper
 from penstock.pipes.iter.storage import FSSpecFileLister as FSSpecFileLister
 from penstock.pipes.iter.storage import FSSpecFileOpener as FSSpecFileOpener
-from penstock.pipes.iter.fullsync import FullSync as FullSync
-from penstock.pipes.iter.dataframe import DataFrameMaker as DataFrameMaker
-from penstock.pipes.iter.dataframe import ParquetDataFrameLoader as ParquetDataFrameLoader
 from penstock.pipes.iter.tfrecord import TFRecordLoader as TFRecordLoader
 from penstock.pipes.iter.transform import Collator as Collator
 from penstock.pipes.iter.transform import FlatMapper as FlatMapper

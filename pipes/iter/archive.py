@@ -12,8 +12,8 @@ from itertools import islice
 from typing import IO, Any, ClassVar, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
-from ...registry.deeds import Deed
-from ...storage.growth import MAX_BYTES
+from ...registry.traits import Deed
+from ...storage.decompression_limit import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes, is_damage
 from ...storage.zips import opened_part, opened_zip
 from ..bases.listing import check_length, promised

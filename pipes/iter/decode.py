@@ -15,7 +15,7 @@ import torch
 
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...registry.notes import add_note
-from ...storage.growth import MAX_BYTES
+from ...storage.decompression_limit import MAX_BYTES
 from ...storage.zips import read_verified
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne

@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
 from ...registry.notes import add_note
 from ...registry.secrets import without_secrets
-from ...storage.growth import MAX_BYTES
+from ...storage.decompression_limit import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes
 from ...storage.zips import opened_zip
 from ..bases.listing import check_length

@@ -13,9 +13,9 @@ from ...registry.arguments import expect_seconds
 from ...registry.iteration import Pass
 from ...storage.digest import check_hash_type, digest_of
 from ...storage.locks import FileLock
-from ...storage.owners import expect_trusted, expect_trusted_folder
 from ...storage.parts import lock_beside
 from ...storage.streams import checked_path
+from ...storage.trust import expect_trusted, expect_trusted_folder
 from ...storage.writing import save_whole
 
 T_co = TypeVar("T_co", covariant=True)

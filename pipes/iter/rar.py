@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from ...registry import IterDataPipe, OnError, functional_datapipe
 from ...registry.extras import require
-from ...storage.growth import MAX_BYTES
+from ...storage.decompression_limit import MAX_BYTES
 from ..files.members import Member, seekable
 from .archive import ArchiveLoader
 

@@ -25,7 +25,7 @@ from ...registry import (
 )
 from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options
-from ...storage.growth import MAX_BYTES
+from ...storage.decompression_limit import MAX_BYTES
 from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again
 from ...storage.streams import checked_path

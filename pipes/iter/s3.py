@@ -16,9 +16,9 @@ from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt,
 from ...storage.errors import Untold
 from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
+from ...storage.memory_budget import Room
 from ...storage.objects import LARGE, open_by_fsspec, open_ranged
 from ...storage.retrying import trying_again
-from ...storage.room import Room
 from ...storage.stores import asked, check_process, is_lost, store_of
 from ...storage.streams import Loaded, checked_path
 from ...workers.threads import PATIENCE, Arrivals, Outcome, Threads

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...registry import IterDataPipe, OnError
 from ...registry.arguments import takes_only
-from ...registry.old_names import takes_old_names
+from ...registry.renamed import takes_old_names
 from ..bases.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
 from ..bases.listing import expect_roots
 from ..iter.list_tables import TableFileLister

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from ...registry import OnError
 from ...registry.arguments import takes_only
-from ...registry.old_names import takes_old_names
-from ...storage.growth import MAX_BYTES
+from ...registry.renamed import takes_old_names
+from ...storage.decompression_limit import MAX_BYTES
 from ..files.images import Size
 from ..iter.image_folder import ImageFolderLister, ImageFolderShuffler
 from ..iter.read_files import ImageReader, NumpyReader, TextReader

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arguments import AUTO, MOST_AHEAD
-from ..deeds import Deed
 from ..graph import DataPipe
 from ..seeds import Seeded
+from ..traits import Deed
 
 __all__ = ["Facts", "buffers_of", "facts_of", "product_of_buffers"]
 

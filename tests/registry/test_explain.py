@@ -21,9 +21,9 @@ from penstock.pipes.bases.parts import ReadsParts
 from penstock.pipes.bases.works_ahead import WorksAhead
 from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
-from penstock.registry.deeds import Deed
 from penstock.registry.laws.examples import maker_of_example
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
+from penstock.registry.traits import Deed
 from penstock.registry.views.explanation import Explanation
 from penstock.registry.views.facts import facts_of
 from penstock.registry.views.mistakes import Mistake

@@ -6,7 +6,7 @@ from multiprocessing import Pipe
 
 import penstock as ps
 from penstock.registry import Path
-from penstock.runner.line import Arrival, Receiver, Sender
+from penstock.runner.protocol import Arrival, Receiver, Sender
 from penstock.runner.shards import Epoch, Place, ShardPass
 from penstock.workers.transport import Parcel
 

@@ -11,7 +11,7 @@ import torch
 
 from ..workers.processes import end_with_parent, refuse_breakpoints
 from ..workers.transport import receive_parcel_descriptor, send_parcel_descriptor
-from .watch import Watch
+from .worker_status import Watch
 
 __all__ = ["begin", "prepare", "received_ends"]
 
