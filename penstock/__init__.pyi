@@ -1,5 +1,6 @@
 from . import checkpoint as checkpoint
 from . import datasets as datasets
+from . import testing as testing
 from .pipes import iter as iter
 from .pipes import map as map
 from .pipes.columns.schema import schema as schema
@@ -30,7 +31,6 @@ from .registry import Tally as Tally
 from .registry import functional_datapipe as functional_datapipe
 from .registry import own as own
 from .registry import uniform_draws as uniform_draws
-from .registry.laws import check_operator as check_operator
 from .runner import DataLoader2 as DataLoader2
 from .runner import DistributedReadingService as DistributedReadingService
 from .runner import InProcessReadingService as InProcessReadingService
@@ -43,5 +43,6 @@ from .runner import iter_torch_batches as iter_torch_batches
 from .runner import merge_state_dicts as merge_state_dicts
 from .runner.ray_data import to_ray_dataset as to_ray_dataset
 from .storage.reading import open_to_seek as open_to_seek
+from .testing import check_operator as check_operator
 
 __version__: str

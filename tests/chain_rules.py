@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.registry.laws.probes import as_plain
+from penstock.testing.probes import as_plain
 
 __all__ = [
     "FOLDERS",

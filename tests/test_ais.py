@@ -10,7 +10,7 @@ import tenacity
 import penstock as ps
 from ais_server import OBJECTS, serving_ais
 from penstock.pipes.iter import AISFileLister, AISFileLoader, IterableWrapper
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere
 
 SHELF = ["ais://shelf/" + name for name in ("a.txt", "b.txt", "empty", "sub/c.txt", "sub/what is #1?")]

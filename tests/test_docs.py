@@ -21,7 +21,7 @@ from penstock.cli.demo import BUILT_IN
 from penstock.datasets import Dataset, roll
 from penstock.pipes.groups import GROUPS
 from penstock.registry import operators, walk
-from penstock.registry.laws.examples import example_names, maker_of_example
+from penstock.testing.examples import example_names, maker_of_example
 from watched import Watched
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 import penstock as ps
 from penstock.pipes.iter import HuggingFaceHubReader
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere
 
 ROWS = [{"number": number, "text": f"row {number}", "parts": [number, 0]} for number in range(7)]

@@ -13,7 +13,7 @@ from iopath.common.file_io import HTTPURLHandler, PathHandler, PathManager
 import penstock as ps
 from http_server import CONTENT, serving_http
 from penstock.pipes.iter import IoPathFileLister, IoPathFileOpener, IoPathSaver, IterableWrapper
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere
 
 FILES = {"b.txt": b"two", "a.txt": b"one", "c.bin": b"\xff", "sub/d.txt": b"four"}

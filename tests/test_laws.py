@@ -17,9 +17,9 @@ import torch
 
 import penstock as ps
 from penstock.registry import Seeded, Tally, operators, own
-from penstock.registry.laws import LAWS, check_operator
-from penstock.registry.laws import reading as laws_of_reading
-from penstock.registry.laws.probes import as_plain
+from penstock.testing import LAWS, check_operator
+from penstock.testing import reading as laws_of_reading
+from penstock.testing.probes import as_plain
 
 OURS = [entry for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 

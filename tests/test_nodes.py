@@ -17,7 +17,7 @@ from torchdata import nodes
 
 import penstock as ps
 from penstock.registry import apply_sharding, seed_graph
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere, passed_on
 
 pytestmark = pytest.mark.timeout(50)
@@ -171,7 +171,7 @@ def test_a_reader_holds_all_laws(make: Callable[[], Any]) -> None:
 
 
 def _laws_but(left_out: str) -> list[str]:
-    return [law for law in ps.registry.laws.LAWS["iter"] if law != left_out]
+    return [law for law in ps.testing.LAWS["iter"] if law != left_out]
 
 
 def test_nothing_is_asked_of_a_node_before_its_first_item() -> None:

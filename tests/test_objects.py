@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from fault_proxy import Fault, FaultProxy
 from penstock.pipes.map import ObjectReader
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from s3 import S3Server
 
 CONTENTS = {f"s3://objects/{number}": b"%d" % number * number for number in range(20)}

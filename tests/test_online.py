@@ -19,7 +19,7 @@ import urllib3
 import penstock as ps
 from http_server import CONTENT, LARGE
 from penstock.pipes.iter import GDriveReader, HttpReader, IterableWrapper, OnlineReader
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from programs import python
 from resuming import assert_resumes_everywhere
 

@@ -17,7 +17,7 @@ import penstock as ps
 from penstock.pipes.columns.rows_or_batches import gives_batches, is_batch
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import operators
-from penstock.registry.laws.examples import maker_of_example
+from penstock.testing.examples import maker_of_example
 
 ITEM = {"x": torch.ones(2)}
 

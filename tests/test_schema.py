@@ -19,7 +19,7 @@ from penstock import IterDataPipe
 from penstock.pipes.columns.schema import schema
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import operators
-from penstock.registry.laws.examples import maker_of_example
+from penstock.testing.examples import maker_of_example
 
 Point = namedtuple("Point", "x y")
 IMAGES = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((1, 2, 3), np.uint8))

@@ -25,9 +25,9 @@ import penstock as ps
 from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRobinDemultiplexer, UnZipper
 from penstock.registry import Pace, reading, seed_graph, walk
 from penstock.registry.iteration import Link, give
-from penstock.registry.laws import check_operator
 from penstock.registry.reading import capture
 from penstock.registry.seeds import FIRST_PASS
+from penstock.testing import check_operator
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 
 

@@ -15,7 +15,7 @@ import penstock as ps
 from penstock.pipes.bases import tuning
 from penstock.pipes.bases.tuning import Setting, Tuner
 from penstock.pipes.iter import parallel
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from penstock.workers.threads import Arrivals, Threads
 
 

@@ -39,7 +39,7 @@ from penstock.pipes.columns.tensors import tensor_of
 from penstock.pipes.iter import IterableWrapper, ParquetWriter
 from penstock.pipes.sources.columns import read_csv, read_json, read_parquet
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from programs import kill, python
 from resuming import assert_resumes_everywhere, passed_on
 from s3 import S3Server, uploads_under_way

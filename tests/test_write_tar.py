@@ -26,7 +26,7 @@ from fault_proxy import Fault, FaultProxy
 from penstock import MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper, TarWriter
 from penstock.registry import SHARDING_PRIORITIES, apply_sharding
-from penstock.registry.laws import check_operator
+from penstock.testing import check_operator
 from programs import kill, python
 from ranks import run_ranks
 from resuming import assert_resumes_everywhere, passed_on

@@ -20,12 +20,12 @@ from torch.utils.data import DataLoader
 from ..registry import close
 from ..registry.functional import did_you_mean
 from ..registry.graph import pipes_in, walk
-from ..registry.laws.probes import agree, as_plain
 from ..registry.secrets import without_secrets
 from ..registry.seeds import seed_graph
 from ..registry.sharding import sharding_points
 from ..runner import DataLoader2, MultiProcessingReadingService
 from ..storage.addresses import is_local_path
+from ..testing.probes import agree, as_plain
 from . import files
 from .definition import IterDataset, MapDataset
 

@@ -21,7 +21,6 @@ from penstock.pipes.bases.parts import ReadsParts
 from penstock.pipes.bases.works_ahead import WorksAhead
 from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
-from penstock.registry.laws.examples import maker_of_example
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
 from penstock.registry.traits import Deed
 from penstock.registry.views.explanation import Explanation
@@ -31,6 +30,7 @@ from penstock.registry.views.mistakes_of_loaders import LOADERS
 from penstock.registry.views.mistakes_of_memory import MEMORY
 from penstock.registry.views.mistakes_of_order import ORDER
 from penstock.registry.views.mistakes_of_shards import SHARDS
+from penstock.testing.examples import maker_of_example
 
 OURS = [entry.cls for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 

@@ -51,7 +51,7 @@ def test_a_program_that_ends_in_the_middle_of_passes_of_all_operators_ends_quiet
     import warnings
     import penstock as ps
     from penstock.registry import operators
-    from penstock.registry.laws.examples import maker_of_example
+    from penstock.testing.examples import maker_of_example
 
     warnings.simplefilter("ignore")
     live = []

@@ -14,7 +14,7 @@ import pytest
 from passing import Passing
 
 import penstock as ps
-from penstock.registry.laws.likely_causes import CAUSES
+from penstock.testing.likely_causes import CAUSES
 
 
 class ReadsInInit(Passing):

@@ -13,8 +13,8 @@ import penstock as ps
 from fault_proxy import Fault, FaultProxy, passing_on
 from listing_server import serving_lists
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry.laws import check_operator
 from penstock.storage.listing import Pages, files_below
+from penstock.testing import check_operator
 from resuming import assert_resumes_everywhere
 
 STRANGE = [

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from ..base import IterDataPipe, MapDataPipe
-from ..functional import did_you_mean
-from ..graph import DataPipe, walk
+from ..registry.base import IterDataPipe, MapDataPipe
+from ..registry.functional import did_you_mean
+from ..registry.graph import DataPipe, walk
 from .examples import maker_of_example
 from .likely_causes import Failure, likely_cause, shared_by_pipes
 from .making import (

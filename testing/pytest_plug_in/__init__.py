@@ -58,8 +58,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 def _checks_of(package: str, chosen: list[str], session: pytest.Session) -> Iterator[pytest.Item]:
     from penstock.registry import operators
-    from penstock.registry.laws import LAWS, expect_law
-    from penstock.registry.laws.examples import maker_of_example
+    from penstock.testing import LAWS, expect_law
+    from penstock.testing.examples import maker_of_example
 
     try:
         for law in chosen:

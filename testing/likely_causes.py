@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..display import kept_arguments
-from ..graph import walk
-from ..splitter import Splitter
-from ..torch_pipes import TorchMapDataPipe
+from ..registry.display import kept_arguments
+from ..registry.graph import walk
+from ..registry.splitter import Splitter
+from ..registry.torch_pipes import TorchMapDataPipe
 from .probes import Maker, items_of, tap
 
 __all__ = ["Failure", "likely_cause", "shared_by_pipes"]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..base import IterDataPipe, MapDataPipe
-from ..display import kept_arguments, step
-from ..graph import is_one_of_several, sources_of, walk
-from ..seeds import seed_graph
+from ..registry.base import IterDataPipe, MapDataPipe
+from ..registry.display import kept_arguments, step
+from ..registry.graph import is_one_of_several, sources_of, walk
+from ..registry.seeds import seed_graph
 from .probes import Maker, agree, items_of, seeded, tap
 
 __all__ = [
