@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "rooms.svg"
 WIDTH, BOX, HEIGHT, GAP = 620, 190, 54, 34
 LEFT, RIGHT = 160, 460
-ASIDE = {"checkpoint", "compat", "datasets"}
+ASIDE = {"checkpoint", "compat", "datasets", "testing"}
 """The rooms on the right, so that no arrow goes through a box."""
 
 
