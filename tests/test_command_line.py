@@ -216,11 +216,11 @@ def test_a_name_explains_an_operator_of_either_kind(capsys: pytest.CaptureFixtur
     assert main(["ops", "shuffle"]) == 0
     told = capsys.readouterr().out
     assert told.startswith(
-        ".shuffle(*, buffer_size: int = 10000, unbatch_level: int = 0)\npenstock.pipes.iter.order.Sh"
+        ".shuffle(*, buffer_size: int = 10000, unbatch_level: int = 0)\npenstock.pipes.iter.shuffle.Sh"
     )
     assert "place. A buffer at least as large as the stream shuffles it fully; size 1 keeps the order." in told
     assert ">>> dp = IterableWrapper(range(6)).shuffle().set_seed(1)\n>>> sorted(dp)\n[0, 1, 2, 3, 4, 5]\n" in told
-    assert ".shuffle(*, indices: Iterable[Any] | None = None)\npenstock.pipes.map.order.Shuffler of map-style" in told
+    assert ".shuffle(*, indices: Iterable[Any] | None = None)\npenstock.pipes.map.shuffle.Shuffler of map-style" in told
     assert "  shuffle_rows " in told.partition("Others of this kind\n")[2]
 
 

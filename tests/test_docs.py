@@ -18,7 +18,7 @@ import pytest
 
 from penstock import IterDataPipe
 from penstock.cli.demo import BUILT_IN
-from penstock.datasets import Dataset, roll
+from penstock.datasets import Dataset, registry
 from penstock.pipes.groups import GROUPS
 from penstock.registry import operators, walk
 from penstock.testing.examples import example_names, maker_of_example
@@ -111,7 +111,7 @@ def test_the_page_of_data_sets_has_all_of_them() -> None:
     made = runpy.run_path(str(ROOT / "docs" / "make_datasets.py"))
     assert made["PAGE"].read_text() == made["page"](), "run `python docs/make_datasets.py`"
     named = {each.name for each in made["data_sets"]()}
-    ours = {name for name in roll.list() if roll._entered[name].__module__.startswith("penstock.datasets.")}
+    ours = {name for name in registry.list() if registry._entered[name].__module__.startswith("penstock.datasets.")}
     assert named == ours
 
 

@@ -29,7 +29,7 @@ from penstock.pipes.map import (
     SequenceWrapper,
     Shuffler,
     Zipper,
-    order,
+    shuffle,
 )
 from penstock.registry import DataChunk, seed_graph, walk
 from resuming import assert_resumes_everywhere
@@ -684,7 +684,7 @@ def test_a_shuffle_resumes_by_one_integer_wherever_it_stands() -> None:
 
 def test_an_order_that_is_computed_piece_by_piece_resumes_after_every_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permutation, "_SMALL", 0)
-    monkeypatch.setattr(order, "_AT_A_TIME", 4)
+    monkeypatch.setattr(shuffle, "_AT_A_TIME", 4)
 
     def third() -> Any:
         dp = numbers(21).shuffle().set_seed(1).sharding_filter()

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 import penstock as ps
 from archives import zip_of
-from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, roll
+from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, registry
 from penstock.registry.seeds import seed_graph
 from ranks import run_ranks
 from s3 import S3Server
@@ -180,7 +180,7 @@ def test_the_root_comes_from_the_environment(
 
 
 def test_data_sets_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(roll, "_entered", {**roll._entered})
+    monkeypatch.setattr(registry, "_entered", {**registry._entered})
 
     @ps.datasets.dataset("numbers-of-a-test", splits={"all": 3}, title="Numbers")
     def numbers(resources: Mapping[str, Files], split: str) -> ps.IterDataPipe[int]:
@@ -211,9 +211,9 @@ def test_plug_ins_bring_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
                 raise ImportError("no such module")
             Dataset("of-a-plug-in", _again, splits={"all": 3}, title="Plugged")
 
-    monkeypatch.setattr(roll, "_entered", {})
-    monkeypatch.setattr(roll, "_imported", False)
-    monkeypatch.setattr(roll, "entry_points", lambda group: [Found("broken"), Found("good")])
+    monkeypatch.setattr(registry, "_entered", {})
+    monkeypatch.setattr(registry, "_imported", False)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Found("broken"), Found("good")])
     with pytest.warns(UserWarning, match="the plug-in 'broken' .* could not be loaded: ImportError"):
         assert isinstance(ps.datasets.load("of-a-plug-in"), IterDataset)
 

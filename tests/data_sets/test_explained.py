@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.datasets import roll
+from penstock.datasets import registry
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in roll.list() if roll._entered[name].__module__.startswith("penstock.")]
+    "name", [name for name in registry.list() if registry._entered[name].__module__.startswith("penstock.")]
 )
 def test_explain_finds_no_mistake_in_a_data_set(name: str, tmp_path: Path) -> None:
-    make: Any = roll._entered[name]
+    make: Any = registry._entered[name]
     chains = [
         make(tmp_path),
         make(tmp_path, shuffle=True).map(str).batch(4),
