@@ -7,7 +7,7 @@ from .errors import Guard, OnError, Retry, Skip
 from .functional import Operator, functional_datapipe, later, operators
 from .graph import sources_first, sources_of, walk
 from .iteration import replace_live_iterator, require_end
-from .notes import say_where
+from .notes import add_error_context
 from .own import Tally, own
 from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
 from .reading import Node, Pace, Reading, can_capture, capture, close
@@ -37,6 +37,7 @@ __all__ = [
     "Skip",
     "Splitter",
     "Tally",
+    "add_error_context",
     "apply_sharding",
     "can_capture",
     "capture",
@@ -60,7 +61,6 @@ __all__ = [
     "provenance_of",
     "replace_live_iterator",
     "require_end",
-    "say_where",
     "seed_graph",
     "sharding_points",
     "sources_first",

@@ -21,9 +21,9 @@ from .errors import Guard
 from .functional import bases, find_method, operators
 from .graph import sources_of, walk
 from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
-from .lengths import asked_in_turn
+from .lengths import iterative_len
 from .metering import Meter
-from .notes import say_where
+from .notes import add_error_context
 from .own import Own, Tally, owned_by
 from .plain_sources import expect_pipe, with_pipes
 from .provenance import Provenance
@@ -42,7 +42,7 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
-from .traits import Deed
+from .traits import Trait
 from .views.facts import product_of_buffers
 from .views.known import never_ends
 from .views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
@@ -208,18 +208,18 @@ class _IterPipeMeta(Construction, TorchIterMeta):
         for method, function in hidden.items():
             setattr(cls, method, _passes_of(function) if method == "__iter__" else function)
         if isinstance(length := vars(cls).get("__len__"), FunctionType):
-            cls.__len__ = asked_in_turn(length)
+            cls.__len__ = iterative_len(length)
         cls._own = owned_by(cls)
         cls._no_sources = {*cls._own, *cls.payload, *cls.transient, *_OF_THE_BASE}
         return cls
 
 
 class _MapPipeMeta(Construction, TorchMapMeta):
-    """Wraps the `__getitem__` of a class to add notes to errors, unless it calls `say_where`: saves a call per item."""
+    """Wraps the `__getitem__` of a class to add notes to errors, unless it does so itself: saves a call per item."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         getitem = namespace.get("__getitem__")
-        if isinstance(getitem, FunctionType) and say_where.__name__ not in getitem.__code__.co_names:
+        if isinstance(getitem, FunctionType) and add_error_context.__name__ not in getitem.__code__.co_names:
             namespace["__getitem__"] = _noting(getitem)
         return super().__new__(mcs, name, bases, namespace, **kwargs)  # type: ignore[no-untyped-call]
 
@@ -250,7 +250,7 @@ def _noting(getitem: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
         try:
             return getitem(self, index)
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     return __getitem__
@@ -274,7 +274,7 @@ class BasePipe(SourcesFirst, Generic[T_co]):
     works_in: str | None = None
     """Where the operator works, if not in the reader's thread: "a thread", "threads", "processes" or "actors"."""
 
-    does: ClassVar[tuple[Deed, ...]] = ()
+    does: ClassVar[tuple[Trait, ...]] = ()
     """What the operator does, in the words that `registry.traits` explains. `explain` finds mistakes by them."""
 
     buffers: ClassVar[tuple[str, ...]] = ()
@@ -645,7 +645,7 @@ class IterDataPipe(BasePipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], G
         try:
             yield from chain.from_iterable(chain.from_iterable(self._outputs_in_runs(function, items)))
         except Exception as error:
-            say_where(error, self)  # while the source is open and its last item known
+            add_error_context(error, self)  # while the source is open and its last item known
             raise
         finally:
             del items  # a traceback may keep this frame, which must not keep the source open

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from .display import step
 from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .notes import asked_by, describe_item, describe_step, last_item, local_of, say_where, shorten_traceback
+from .notes import add_error_context, asked_by, describe_item, describe_step, last_item, local_of, shorten_traceback
 from .own import NotPlain, Tally
 from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .same_order import check_value
@@ -530,7 +530,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
         raise RuntimeError(message) from None
     except Exception as error:
         current.error = describe_item(error)
-        say_where(error, pipe)
+        add_error_context(error, pipe)
         shorten_traceback(error, _deliver.__code__)
         raise
     except GeneratorExit:
@@ -541,7 +541,7 @@ def _deliver(pipe: Any, current: Pass, iterate: Callable[[Any], Iterable[T]]) ->
     except BaseException as error:  # Ctrl-C or a signal handler's error: the current item is lost
         current.error = describe_item(error)
         if isinstance(error, SystemExit):  # from a user's function; ends a worker
-            say_where(error, pipe)
+            add_error_context(error, pipe)
         raise
     finally:
         if meter is not None:

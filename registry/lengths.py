@@ -9,7 +9,7 @@ from typing import Any
 
 from .graph import sources_first
 
-__all__ = ["asked_in_turn"]
+__all__ = ["iterative_len"]
 
 _DEEP = 200
 """The most nested `len` calls of pipes; longer chains are evaluated sources first."""
@@ -26,7 +26,7 @@ class _Asked(threading.local):
 _asked = _Asked()
 
 
-def asked_in_turn(length: Callable[[Any], int]) -> Callable[[Any], int]:
+def iterative_len(length: Callable[[Any], int]) -> Callable[[Any], int]:
     """Return a `__len__` that evaluates each pipe once, and the pipes of a long chain one after the other."""
 
     @functools.wraps(length)

@@ -17,7 +17,7 @@ from .provenance import Provenance, asked_once, provenance_of
 from .secrets import Short, hide_secrets, without_secrets
 from .short_values import array_in_words, date_in_words, table_in_words
 
-__all__ = ["add_note", "asked_by", "describe_item", "describe_step", "local_of", "notes_of", "say_where"]
+__all__ = ["add_error_context", "add_note", "asked_by", "describe_item", "describe_step", "local_of", "notes_of"]
 
 _PREFIX = "penstock: "
 _NOTHING = object()
@@ -55,7 +55,7 @@ def asked_by() -> str:
     return "" if frame is None else f", by {called}{frame.f_code.co_filename}, line {frame.f_lineno}"
 
 
-def say_where(
+def add_error_context(
     error: BaseException, pipe: DataPipe, item: object = _NOTHING, provenance: Provenance | None = None
 ) -> None:
     """Add a note to an error that leaves a pipe: the operator, its item, and the origin of the item.

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from .base import IterDataPipe
 from .graph import walk
 from .iteration import Link, let_steps_nest, replace_live_iterator
-from .notes import say_where
+from .notes import add_error_context
 from .own import NotPlain, own
 from .reading import Node, Waiting, capture
 from .seeds import Path
@@ -464,7 +464,7 @@ class Splitter(IterDataPipe[Any]):
             "drop one that is not to be read, or let more wait (-1 is no limit). A branch that is read ahead, as by "
             "prefetch or shuffle, needs room for what is read ahead"
         )
-        say_where(error, self)
+        add_error_context(error, self)
         return error
 
 
@@ -565,7 +565,7 @@ class Branch(IterDataPipe[T]):
         try:
             return convert(item)
         except Exception as error:
-            say_where(error, self.source, item)
+            add_error_context(error, self.source, item)
             raise
 
     def __len__(self) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Deed"]
+__all__ = ["Trait"]
 
-Deed = Literal[
+Trait = Literal[
     "batches",
     "caches",
     "cycles",
     "drops",
     "forks",
     "gathers",
-    "labours",
+    "expensive",
     "limits",
     "merges",
     "opens",
@@ -31,7 +31,7 @@ Deed = Literal[
 - `"drops"`: leaves items out, depending on what they are; `"limits"` ends early, after a number of items.
 - `"forks"`: gives each item to all of its branches.
 - `"gathers"`: makes one item of neighbours that belong together, and needs them side by side.
-- `"labours"`: takes long for each item: decodes it, loads it, or calls a function on many at once.
+- `"expensive"`: takes long for each item: decodes it, loads it, or calls a function on many at once.
 - `"merges"`: gives the items of several sources; `"pairs"` pairs the items at the same place of several sources.
 - `"opens"`: gives open streams, each with its name; `"unpacks"` makes many items of one file.
 - `"sets_length"`: gives `len` of the chain.

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from ..registry import capture, flatten, say_where
+from ..registry import add_error_context, capture, flatten
 from ..registry.notes import add_note
 from ..registry.views.times import WorkerTimes, times_of_steps
 from ..workers.processes import pickled_error
@@ -236,7 +236,7 @@ class Sender:
             parcel, descriptor = self._outbox.pack(item)
         except Exception as error:
             add_note(error, "the item could not be pickled, so it cannot be sent to the reading process")
-            say_where(error, reading.chain, item)
+            add_error_context(error, reading.chain, item)
             self._fail(place, error)
             return
         try:

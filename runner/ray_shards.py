@@ -22,7 +22,7 @@ from ..pipes.columns.kinds import is_tensor
 from ..pipes.columns.rows_or_batches import is_batch
 from ..pipes.columns.tensors import tensor_of
 from ..pipes.columns.to_arrow import rows_in
-from ..registry import IterDataPipe, Path, say_where, walk
+from ..registry import IterDataPipe, Path, add_error_context, walk
 from ..registry.notes import add_note
 from .dispatch import Dispatch, LocalFeed, divided
 from .seeds import seed_globals
@@ -123,7 +123,7 @@ def _blocks(reading: ShardPass, batched: bool | None, most: int) -> Iterator[Any
                 _expect_kinds(row, are_tensors)
             batch = _block_of(item) if row is None else None
         except Exception as error:
-            say_where(error, reading.chain, item)
+            add_error_context(error, reading.chain, item)
             raise
         if row is not None:
             rows.append(row)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..pipes.bases.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
-from ..registry.notes import say_where
+from ..registry.notes import add_error_context
 from ..registry.reading import Waiting
 from ..workers.processes import processors
 from ..workers.reading_ahead import ReadingThread
@@ -99,7 +99,7 @@ class ShardReader(IterDataPipe[Any]):
             try:
                 settled.append(step.settle(shards))
             except Exception as error:
-                say_where(error, step)
+                add_error_context(error, step)
                 raise
         return settled
 

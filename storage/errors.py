@@ -21,7 +21,7 @@ __all__ = [
     "PERHAPS_WRITTEN",
     "REDIRECTED",
     "ExpiredCredentials",
-    "Untold",
+    "UnknownStoreError",
     "goes_elsewhere",
     "in_plain_words",
     "plain_error",
@@ -32,7 +32,7 @@ class ExpiredCredentials(PermissionError):
     """The server rejects the credentials as expired or unknown: the next request should load new ones."""
 
 
-class Untold(OSError):
+class UnknownStoreError(OSError):
     """The server does not report the size of an object; obstore refuses to read it."""
 
 
@@ -95,7 +95,7 @@ def plain_error(error: Exception, url: str) -> Exception:
             return _refusal(status, "", getattr(error, "message", ""), url)
         return ConnectionError(errno.ECONNABORTED, "no connection, or an answer that was cut", url)
     if isinstance(error, KeyError) and error.args == ("ContentLength",):  # s3fs requires this header
-        return Untold(errno.ENOTSUP, "the server does not tell how large the object is", url)
+        return UnknownStoreError(errno.ENOTSUP, "the server does not tell how large the object is", url)
     if not isinstance(error, (BaseError, FileNotFoundError)) or getattr(error, "errno", None):
         if isinstance(error, OSError) and error.errno and error.filename is None:
             error.filename = url
@@ -113,7 +113,7 @@ def plain_error(error: Exception, url: str) -> Exception:
     if of_credentials:
         return PermissionError(errno.EACCES, f"no credentials: {why}", url)
     if "MissingContentLength" in details:
-        return Untold(errno.ENOTSUP, "the server does not tell how large the object is", url)
+        return UnknownStoreError(errno.ENOTSUP, "the server does not tell how large the object is", url)
     if "without LOCATION" in text:
         return _refusal(301, "", "", url)
     if "TimedOut" in details or "timed out" in details:

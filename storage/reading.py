@@ -10,7 +10,7 @@ from typing import IO, Any
 from ..registry import Guard, Retry
 from ..registry.metering import count_bytes
 from .addresses import Client, client_of
-from .errors import Untold, in_plain_words
+from .errors import UnknownStoreError, in_plain_words
 from .file_systems import OF_WEB, locate_for_one_attempt, opened
 from .objects import open_by_fsspec, open_object, open_ranged
 from .retrying import trying_again
@@ -30,7 +30,7 @@ def open_file(
     Raises FileNotFoundError, PermissionError, ConnectionError, TimeoutError or another OSError.
     """
     if client_of(url, options) is Client.OBSTORE:
-        with suppress(Untold):
+        with suppress(UnknownStoreError):
             return open_object(url, options, retry=retry, counted_by=counted_by)
     return open_by_fsspec(url, options, retry=retry, counted_by=counted_by)
 
@@ -80,7 +80,7 @@ def _read_whole(url: str, options: Mapping[str, Any]) -> bytes:
         import obstore
 
         store, key = store_of(url, options)
-        with suppress(Untold):
+        with suppress(UnknownStoreError):
             return bytes(asked(url, asked(url, obstore.get, store, key).bytes))
     elif url.startswith(OF_WEB):  # one request; the response marks its own end
         file_system, path = locate_for_one_attempt(url, options)

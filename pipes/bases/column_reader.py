@@ -16,9 +16,9 @@ from ...registry import (
     Provenance,
     ReadRows,
     Retry,
+    add_error_context,
     expect_whole,
     own,
-    say_where,
     walk,
 )
 from ...registry.secrets import Options, without_secrets
@@ -205,7 +205,7 @@ class ColumnReader(CutsBatches, ReadsParts["pa.RecordBatch"]):
             with closing(self._column_file(origin, files, columns=None)) as file:
                 yield file.schema
         except Exception as error:
-            say_where(error, self, origin.url)
+            add_error_context(error, self, origin.url)
             raise
 
     def _unified(self, files: set[ColumnFile]) -> pa.Schema | None:

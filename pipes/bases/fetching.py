@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from ...registry import MapDataPipe, say_where
+from ...registry import MapDataPipe, add_error_context
 from ...registry.graph import sources_of
 
 __all__ = ["FetchItems", "Fetching", "fetch_items", "fetcher"]
@@ -60,5 +60,5 @@ def fetch_items(pipe: Any, function: FetchItems[T], indices: list[Any]) -> Seque
             raise ValueError(f"__getitems__ gave {len(items)} items for {len(indices)} indices")
         return items
     except Exception as error:
-        say_where(error, pipe, indices)
+        add_error_context(error, pipe, indices)
         raise

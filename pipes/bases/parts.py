@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from ...registry import IterDataPipe, own, say_where
+from ...registry import IterDataPipe, add_error_context, own
 from ...workers.flows import Flows
 from ..columns.files import ColumnFile
 from .works_ahead import until_error
@@ -90,7 +90,7 @@ class ReadsParts(IterDataPipe[R]):
                         yield output
                 self.part, self.given = number + 1, 0
         except Exception as error:
-            say_where(error, self, item)  # name it: the source has read ahead
+            add_error_context(error, self, item)  # name it: the source has read ahead
             raise
 
     def _checked(self, item: Any, number: int, part: Any) -> Iterator[R]:

@@ -9,9 +9,9 @@ from ...registry import (
     IterDataPipe,
     Provenance,
     Reading,
+    add_error_context,
     own,
     provenance_of,
-    say_where,
 )
 from ...registry.display import step
 from ...registry.metering import as_step
@@ -146,7 +146,7 @@ class WorksAhead(IterDataPipe[R]):
                 raise error
             kept = self.guard.keep(result)
         except Exception as raised:
-            say_where(raised, self, item, provenance)  # name it: the source has read ahead
+            add_error_context(raised, self, item, provenance)  # name it: the source has read ahead
             raise
         self.done_beyond.add(number)
         self._move_on()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ...registry import IterDataPipe, OnError, Reading, expect_whole, own, say_where
+from ...registry import IterDataPipe, OnError, Reading, add_error_context, expect_whole, own
 from ...registry.notes import add_note
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import sliced
@@ -154,7 +154,7 @@ class RowWriter(ShardWriter, Generic[P]):
 
     def _refuse(self, error: Exception, number: int, item: Any) -> None:
         add_note(error, f"item {number} of the stream, counted from 0, cannot be written")
-        say_where(error, self, item)
+        add_error_context(error, self, item)
         self.guard.refuse(error, item)
 
     def _made(self, batch: Any) -> P:

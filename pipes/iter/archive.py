@@ -12,7 +12,7 @@ from itertools import islice
 from typing import IO, Any, ClassVar, TypeVar
 
 from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, own
-from ...registry.traits import Deed
+from ...registry.traits import Trait
 from ...storage.decompression_limit import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes, is_damage
 from ...storage.zips import opened_part, opened_zip
@@ -36,7 +36,7 @@ class Unpacker(IterDataPipe[R]):
     yields in `given`.
     """
 
-    does: ClassVar[tuple[Deed, ...]] = ("unpacks",)
+    does: ClassVar[tuple[Trait, ...]] = ("unpacks",)
     holds_items = False
     given: int = own(0)
     """How many parts of the current file were yielded."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from ...registry import Guard, IterDataPipe, OnError, expect_whole, functional_datapipe, say_where
+from ...registry import Guard, IterDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
 from ...registry.notes import add_note, describe_item
 from ...workers.threads import PATIENCE, Arrivals, Outcome, join
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
@@ -129,7 +129,7 @@ class BatchMapper(IterDataPipe[Any]):
         try:
             yield from outputs_of(batch)
         except Exception as error:
-            say_where(error, self, batch)
+            add_error_context(error, self, batch)
             raise
 
 
@@ -250,7 +250,7 @@ class BatchAsyncMapper(WorksAhead[Any]):
     [0, 10, 20, 30, 40]
     """
 
-    does = ("labours",)
+    does = ("expensive",)
     works_in = "a thread"
     buffers = ("batch_size",)
     holds_items = False

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe, own, say_where
+from ...registry import Guard, IterDataPipe, OnError, add_error_context, close, expect_whole, functional_datapipe, own
 from ...registry.seeds import derive_seed
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
@@ -110,7 +110,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
         try:
             current.outputs = iter(outputs_of(item))
         except Exception as error:
-            say_where(error, self, item)
+            add_error_context(error, self, item)
             raise
         return current
 
@@ -119,7 +119,7 @@ class ShuffledFlatMapper(Shuffling[Any]):
         try:
             output = next(current.outputs, _END_OF_OUTPUTS)
         except Exception as error:
-            say_where(error, self, current.item)  # not the newest item of the source
+            add_error_context(error, self, current.item)  # not the newest item of the source
             raise
         current.given += 1
         return output

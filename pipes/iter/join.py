@@ -14,11 +14,11 @@ from ...registry import (
     MapDataPipe,
     OnError,
     Provenance,
+    add_error_context,
     expect_whole,
     functional_datapipe,
     own,
     provenance_of,
-    say_where,
 )
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..bases.arguments import expect_names, expect_pipes, how_to_make
@@ -116,7 +116,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                         self.guard.refuse(_came_before(ref_key), numbered[1])
                         continue
                 except Exception as error:
-                    say_where(error, self, numbered[1])  # not the item of the source
+                    add_error_context(error, self, numbered[1])  # not the item of the source
                     raise
                 held[ref_key] = numbered
                 if ref_key == key:
@@ -135,7 +135,7 @@ class IterKeyZipper(IterDataPipe[Any]):
                     continue
                 pair = merged((item, held.pop(key)[1]))
             except Exception as error:
-                say_where(error, self, item, provenance_of(self.source))  # not the provenance of `ref_datapipe`
+                add_error_context(error, self, item, provenance_of(self.source))  # not the provenance of `ref_datapipe`
                 raise
             if not skips or keep(pair):
                 yield (key, pair) if keep_key else pair

@@ -47,7 +47,7 @@ R = TypeVar("R")
 class WholeFileReader(WorksAhead[R]):
     """Yield the content of each file, read and decoded by threads: the base of the file readers."""
 
-    does = ("labours",)
+    does = ("expensive",)
     works_in = "threads"
     buffers = ("workers",)
     buffered = "files"

@@ -13,7 +13,7 @@ from ...registry.arguments import AUTO, MOST_AHEAD
 from ...registry.secrets import Options, without_secrets
 from ...storage.addresses import Client, client_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
-from ...storage.errors import Untold
+from ...storage.errors import UnknownStoreError
 from ...storage.file_systems import OF_S3, OF_WEB
 from ...storage.listing import Pages
 from ...storage.memory_budget import Room
@@ -159,7 +159,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
     [('memory://shelf/a.txt', b'one')]
     """
 
-    does = ("opens", "labours")
+    does = ("opens", "expensive")
     works_in = "threads"
     buffers = ("workers", "max_bytes")
     buffered = "files"
@@ -248,7 +248,7 @@ class S3FileLoader(WorksAhead[tuple[str, IO[bytes]]]):
             room.take(number, size)
             try:
                 result = asked(url, obstore.get, store, key)
-            except Untold:
+            except UnknownStoreError:
                 return self._by_fsspec(url, number, room)
             size = result.meta["size"]
             if size > LARGE:

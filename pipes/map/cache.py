@@ -6,7 +6,7 @@ import operator
 from collections.abc import Hashable
 from typing import Any, TypeVar
 
-from ...registry import MapDataPipe, functional_datapipe, say_where
+from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ...registry.seeds import seeds_of
 from ..bases.fetching import Fetching
 
@@ -53,7 +53,7 @@ class InMemoryCacheHolder(Fetching[T]):
                 kept[index] = self.source[index]
             return kept[index]
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[Any]) -> list[T]:

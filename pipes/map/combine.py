@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, TypeVar, overload
 
-from ...registry import MapDataPipe, functional_datapipe, say_where
+from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ...registry.torch_pipes import TorchMapDataPipe
 from ..bases.arguments import expect_pipes
 from ..bases.fetching import Fetching
@@ -52,7 +52,7 @@ class Zipper(Fetching[R]):
                 items.append(source[index])
             return tuple(items)  # type: ignore[return-value]
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[Any]) -> list[R]:
@@ -95,7 +95,7 @@ class Concater(Fetching[T]):
                 number -= length
             raise IndexError(f"index {index} is out of range: the length is {len(self)}")
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[int]) -> list[T]:

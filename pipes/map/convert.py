@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, functional_datapipe, say_where
+from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
 from ...registry.iteration import first_pass_over
 from ...registry.notes import describe_item
 from ...registry.seeds import seeds_of
@@ -64,7 +64,7 @@ class IterToMapConverter(MapDataPipe[T]):
                 return values[index]
             raise IndexError(f"none of the {len(values)} keys is {index!r}")
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def __iter__(self) -> Iterator[T]:

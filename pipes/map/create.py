@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch.utils.data import Dataset
 
-from ...registry import functional_datapipe, say_where
+from ...registry import add_error_context, functional_datapipe
 from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 from ..bases.arguments import how_to_make
 from ..bases.fetching import Fetching
@@ -53,7 +53,7 @@ class SequenceWrapper(Fetching[T]):
         try:
             return self.sequence[index]
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[Any]) -> Sequence[T]:

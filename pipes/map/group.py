@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import DataChunk, MapDataPipe, functional_datapipe, say_where
+from ...registry import DataChunk, MapDataPipe, add_error_context, functional_datapipe
 from ..bases.arguments import expect_batching
 from ..bases.fetching import FetchItems, fetch_items, fetcher
 from ..bases.indexing import from_start
@@ -55,7 +55,7 @@ class Batcher(MapDataPipe[Any]):
                 return self.wrapper_class([source[number] for number in numbers])
             return self.wrapper_class([*fetch_items(self, self._together, [*numbers])])
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     @functools.cached_property

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...registry import Guard, OnError, expect_whole, functional_datapipe, say_where
+from ...registry import Guard, OnError, add_error_context, expect_whole, functional_datapipe
 from ...registry.secrets import Options
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
@@ -47,7 +47,7 @@ class ObjectReader(Fetching[bytes]):
     (b'two', 2, [b'two', b'one'])
     """
 
-    does = ("labours",)
+    does = ("expensive",)
     works_in = "threads"
     payload = ("urls",)
     _old_names: ClassVar[dict[str, str]] = {"max_workers": "workers", **IN_STORAGE_OPTIONS}
@@ -73,7 +73,7 @@ class ObjectReader(Fetching[bytes]):
         try:
             return self._read(self._url(index))
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[Any]) -> list[bytes]:
@@ -92,7 +92,7 @@ class ObjectReader(Fetching[bytes]):
                 number, content, error = arrivals.get()
                 assert number is not None  # threads have no start-up that could fail
                 if error is not None:
-                    say_where(error, self, indices[number])
+                    add_error_context(error, self, indices[number])
                     raise error
                 contents[number] = content
         finally:

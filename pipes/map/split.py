@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...registry import MapDataPipe, functional_datapipe, say_where
+from ...registry import MapDataPipe, add_error_context, functional_datapipe
 from ..iter.split import columns_left
 
 
@@ -61,7 +61,7 @@ class Column(MapDataPipe[Any]):
         try:
             return item[self.column]
         except Exception as error:
-            say_where(error, self.source, item)
+            add_error_context(error, self.source, item)
             raise
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ...registry import Guard, MapDataPipe, OnError, functional_datapipe, say_where
+from ...registry import Guard, MapDataPipe, OnError, add_error_context, functional_datapipe
 from ..bases.fetching import Fetching
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Mapper(Fetching[R]):
         try:
             return self._call(self.source[index])
         except Exception as error:
-            say_where(error, self, index)
+            add_error_context(error, self, index)
             raise
 
     def _fetch(self, indices: list[Any]) -> list[R]:
@@ -59,7 +59,7 @@ class Mapper(Fetching[R]):
             for item in items:
                 results.append(self._call(item))
         except Exception as error:
-            say_where(error, self, indices[len(results)])
+            add_error_context(error, self, indices[len(results)])
             raise
         return results
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..arguments import AUTO, MOST_AHEAD
 from ..graph import DataPipe
 from ..seeds import Seeded
-from ..traits import Deed
+from ..traits import Trait
 
 __all__ = ["Facts", "buffers_of", "facts_of", "product_of_buffers"]
 
@@ -21,7 +21,7 @@ _IN_BYTES = {"max_bytes": 1, "size": 2**20}
 class Facts:
     """What is known of a step."""
 
-    does: frozenset[Deed]
+    does: frozenset[Trait]
     """What it does; empty if it does not say."""
     is_random: bool
     """Whether it draws random numbers. A shuffle that is switched off does not."""

@@ -51,7 +51,7 @@ def uneven_shards(chain: Known) -> Iterator[Mistake]:
 def labour_in_this_process(chain: Known) -> Iterator[Mistake]:
     if chain.how is None or chain.how.workers or chain.how.ahead_in_main:
         return
-    for step in chain.that("labours"):
+    for step in chain.that("expensive"):
         is_elsewhere = [chain.of(each).works_in for each in (step, *chain.below(step))]
         if not is_map_style(step) and not any(is_elsewhere):
             yield Mistake(

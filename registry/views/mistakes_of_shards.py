@@ -15,7 +15,7 @@ __all__ = ["SHARDS"]
 
 def sharding_after_labour(chain: Known) -> Iterator[Mistake]:
     for point in _points(chain):
-        if labour := next((step for step in chain.every_shard_reads(point) if chain.does(step, "labours")), None):
+        if labour := next((step for step in chain.every_shard_reads(point) if chain.does(step, "expensive")), None):
             yield Mistake(
                 f"{chain.name(point)} comes after {chain.name(labour)}.",
                 f"Every worker runs {chain.name(labour)} on all items, and then drops those of the others.",
@@ -41,7 +41,7 @@ def sharding_after_cache(chain: Known) -> Iterator[Mistake]:
     for point in _points(chain):
         for step in chain.every_shard_reads(point):
             if chain.does(step, "caches") and any(
-                chain.does(above, "labours", "unpacks") for above in chain.above(step)
+                chain.does(above, "expensive", "unpacks") for above in chain.above(step)
             ):
                 yield Mistake(
                     f"{chain.name(point)} comes after {chain.name(step)}.",
@@ -111,7 +111,7 @@ def work_in_main_process(chain: Known) -> Iterator[Mistake]:
         if not chain.of(step).in_main_process:
             continue
         for below in chain.below(step):
-            if chain.does(below, "labours", "batches", "unpacks", "opens", "shuffles"):
+            if chain.does(below, "expensive", "batches", "unpacks", "opens", "shuffles"):
                 yield Mistake(
                     f"{chain.name(below)} comes after {chain.name(step)}.",
                     "It then runs in the main process, which trains, and not in the workers.",

@@ -50,5 +50,5 @@ def _again(chain: Known, step: DataPipe) -> str | None:
 
 def _with(chain: Known, step: DataPipe) -> str:
     """Return which steps with much work run again for that."""
-    again = [above for above in chain.line(step) if chain.does(above, "labours")]
+    again = [above for above in chain.line(step) if chain.does(above, "expensive")]
     return f", through {chain.names(again[::-1])}" if again else ""

@@ -22,7 +22,7 @@ from penstock.pipes.bases.works_ahead import WorksAhead
 from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
-from penstock.registry.traits import Deed
+from penstock.registry.traits import Trait
 from penstock.registry.views.explanation import Explanation
 from penstock.registry.views.facts import facts_of
 from penstock.registry.views.mistakes import Mistake
@@ -273,7 +273,7 @@ def test_pipes_of_torch_and_own_operators_are_explained() -> None:
 @pytest.mark.parametrize("cls", OURS, ids=lambda cls: cls.__name__)
 def test_declared_buffers_are_parameters_and_deeds_are_known(cls: Any) -> None:
     assert {*cls.buffers} <= {*inspect.signature(cls).parameters}
-    assert {*cls.does} <= {*get_args(Deed)}
+    assert {*cls.does} <= {*get_args(Trait)}
     assert all(isinstance(word, str) for word in (*cls.buffers, *cls.does))  # not the letters of one
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper
-from penstock.storage.errors import Untold
+from penstock.storage.errors import UnknownStoreError
 from penstock.storage.file_systems import is_file, locate, locate_for_one_attempt
 from penstock.storage.objects import LARGE
 from penstock.storage.writing import whole_file
@@ -367,7 +367,7 @@ def test_a_server_that_does_not_tell_is_not_taken_for_one_without_the_file(of_s3
         is_file(url, file_system, path)
     server.plays = {"HEAD": ["no length"]}
     if of_s3:
-        with pytest.raises(Untold):
+        with pytest.raises(UnknownStoreError):
             is_file(url, file_system, path)
 
 
@@ -394,7 +394,7 @@ def test_a_reader_of_one_file_asks_a_server_in_trouble_six_times(server: Server)
 
 def test_a_file_of_which_no_size_is_told_is_not_said_to_be_missing(server: Server) -> None:
     server.plays = {"HEAD": ["ever no length"]}
-    with pytest.raises(Untold, match="does not tell how large"):
+    with pytest.raises(UnknownStoreError, match="does not tell how large"):
         list(ps.read_csv("s3://b/a.csv", storage_options=keys_for(server)))
 
 

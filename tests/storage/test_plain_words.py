@@ -85,7 +85,7 @@ def test_a_file_system_that_raises_what_has_no_words_is_left_alone() -> None:
 
 
 def test_what_s3fs_makes_of_a_timeout_and_of_an_answer_without_a_length() -> None:
-    from penstock.storage.errors import Untold, in_plain_words
+    from penstock.storage.errors import UnknownStoreError, in_plain_words
 
     def stalled() -> Any:
         try:
@@ -95,7 +95,7 @@ def test_what_s3fs_makes_of_a_timeout_and_of_an_answer_without_a_length() -> Non
 
     with pytest.raises(TimeoutError, match="did not answer in time: 's3://b/a'"):
         in_plain_words("s3://b/a", stalled)
-    with pytest.raises(Untold, match="does not tell how large"):
+    with pytest.raises(UnknownStoreError, match="does not tell how large"):
         in_plain_words("s3://b/a", {}.__getitem__, "ContentLength")
 
 
