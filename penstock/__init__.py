@@ -57,13 +57,19 @@ def __dir__() -> list[str]:
 
 _METHODS = {
     "build_vocab": "penstock.pipes.vocabulary",
+    "count": "penstock.registry.views.read_all",
+    "explain": "penstock.registry.views.methods",
     "iter_batches": "penstock.runner.torch_batches",
     "iter_torch_batches": "penstock.runner.torch_batches",
+    "profile": "penstock.registry.views.methods",
     "random_shuffle": "penstock.pipes.spellings",
     "run": "penstock.pipes.run",
     "schema": "penstock.pipes.columns.schema",
+    "show": "penstock.registry.views.methods",
+    "take_all": "penstock.registry.views.read_all",
     "to_ray_dataset": "penstock.runner.ray_data",
     "train_test_split": "penstock.pipes.spellings",
+    "visualize": "penstock.registry.views.methods",
 }
 """The methods that are functions of a chain, and no operators, each with its module."""
 

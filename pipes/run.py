@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..registry import IterDataPipe, MapDataPipe, Tally, walk
+from ..registry import IterDataPipe, MapDataPipe, Tally
 from ..registry.views.known import never_ends
-from ..registry.views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
+from ..registry.views.read_all import read_whole
 from .bases.write_shards import ShardWriter
 
 __all__ = ["run", "run_loader"]
@@ -32,25 +32,18 @@ def run(datapipe: IterDataPipe[Any] | MapDataPipe[Any]) -> dict[str, int]:
     if never_ends(datapipe):
         raise ValueError("the chain never ends: end it, as by header(n), or read it with take(n)")
     tally = Tally()
-    items: Iterable[Any] = datapipe
-    if is_watched() and not any(getattr(type(step), "shows_progress", False) for step in walk(datapipe)):
-
-        def notes(waiting: float | None) -> list[str]:
-            return losses_and_waits(datapipe.stats(), None)
-
-        items = with_bar(datapipe, "run", lambda: tally.items, datapipe, notes=notes, after=BAR_AFTER)
-    return _counts(tally, items, datapipe, datapipe)
+    return _counts(tally, read_whole(datapipe, "run", tally), datapipe, datapipe)
 
 
 def run_loader(loader: Any) -> dict[str, int]:
     """Read an epoch of a loader to its end, and return what `run` returns for a chain."""
     if never_ends(loader.datapipe):
         raise ValueError("the chain never ends: end it, as by header(n), before it is given to the loader")
-    return _counts(Tally(), loader, loader.datapipe, loader)
+    tally = Tally()
+    return _counts(tally, tally.follow(loader), loader.datapipe, loader)
 
 
 def _counts(tally: Tally, items: Iterable[Any], chain: Any, counted: Any) -> dict[str, int]:
-    items = tally.follow(items)
     if isinstance(chain, ShardWriter):
         of_files = {chain.counted: sum(number for _, number in items)}
         found = {"files": tally.items, **of_files}

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import re
-import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
@@ -44,9 +41,6 @@ from .torch_pipes import (
 )
 from .traits import Trait
 from .views.facts import product_of_buffers
-from .views.known import never_ends
-from .views.progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
-from .views.times import Consumer, measure, measured_steps, times_of_steps
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -58,9 +52,6 @@ if TYPE_CHECKING:
     from .methods import IterMethods, MapMethods
 
     # Methods import these where they need them: few programs do, and all import this module.
-    from .views.explanation import Explanation
-    from .views.picture import Picture
-    from .views.profile import Profile
 else:
 
     class IterMethods(Generic[T_co]):
@@ -384,28 +375,6 @@ class BasePipe(SourcesFirst, Generic[T_co]):
         with generators_kept():
             return copy_to_look_at(self).take(n)  # type: ignore[no-any-return]
 
-    def take_all(self) -> list[T_co]:
-        """Return all items as a list. On a terminal or in a notebook, a progress bar appears after some seconds.
-
-        >>> import penstock as ps
-        >>> ps.iter.IterableWrapper("abc").take_all()
-        ['a', 'b', 'c']
-        """
-        return [*_read_whole(self, "take_all", Tally())]
-
-    def count(self) -> int:
-        """Return the number of items, by reading them all, with a progress bar as `take_all` has.
-
-        After `ps.read_parquet` and its like the items are batches: `dp.rows().count()` counts the rows.
-
-        >>> import penstock as ps
-        >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
-        3
-        """
-        tally = Tally()
-        deque(_read_whole(self, "count", tally), maxlen=0)
-        return tally.items
-
     def stats(self) -> dict[str, dict[str, Any]]:
         """Return, by their names, the counts of the steps that skip or retry, for the last pass.
 
@@ -430,103 +399,10 @@ class BasePipe(SourcesFirst, Generic[T_co]):
             counts[name + number] = {**pipe.guard.stats, **tuned}
         return counts
 
-    def profile(self, n: int | None = None, *, passes: int = 1) -> Profile:
-        """Return where the time goes: what each step takes for the first `n` items, or for all.
-
-        A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is
-        measured: `passes=2` finds caches filled. Printing the profile shows a table, and a sentence that names the
-        bottleneck. A loader has its own `profile()`, with its workers. Without `n`, it raises
-        ValueError for a chain that never ends.
-
-        >>> import time
-        >>> import penstock as ps
-        >>> dp = ps.iter.IterableWrapper(range(50)).map(lambda x: time.sleep(0.001)).batch(5)
-        >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
-        True
-        """
-        from .views.picture import Picture
-        from .views.profile import Profile
-
-        expect_whole("passes", passes)
-        if n is not None:
-            expect_whole("n", n, least=0)
-        elif never_ends(self):  # type: ignore[arg-type]
-            raise ValueError("the chain never ends: give the number of items to read, as in profile(1000)")
-        chain, consumer = copy_to_look_at(self, "profile"), Consumer()
-        with generators_kept():
-            for _ in range(passes - 1):
-                deque(islice(chain, n), maxlen=0)
-            measure(chain)
-            began = time.perf_counter()
-            for _ in consumer.follow(islice(chain, n)):
-                pass
-            seconds = time.perf_counter() - began
-        profile = Profile(seconds, consumer, times_of_steps(chain))
-        profile.picture = Picture(chain, profile.shares(measured_steps(chain)))
-        return profile
-
-    def explain(self) -> Explanation:
-        """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
-
-        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
-
-        >>> import penstock as ps
-        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
-        .shuffle(buffer_size=10_000)
-        """
-        from .views.explanation import explained
-
-        return explained(self)  # type: ignore[arg-type]
-
-    def visualize(self, path: str | os.PathLike[str] | None = None) -> Picture:
-        """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
-
-        The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs
-        resvg-py: ImportError says how to install it. Nothing is read.
-
-        >>> import penstock as ps
-        >>> ps.iter.IterableWrapper(range(10)).batch(4).visualize()
-        IterableWrapper(range(0, 10)).batch(4)
-        """
-        from .views.picture import Picture
-
-        picture = Picture(self)  # type: ignore[arg-type]
-        if path is not None:
-            picture.save(path)
-        return picture
-
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         from .views.picture import Picture
 
         return {**Picture(self)._repr_mimebundle_(), "text/plain": repr(self)}  # type: ignore[arg-type]
-
-    def show(self, n: int = 5, *, limit: int | None = None) -> None:
-        """Show the chain and its first `n` items: in a notebook with images, sound and tables, else as text.
-
-        `limit` is Ray Data's name for `n`. Large items are abbreviated. The items are those that `peek` returns; if it
-        cannot copy the chain, a new pass begins.
-
-        >>> import penstock as ps
-        >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
-        IterableWrapper(range(0, 10)).batch(4)
-        0: [0, 1, 2, 3]
-        1: [4, 5, 6, 7]
-        """
-        from .views.shown import show_items
-
-        show_items(self, n if limit is None else limit)
-
-
-def _read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
-    """Return the items of a chain, counted; a long pass has a progress bar, unless a step has one."""
-    items = tally.follow(pipe)
-    if not is_watched() or any(getattr(type(step), "shows_progress", False) for step in walk(pipe)):
-        return items
-
-    def notes(waiting: float | None) -> list[str]:
-        return losses_and_waits(pipe.stats(), None)  # all of the time is spent waiting
-
-    return with_bar(items, what, lambda: tally.items, pipe, notes=notes, after=BAR_AFTER)
 
 
 class IterDataPipe(BasePipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):

@@ -71,6 +71,9 @@ import penstock.pipes.map.shuffle
 import penstock.pipes.map.transform
 import penstock.pipes.vocabulary
 import penstock.registry
+import penstock.registry.views.explanation
+import penstock.registry.views.picture
+import penstock.registry.views.profile
 import penstock.runner.loader
 import penstock.runner.services
 import penstock_plugins
@@ -3582,6 +3585,28 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def count(self) -> int:
+        """Return the number of items, by reading them all, with a progress bar as `take_all` has.
+
+        After `ps.read_parquet` and its like the items are batches: `dp.rows().count()` counts the rows.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
+        3
+        """
+        ...
+
+    def explain(self) -> penstock.registry.views.explanation.Explanation:
+        """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
+
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+
+        >>> import penstock as ps
+        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
+        .shuffle(buffer_size=10_000)
+        """
+        ...
+
     def iter_batches(
         self,
         batch_size: int | None = ...,
@@ -3663,6 +3688,21 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.registry.views.profile.Profile:
+        """Return where the time goes: what each step takes for the first `n` items, or for all.
+
+        A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is measured:
+        `passes=2` finds caches filled. Printing the profile shows a table, and a sentence that names the bottleneck. A
+        loader has its own `profile()`, with its workers. Without `n`, it raises ValueError for a chain that never ends.
+
+        >>> import time
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(50)).map(lambda x: time.sleep(0.001)).batch(5)
+        >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
+        True
+        """
+        ...
+
     def random_shuffle(self, seed: int | None = None, *, buffer_size: int = 10000) -> typing.Any:
         """Return the chain with its rows in a random order: `shuffle_rows` for column batches, else `shuffle`.
 
@@ -3711,6 +3751,29 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         name   dtype    shape
         image  float32  (3, 8, 8)
         label  int
+        """
+        ...
+
+    def show(self, n: int = 5, *, limit: int | None = None) -> None:
+        """Show the chain and its first `n` items: in a notebook with images, sound and tables, else as text.
+
+        `limit` is Ray Data's name for `n`. Large items are abbreviated. The items are those that `peek` returns; if it
+        cannot copy the chain, a new pass begins.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
+        IterableWrapper(range(0, 10)).batch(4)
+        0: [0, 1, 2, 3]
+        1: [4, 5, 6, 7]
+        """
+        ...
+
+    def take_all(self) -> list[T_co]:
+        """Return all items as a list. On a terminal or in a notebook, a progress bar appears after some seconds.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper("abc").take_all()
+        ['a', 'b', 'c']
         """
         ...
 
@@ -3773,6 +3836,18 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)
         >>> list(train), list(test)
         ([0, 1, 3, 5, 6, 7, 8], [2, 4, 9])
+        """
+        ...
+
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.registry.views.picture.Picture:
+        """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
+
+        The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs
+        resvg-py: ImportError says how to install it. Nothing is read.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).batch(4).visualize()
+        IterableWrapper(range(0, 10)).batch(4)
         """
         ...
 
@@ -3977,6 +4052,28 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def count(self) -> int:
+        """Return the number of items, by reading them all, with a progress bar as `take_all` has.
+
+        After `ps.read_parquet` and its like the items are batches: `dp.rows().count()` counts the rows.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).filter(lambda x: x > 6).count()
+        3
+        """
+        ...
+
+    def explain(self) -> penstock.registry.views.explanation.Explanation:
+        """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
+
+        Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
+
+        >>> import penstock as ps
+        >>> print(ps.iter.IterableWrapper(range(10)).shuffle(buffer_size=1).explain().warnings[0].mend)
+        .shuffle(buffer_size=10_000)
+        """
+        ...
+
     def iter_batches(
         self,
         batch_size: int | None = ...,
@@ -4058,6 +4155,21 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
+    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.registry.views.profile.Profile:
+        """Return where the time goes: what each step takes for the first `n` items, or for all.
+
+        A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is measured:
+        `passes=2` finds caches filled. Printing the profile shows a table, and a sentence that names the bottleneck. A
+        loader has its own `profile()`, with its workers. Without `n`, it raises ValueError for a chain that never ends.
+
+        >>> import time
+        >>> import penstock as ps
+        >>> dp = ps.iter.IterableWrapper(range(50)).map(lambda x: time.sleep(0.001)).batch(5)
+        >>> "of the time is in `map(<lambda>)`" in dp.profile().verdict
+        True
+        """
+        ...
+
     def random_shuffle(self, seed: int | None = None, *, buffer_size: int = 10000) -> typing.Any:
         """Return the chain with its rows in a random order: `shuffle_rows` for column batches, else `shuffle`.
 
@@ -4106,6 +4218,29 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         name   dtype    shape
         image  float32  (3, 8, 8)
         label  int
+        """
+        ...
+
+    def show(self, n: int = 5, *, limit: int | None = None) -> None:
+        """Show the chain and its first `n` items: in a notebook with images, sound and tables, else as text.
+
+        `limit` is Ray Data's name for `n`. Large items are abbreviated. The items are those that `peek` returns; if it
+        cannot copy the chain, a new pass begins.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).batch(4).show(2)
+        IterableWrapper(range(0, 10)).batch(4)
+        0: [0, 1, 2, 3]
+        1: [4, 5, 6, 7]
+        """
+        ...
+
+    def take_all(self) -> list[T_co]:
+        """Return all items as a list. On a terminal or in a notebook, a progress bar appears after some seconds.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper("abc").take_all()
+        ['a', 'b', 'c']
         """
         ...
 
@@ -4168,5 +4303,17 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         >>> train, test = ps.from_items(range(10)).train_test_split(0.3, seed=5)
         >>> list(train), list(test)
         ([0, 1, 3, 5, 6, 7, 8], [2, 4, 9])
+        """
+        ...
+
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.registry.views.picture.Picture:
+        """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
+
+        The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs
+        resvg-py: ImportError says how to install it. Nothing is read.
+
+        >>> import penstock as ps
+        >>> ps.iter.IterableWrapper(range(10)).batch(4).visualize()
+        IterableWrapper(range(0, 10)).batch(4)
         """
         ...
