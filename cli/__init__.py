@@ -92,8 +92,8 @@ def _run_command(chosen: argparse.Namespace) -> int:
     if chosen.command == "graph":
         return chains.draw(chosen.found, chosen.arg, chosen.output)
     if chosen.command == "explain":
-        return chains.explain(chosen.found, chosen.arg, chosen.strict)
-    return chains.profile(chosen.found, chosen.arg, chosen.items, chosen.trace)
+        return chains.explain_chain(chosen.found, chosen.arg, chosen.strict)
+    return chains.profile_chain(chosen.found, chosen.arg, chosen.items, chosen.trace)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from ..runner import DataLoader2
 from .errors import WrongUse, their_code
 from .finding import find
 
-__all__ = ["draw", "explain", "profile"]
+__all__ = ["draw", "explain_chain", "profile_chain"]
 
 _PICTURES = (".svg", ".png", ".mmd")
 
@@ -28,7 +28,7 @@ def draw(address: str, arguments: Sequence[str], output: Path | None) -> int:
     return 0
 
 
-def explain(address: str, arguments: Sequence[str], strict: bool) -> int:
+def explain_chain(address: str, arguments: Sequence[str], strict: bool) -> int:
     """Print what a chain will do; return the exit status, which is 1 for warnings if `strict`."""
     found = find(address, arguments)
     with their_code():
@@ -37,7 +37,7 @@ def explain(address: str, arguments: Sequence[str], strict: bool) -> int:
     return 1 if strict and explanation.warnings else 0
 
 
-def profile(address: str, arguments: Sequence[str], items: int | None, trace: Path | None) -> int:
+def profile_chain(address: str, arguments: Sequence[str], items: int | None, trace: Path | None) -> int:
     """Read a chain or a loader, and print where the time goes; return the exit status."""
     if items is not None and items < 1:
         raise WrongUse(f"-n is a number of items, at least 1, and not {items}")

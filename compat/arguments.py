@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ..registry import IterDataPipe, MapDataPipe
-from ..registry.base import Construction
+from ..registry.construction import Construction
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["accept_what_torchdata_did"]

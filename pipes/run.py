@@ -8,7 +8,7 @@ from typing import Any
 
 from ..registry import IterDataPipe, MapDataPipe, Tally
 from ..registry.views.known import never_ends
-from ..registry.views.read_all import read_whole
+from ..registry.views.read_all import read_to_end
 from .bases.write_shards import ShardWriter
 
 __all__ = ["run", "run_loader"]
@@ -32,7 +32,7 @@ def run(datapipe: IterDataPipe[Any] | MapDataPipe[Any]) -> dict[str, int]:
     if never_ends(datapipe):
         raise ValueError("the chain never ends: end it, as by header(n), or read it with take(n)")
     tally = Tally()
-    return _counts(tally, read_whole(datapipe, "run", tally), datapipe, datapipe)
+    return _counts(tally, read_to_end(datapipe, "run", tally), datapipe, datapipe)
 
 
 def run_loader(loader: Any) -> dict[str, int]:

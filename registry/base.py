@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from .arguments import expect_whole, mend_of_argument
+from .arguments import expect_whole
+from .construction import Construction
 from .copying import SourcesFirst, copy_to_look_at
 from .display import show_chain, show_tree
 from .display import step as show_step
@@ -22,13 +21,11 @@ from .lengths import iterative_len
 from .metering import Meter
 from .notes import add_error_context
 from .own import Own, Tally, owned_by
-from .plain_sources import expect_pipe, with_pipes
 from .provenance import Provenance
 from .reading import Node, Reading, Waiting
-from .renamed import by_new_names
 from .same_order import expect_same_order
 from .seeds import generators_kept
-from .state import keep_arguments, load_state, state_of
+from .state import load_state, state_of
 from .torch_pipes import (
     TorchIterDataPipe,
     TorchIterMeta,
@@ -107,84 +104,6 @@ _OF_AUTHORS = {
     "works_in",
 }
 """Names that `dir` of a pipe omits: those for authors of operators, and those of torch's base."""
-
-
-class Construction(type):
-    """Makes pipes: a list as the source of an operator is wrapped, and what is read only once is rejected."""
-
-    _old_names: ClassVar[Mapping[str, str]] = {}
-    """The new name of each parameter that was renamed; with `[]` at its end, if that is a dict of options."""
-
-    def __call__(cls: type[T], /, *args: Any, **kwargs: Any) -> T:
-        if cls._old_names:  # type: ignore[attr-defined]
-            kwargs = by_new_names(cls.functional_name or cls.__name__, cls, cls._old_names, kwargs)  # type: ignore[attr-defined]
-        if cls.functional_name is not None:  # type: ignore[attr-defined]
-            args, kwargs = with_pipes(cls, args, kwargs)
-        try:
-            made: Any = super().__call__(*args, **kwargs)  # type: ignore[misc]
-        except TypeError as error:
-            _expect_arguments(cls, args, kwargs)
-            if mend := _mend_of_constructor(cls, error):
-                raise TypeError(f"{error}: {mend}").with_traceback(error.__traceback__) from None
-            raise
-        if not issubclass(type(made), cls):
-            return made  # type: ignore[no-any-return]  # a custom __new__ returned another object
-        given = args[0] if args else kwargs.get("source")
-        if made.functional_name is not None and vars(made).get("source", made) is given:
-            expect_pipe(cls, given)
-        is_kept = any(value is given for value in vars(made).values()) or sources_of(made)
-        if made.functional_name is not None and isinstance(given, _PIPES) and not is_kept:
-            raise TypeError(f"{cls.__name__} keeps no source: write `self.source = source` in its __init__")
-        keep_arguments(made, cls, args, kwargs)
-        return made.outcome()  # type: ignore[no-any-return]
-
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        """The signature of the constructor; help() and editors would otherwise show that of `__call__`."""
-        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-        return signature.replace(parameters=[*signature.parameters.values()][1:])
-
-
-def _mend_of_constructor(cls: type, error: TypeError) -> str | None:
-    """Return how to write a constructor that is missing, or that calls the one of the base class with arguments."""
-    if cls.__init__ is object.__init__:  # type: ignore[misc]
-        return f"{cls.__name__} needs `def __init__(self, source)`, with `self.source = source`"
-    if str(error).startswith("object.__init__()"):
-        return f"write `self.source = source` in the __init__ of {cls.__name__}, without super().__init__(source)"
-    return None
-
-
-def _expect_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise TypeError if a constructor does not accept the arguments, with its signature."""
-    signature = inspect.signature(cls)
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        taken = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
-        shown = inspect.Signature(taken[bool(args) and isinstance(args[0], _PIPES) :])  # a method gives the source
-        unknown = next((name for name in kwargs if name not in signature.parameters), None)
-        what = f"got an unexpected keyword argument {unknown!r}" if unknown else str(error)
-        message = f"{what}: {cls.functional_name or cls.__name__} takes {shown}"
-        if not taken:
-            message += f"; to read from a pipe, {cls.__name__} needs `def __init__(self, source)`"
-        if unknown == "seed" and hasattr(cls, "set_seed"):
-            message += f", and its seed by .set_seed({kwargs['seed']!r})"
-        elif unknown:
-            message += mend_of_argument(unknown, [*signature.parameters])
-        elif keyword := _keyword_for_surplus(signature, args):
-            message += f": give {keyword}"
-        raise TypeError(message) from None
-
-
-def _keyword_for_surplus(signature: inspect.Signature, args: tuple[Any, ...]) -> str | None:
-    """Return the first argument too many by the first keyword that takes its type, as in "workers=4"."""
-    kinds = [each.kind for each in signature.parameters.values()]
-    surplus = args[sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds) :]
-    for each in signature.parameters.values() if surplus else ():
-        takes = re.search(rf"\b{type(surplus[0]).__name__}\b", str(each.annotation))
-        if each.kind is inspect.Parameter.KEYWORD_ONLY and takes:
-            return f"{each.name}={surplus[0]!r:.100}"
-    return None
 
 
 class _IterPipeMeta(Construction, TorchIterMeta):

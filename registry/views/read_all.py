@@ -10,7 +10,7 @@ from ..graph import DataPipe, walk
 from ..own import Tally
 from .progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
 
-__all__ = ["count", "read_whole", "take_all"]
+__all__ = ["count", "read_to_end", "take_all"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def take_all(dp: Iterable[T]) -> list[T]:
     >>> ps.iter.IterableWrapper("abc").take_all()
     ['a', 'b', 'c']
     """
-    return [*read_whole(dp, "take_all", Tally())]
+    return [*read_to_end(dp, "take_all", Tally())]
 
 
 def count(dp: DataPipe) -> int:
@@ -35,11 +35,11 @@ def count(dp: DataPipe) -> int:
     3
     """
     tally = Tally()
-    deque(read_whole(dp, "count", tally), maxlen=0)
+    deque(read_to_end(dp, "count", tally), maxlen=0)
     return tally.items
 
 
-def read_whole(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
+def read_to_end(pipe: Any, what: str, tally: Tally) -> Iterable[Any]:
     """Return the items of a chain, counted; a long pass has a progress bar, unless a step has one."""
     items = tally.follow(pipe)
     if not is_watched() or any(getattr(type(step), "shows_progress", False) for step in walk(pipe)):

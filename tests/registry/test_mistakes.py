@@ -238,7 +238,7 @@ def test_a_function_has_the_parameters_of_its_operator(name):
 
 
 def test_an_error_shows_no_private_name():
-    with pytest.raises(TypeError, match=r"^BasePipe\.take_all\(\) takes 1 positional argument but 2 were given"):
+    with pytest.raises(TypeError, match=r"^take_all\(\) takes 1 positional argument but 2 were given"):
         numbers().take_all(3)
 
 
