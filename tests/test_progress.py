@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.pipes.bases import write_shards
 from penstock.pipes.iter import save
-from penstock.registry import base
+from penstock.registry.views import read_all
 from terminal import Terminal, on_terminal, writing_to_terminal
 
 pytestmark = pytest.mark.timeout(60)
@@ -86,7 +86,7 @@ def test_reading_all_shows_a_bar_after_a_while(terminal: Terminal, monkeypatch: 
 
     assert ps.iter.IterableWrapper(range(3)).take_all() == [0, 1, 2]
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(base, "BAR_AFTER", 0.01)
+    monkeypatch.setattr(read_all, "BAR_AFTER", 0.01)
     assert ps.iter.IterableWrapper(waiting_for("take_all: 0 items"), deepcopy=False).take_all() == [True]
     assert ps.iter.IterableWrapper(waiting_for("count: 0 items"), deepcopy=False).count() == 1
     assert ps.iter.IterableWrapper(waiting_for("mine: 0 items"), deepcopy=False).progress("mine").count() == 1
@@ -97,7 +97,7 @@ def test_reading_all_shows_a_bar_after_a_while(terminal: Terminal, monkeypatch: 
 
 @writing_to_terminal
 def test_map_style_chains_are_counted_too(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "BAR_AFTER", 0.01)
+    monkeypatch.setattr(read_all, "BAR_AFTER", 0.01)
     dp = ps.map.SequenceWrapper([*range(3)]).map(lambda number: number or terminal.shown("take_all:   0%|"))
     assert dp.take_all() == [True, 1, 2]
 
