@@ -175,7 +175,7 @@ def test_no_descriptor_stays_open():
     assert after - before <= 2 * len(line.outbox._blocks)
     del line
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # fewer where a thread of an earlier test has ended meanwhile
 
 
 def test_an_item_that_cannot_be_pickled_raises_and_the_line_goes_on():
