@@ -1,16 +1,17 @@
 """The lines of Ray Data's guide "Working with PyTorch", as it prints them: only the import and the addresses change.
 
-Not as in the guide, and said on the page docs/from_other_loaders.md: what `map` hands on stays as the function gave it
-(Ray makes arrays of tensors), and a writer writes when it is read, as by `.run()`. Ray Train's trainer takes Ray's data
-sets: `to_ray_dataset()` makes one of a chain.
+Three lines differ, as the page docs/from_other_loaders.md says: after `map` a tensor stays a tensor (Ray makes an array
+of it), a writer writes when it is read, as by `.run()`, and Ray Train takes `ds.to_ray_dataset()`.
 """
 
 # ruff: noqa: UP006, UP035  # the guide's own annotations
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 
 from penstock.compat import ray
+from s3 import serving_s3
 
 BREAST_CANCER = Path(__file__).parents[2] / "tutorials/data/breast_cancer.csv"
 
@@ -44,24 +46,71 @@ def test_iterating(images: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert [batch["image"].shape for batch in ds.iter_torch_batches(batch_size=2)] == [(2, 32, 32, 3), (1, 32, 32, 3)]
 
 
-def test_training() -> None:
-    train_dataset = ray.data.read_csv(BREAST_CANCER)
-    train_data_shard = train_dataset
+@pytest.fixture(scope="module")
+def breast_cancer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The guide's public table, on a server that looks for no signature."""
+    with (
+        serving_s3(tmp_path_factory.mktemp("public"), asks_for_keys=False) as server,
+        pytest.MonkeyPatch.context() as env,
+    ):
+        folder = server.root / "air-example-data"
+        folder.mkdir()
+        shutil.copy(BREAST_CANCER, folder)
+        env.setenv("AWS_ENDPOINT_URL", server.endpoint)
+        yield
 
-    model = nn.Sequential(nn.Linear(30, 1), nn.Sigmoid())
-    loss_fn = torch.nn.BCELoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
 
-    rows = 0
-    for epoch_idx in range(2):  # noqa: B007
-        for batch in train_data_shard.iter_torch_batches(batch_size=128, dtypes=torch.float32):
-            features = torch.stack([batch[col_name] for col_name in batch.keys() if col_name != "target"], axis=1)  # type: ignore[call-overload]  # noqa: SIM118
-            predictions = model(features)
-            train_loss = loss_fn(predictions, batch["target"].unsqueeze(1))
-            train_loss.backward()
-            optimizer.step()
-            rows += len(features)
-    assert rows == 2 * 569
+@pytest.fixture(scope="module")
+def local_ray(breast_cancer: None, local_ray: None) -> None:
+    """Ray, whose workers find the server too, as they begin with the environment of this moment."""
+
+
+def train_func() -> Callable[[Any], int]:
+    """Return the guide's loop: a function of `__main__` and notebooks, so that it is sent to workers by value."""
+
+    def train(train_data_shard: Any) -> int:
+        model = nn.Sequential(nn.Linear(30, 1), nn.Sigmoid())
+        loss_fn = torch.nn.BCELoss()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+
+        rows = 0
+        for epoch_idx in range(2):  # noqa: B007
+            for batch in train_data_shard.iter_torch_batches(batch_size=128, dtypes=torch.float32):
+                features = torch.stack([batch[col_name] for col_name in batch.keys() if col_name != "target"], axis=1)  # type: ignore[call-overload]  # noqa: SIM118
+                predictions = model(features)
+                train_loss = loss_fn(predictions, batch["target"].unsqueeze(1))
+                train_loss.backward()
+                optimizer.step()
+                rows += len(features)
+        return rows
+
+    return train
+
+
+def test_training(breast_cancer: None) -> None:
+    train_dataset = ray.data.read_csv("s3://anonymous@air-example-data/breast_cancer.csv")
+    assert train_func()(train_dataset) == 2 * 569
+
+
+def test_training_by_ray_train(breast_cancer: None, local_ray: None, tmp_path: Path) -> None:
+    from ray import train
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    loop = train_func()
+
+    def train_loop() -> None:
+        (tmp_path / "rows").write_text(str(loop(train.get_dataset_shard("train"))))
+
+    train_dataset = ray.data.read_csv("s3://anonymous@air-example-data/breast_cancer.csv")
+    trainer = TorchTrainer(
+        train_loop,
+        datasets={"train": train_dataset.to_ray_dataset()},  # the guide: train_dataset
+        scaling_config=ScalingConfig(num_workers=1),
+        run_config=RunConfig(storage_path=str(tmp_path / "runs")),  # the guide's runs are kept in the home folder
+    )
+    trainer.fit()
+    assert (tmp_path / "rows").read_text() == str(2 * 569)
 
 
 # Transformations with torch tensors
@@ -76,6 +125,17 @@ def test_map(images: str, capsys: pytest.CaptureFixture[str]) -> None:
     transformed_ds = ds.map(convert_to_torch)
     print(transformed_ds.schema())
     assert capsys.readouterr().out == "name    dtype  shape\ntensor  uint8  (32, 32, 3)\n"
+
+    # Subsequent transformations take in Numpy array as input.
+    def check_numpy(row: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+        assert isinstance(row["tensor"], np.ndarray)
+        return row
+
+    checked = transformed_ds.map(check_numpy)
+    with pytest.raises(AssertionError):  # what `map` hands on stays as the function gave it
+        checked.take_all()
+    checked = ds.map(lambda row: {"tensor": convert_to_torch(row)["tensor"].numpy()}).map(check_numpy)
+    assert len(checked.take_all()) == 3
 
 
 def test_map_batches(images: str, capsys: pytest.CaptureFixture[str]) -> None:

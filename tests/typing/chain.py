@@ -54,3 +54,17 @@ assert_type(next(iter(squares.to_iter_datapipe().batch(2))), DataChunk[int])
 
 for item in ps.DataLoader2(chain):
     assert_type(item, DataChunk[str])
+
+# Methods that take rows and columns, and methods that read.
+rows = ps.read_csv("table.csv").limit(100).select_columns(["x", "y"]).rename_columns({"x": "z"})
+train, test = rows.train_test_split(0.2, seed=1)
+assert_type(rows.iter_torch_batches(batch_size=2, drop_last=True), ps.DataLoader2[Any])
+assert_type(rows.iter_batches(batch_size=2, batch_format="pandas"), ps.DataLoader2[Any])
+assert_type(rows.schema().names, list[str])
+assert_type(rows.map_batches(len, batch_size=2, batch_format="torch", concurrency=2), ps.iter.BatchMapper)
+rows.map_batches(len, batch_format="tensors")  # type: ignore[arg-type]
+assert_type(rows.write_parquet("s3://bucket/table", mode="append").run(), dict[str, int])
+assert_type(numbers.limit(3).take_all(), list[int])
+assert_type(numbers.count(), int)
+assert_type(numbers.show(limit=1), None)
+assert_type(ps.__version__, str)
