@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.registry.views.colours import paint, rules
+from penstock.views.colours import paint, rules
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "rooms.svg"

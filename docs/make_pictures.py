@@ -18,8 +18,8 @@ import torch
 from concept_pictures import concepts
 
 import penstock as ps
-from penstock.registry.views.picture import Picture
-from penstock.registry.views.shown import Shown
+from penstock.views.picture import Picture
+from penstock.views.shown import Shown
 
 FOLDER = Path(__file__).with_name("pictures")
 

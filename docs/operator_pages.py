@@ -12,8 +12,8 @@ from typing import Any
 from penstock.cli.ops import signature_of
 from penstock.pipes.groups import GROUPS, entries_of
 from penstock.registry import Operator
-from penstock.registry.views.picture import Picture
 from penstock.testing.examples import maker_of_example
+from penstock.views.picture import Picture
 
 FOLDER = Path(__file__).with_name("operators")
 

@@ -57,22 +57,23 @@ def __dir__() -> list[str]:
 
 _METHODS = {
     "build_vocab": "penstock.pipes.vocabulary",
-    "count": "penstock.registry.views.read_all",
-    "explain": "penstock.registry.views.methods",
+    "count": "penstock.views.read_all",
+    "explain": "penstock.views.methods",
     "iter_batches": "penstock.runner.torch_batches",
     "iter_torch_batches": "penstock.runner.torch_batches",
-    "profile": "penstock.registry.views.methods",
+    "profile": "penstock.views.methods",
     "random_shuffle": "penstock.pipes.spellings",
-    "run": "penstock.pipes.run",
+    "run": "penstock.views.run",
     "schema": "penstock.pipes.columns.schema",
-    "show": "penstock.registry.views.methods",
-    "take_all": "penstock.registry.views.read_all",
+    "show": "penstock.views.methods",
+    "take_all": "penstock.views.read_all",
     "to_ray_dataset": "penstock.runner.ray_data",
     "train_test_split": "penstock.pipes.spellings",
-    "visualize": "penstock.registry.views.methods",
+    "visualize": "penstock.views.methods",
 }
 """The methods that are functions of a chain, and no operators, each with its module."""
 
 for _kind in (IterDataPipe, MapDataPipe):
     for _name, _module in _METHODS.items():
         setattr(_kind, _name, _later(_module, _name))
+    _kind._repr_mimebundle_ = _later("penstock.views.methods", "mimebundle")

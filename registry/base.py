@@ -36,8 +36,7 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
-from .traits import Trait
-from .views.facts import product_of_buffers
+from .traits import Trait, product_of_buffers
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
 
@@ -317,11 +316,6 @@ class BasePipe(SourcesFirst, Generic[T_co]):
             tuned = {} if pipe.tuned is None else {"tuned": [pipe.tuned]}
             counts[name + number] = {**pipe.guard.stats, **tuned}
         return counts
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from .views.picture import Picture
-
-        return {**Picture(self)._repr_mimebundle_(), "text/plain": repr(self)}  # type: ignore[arg-type]
 
 
 class IterDataPipe(BasePipe[T_co], IterMethods[T_co], TorchIterDataPipe[T_co], Generic[T_co], metaclass=_IterPipeMeta):

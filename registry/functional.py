@@ -393,7 +393,7 @@ def functions_of_all_pipes() -> dict[str, Callable[..., Any]]:
     """Return the methods of all pipes that `later` made, by name: functions that give no pipe."""
     base = bases["iter"]
     held = [name for name, value in vars(base).items() if isinstance(value, _Later)]
-    return {name: getattr(base, name) for name in held if not operators.has_method("iter", name)}
+    return {name: getattr(base, name) for name in held if name[0] != "_" and not operators.has_method("iter", name)}
 
 
 def _method_of(key: str) -> _Later:

@@ -71,11 +71,11 @@ import penstock.pipes.map.shuffle
 import penstock.pipes.map.transform
 import penstock.pipes.vocabulary
 import penstock.registry
-import penstock.registry.views.explanation
-import penstock.registry.views.picture
-import penstock.registry.views.profile
 import penstock.runner.loader
 import penstock.runner.services
+import penstock.views.explanation
+import penstock.views.picture
+import penstock.views.profile
 import penstock_plugins
 import pyarrow  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
@@ -3596,7 +3596,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def explain(self) -> penstock.registry.views.explanation.Explanation:
+    def explain(self) -> penstock.views.explanation.Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
         Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
@@ -3688,7 +3688,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.registry.views.profile.Profile:
+    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profile.Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
         A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is measured:
@@ -3839,7 +3839,7 @@ class IterMethods(penstock_plugins.IterMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.registry.views.picture.Picture:
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.views.picture.Picture:
         """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
 
         The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs
@@ -4063,7 +4063,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def explain(self) -> penstock.registry.views.explanation.Explanation:
+    def explain(self) -> penstock.views.explanation.Explanation:
         """Return, in words, what the chain will do: order, shards, memory, resuming, where it runs, and mistakes.
 
         Nothing is read and nothing starts. `warnings` of the result are the mistakes, each with its mend.
@@ -4155,7 +4155,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.registry.views.profile.Profile:
+    def profile(self, n: int | None = None, *, passes: int = 1) -> penstock.views.profile.Profile:
         """Return where the time goes: what each step takes for the first `n` items, or for all.
 
         A copy of the chain is read, as by `peek`, so a current pass goes on. With several `passes`, the last is measured:
@@ -4306,7 +4306,7 @@ class MapMethods(penstock_plugins.MapMethods[T_co], Generic[T_co]):
         """
         ...
 
-    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.registry.views.picture.Picture:
+    def visualize(self, path: str | os.PathLike[str] | None = None) -> penstock.views.picture.Picture:
         """Return the picture of the chain, which a notebook draws; with a `path`, write it to a file too.
 
         The name of the file ends in .svg, .png or .mmd, which is Mermaid; ValueError for another ending. A PNG needs

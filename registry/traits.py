@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Any, Literal
 
-__all__ = ["Trait"]
+from .arguments import AUTO, MOST_AHEAD
+from .graph import DataPipe
+
+__all__ = ["IN_BYTES", "Trait", "buffers_of", "product_of_buffers"]
 
 Trait = Literal[
     "batches",
@@ -37,3 +41,23 @@ Trait = Literal[
 - `"sets_length"`: gives `len` of the chain.
 - `"shuffles"`: gives its items in another, random order.
 """
+
+IN_BYTES = {"max_bytes": 1, "size": 2**20}
+"""The parameters that bound memory in bytes, with their unit; others count items."""
+
+
+def buffers_of(pipe: DataPipe) -> dict[str, Any]:
+    """Return the parameters that bound how much a step holds, each with its argument; None is unbounded."""
+    held, kind = vars(pipe), type(pipe)
+    names = getattr(kind, "buffers", ())
+    given = {name: held.get(name, held.get(f"_{name}", getattr(kind, name, None))) for name in names}
+    return {name: None if type(bound) is int and bound < 0 else bound for name, bound in given.items()}
+
+
+def product_of_buffers(pipe: DataPipe) -> int | None:
+    """Return the product of the bounds that count items: 0 without any buffer, None if one is unbounded."""
+    buffers = buffers_of(pipe)
+    bounds = [MOST_AHEAD if bound == AUTO else bound for name, bound in buffers.items() if name not in IN_BYTES]
+    if not buffers:
+        return 0
+    return math.prod(bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None

@@ -15,10 +15,10 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import torch
 
+from ..pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
 from ..pipes.iter.convert import MapToIterConverter
 from ..pipes.iter.shard import ShardingFilter
 from ..pipes.iter.transform import StreamMapper
-from ..pipes.run import run_loader
 from ..registry import (
     IterDataPipe,
     MapDataPipe,
@@ -39,12 +39,12 @@ from ..registry.arguments import takes_only
 from ..registry.notes import asked_by
 from ..registry.own import NotPlain
 from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from ..registry.views.explanation import Explanation, explained
-from ..registry.views.picture import Picture
-from ..registry.views.profile import Profile
-from ..registry.views.progress import is_watched, known_length, losses_and_waits, progress_bar
-from ..registry.views.steps import Share
-from ..registry.views.times import Consumer, measure, measured_steps
+from ..views.explanation import Explanation, explained
+from ..views.picture import Picture
+from ..views.profile import Profile
+from ..views.run import run_loader
+from ..views.steps import Share
+from ..views.times import Consumer, measure, measured_steps
 from ..workers.ranks import telling_other_ranks
 from .merging import in_one_piece, merge_state_dicts, reader_below, steps_alone, steps_around
 from .profiles import profile_of

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from ..registry import walk
-from ..registry.views.profile import Profile
-from ..registry.views.times import Consumer, StepTimes, WorkerTimes, add_up_times, times_of_steps
+from ..views.profile import Profile
+from ..views.times import Consumer, StepTimes, WorkerTimes, add_up_times, times_of_steps
 from .reader import ShardReader
 from .shards import ShardProfile
 

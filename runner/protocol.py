@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ..registry import add_error_context, capture, flatten
 from ..registry.notes import add_note
-from ..registry.views.times import WorkerTimes, times_of_steps
+from ..views.times import WorkerTimes, times_of_steps
 from ..workers.processes import pickled_error
 from ..workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel
 from .shards import Epoch, Place, Report, ShardPass, ShardProfile, Turns

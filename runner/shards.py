@@ -33,7 +33,7 @@ from ..registry.own import NotPlain
 from ..registry.reading import Waiting, after
 from ..registry.state import Steps
 from ..registry.torch_pipes import TorchIterDataPipe
-from ..registry.views.times import StepTimes, WorkerTimes, measure
+from ..views.times import StepTimes, WorkerTimes, measure
 from .rank_sync import Together
 from .seeds import SeedGenerator
 

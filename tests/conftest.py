@@ -48,7 +48,7 @@ MANY_PROCESSES = {"cluster", "test_trainers.py", "test_ranks.py", "test_ranks_an
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Return what tests with the decorator `writing_to_terminal` write their errors to; bars are updated often."""
-    monkeypatch.setattr("penstock.registry.views.progress._BETWEEN_LOOKS", 0.002)
+    monkeypatch.setattr("penstock.pipes.bases.progress_bar._BETWEEN_LOOKS", 0.002)
     return Terminal()
 
 

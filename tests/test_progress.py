@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.pipes.bases import write_shards
 from penstock.pipes.iter import save
-from penstock.registry.views import read_all
+from penstock.views import read_all
 from terminal import Terminal, on_terminal, writing_to_terminal
 
 pytestmark = pytest.mark.timeout(60)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.registry import base, walk
-from penstock.registry.views.explanation import explained
 from penstock.runner import loader
+from penstock.views.explanation import explained
 
 __all__ = ["Watched"]
 

@@ -12,11 +12,11 @@ from ...registry import Guard, IterDataPipe, OnError, own
 from ...registry.notes import add_note
 from ...registry.secrets import Options, without_secrets
 from ...registry.sharding import part_read, sharding_points
-from ...registry.views.progress import BAR_AFTER, losses_and_waits, progress_bar
 from ...storage.streams import checked_path
 from ...storage.writing import expect_writable, whole_file, write_in_parts
 from .numbered_files import NumberedFiles
 from .own_files import step_that_reads
+from .progress_bar import BAR_AFTER, losses_and_waits, progress_bar
 from .unread import Unread
 
 __all__ = ["BYTES_PER_FILE", "CountedFile", "Mode", "ShardWriter"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ...registry import IterDataPipe, Provenance, Tally, functional_datapipe, own, provenance_of
-from ...registry.views.progress import losses_and_waits, with_bar
+from ..bases.progress_bar import losses_and_waits, with_bar
 
 __all__ = ["ProgressReporter"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe
 from ...registry.secrets import Options
-from ...registry.views.progress import BAR_AFTER, losses_and_waits, with_bar
 from ...storage.file_systems import OF_TEXT
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole
 from ..bases.input_columns import check_function
 from ..bases.one_to_one import OneToOne
+from ..bases.progress_bar import BAR_AFTER, losses_and_waits, with_bar
 from ..files.streams import path_and
 
 __all__ = [

@@ -23,14 +23,14 @@ from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
 from penstock.registry.torch_pipes import SHARDING_PRIORITIES
 from penstock.registry.traits import Trait
-from penstock.registry.views.explanation import Explanation
-from penstock.registry.views.facts import facts_of
-from penstock.registry.views.mistakes import Mistake
-from penstock.registry.views.mistakes_of_loaders import LOADERS
-from penstock.registry.views.mistakes_of_memory import MEMORY
-from penstock.registry.views.mistakes_of_order import ORDER
-from penstock.registry.views.mistakes_of_shards import SHARDS
 from penstock.testing.examples import maker_of_example
+from penstock.views.explanation import Explanation
+from penstock.views.facts import facts_of
+from penstock.views.mistakes import Mistake
+from penstock.views.mistakes_of_loaders import LOADERS
+from penstock.views.mistakes_of_memory import MEMORY
+from penstock.views.mistakes_of_order import ORDER
+from penstock.views.mistakes_of_shards import SHARDS
 
 OURS = [entry.cls for entry in operators.values() if entry.cls.__module__.startswith("penstock.")]
 

@@ -11,8 +11,8 @@ import torch
 
 import penstock as ps
 from penstock.registry.metering import Meter, count_bytes
-from penstock.registry.views.profile import Profile
-from penstock.registry.views.times import Consumer, StepTimes, WorkerTimes
+from penstock.views.profile import Profile
+from penstock.views.times import Consumer, StepTimes, WorkerTimes
 
 
 def by_name(profile):

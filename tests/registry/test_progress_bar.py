@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.registry.views import progress
-from penstock.registry.views.progress import is_watched, known_length, losses_and_waits, progress_bar
+from penstock.pipes.bases import progress_bar as progress
+from penstock.pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
 from terminal import Terminal, writing_to_terminal
 
 pytestmark = pytest.mark.timeout(30)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.registry.views import progress
+from penstock.pipes.bases import progress_bar as progress
 from terminal import Terminal, writing_to_terminal
 
 pytestmark = pytest.mark.timeout(60)

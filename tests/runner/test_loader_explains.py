@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.registry.views.mistakes_of_loaders import LOADERS
+from penstock.views.mistakes_of_loaders import LOADERS
 
 PROCESSORS = os.cpu_count() or 1
 

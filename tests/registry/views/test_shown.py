@@ -22,8 +22,8 @@ from PIL import Image
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.registry.views.media import image_in_page, images_in, sound_in_page
-from penstock.registry.views.shown import Shown
+from penstock.views.media import image_in_page, images_in, sound_in_page
+from penstock.views.shown import Shown
 
 TONE = torch.sin(torch.arange(16_000) * (2 * math.pi * 440 / 16_000))
 
@@ -185,7 +185,7 @@ def test_one_page_has_room_for_so_many_images_only() -> None:
 
 
 def test_without_pillow_an_image_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.registry.views.media.find_spec", lambda name: None)
+    monkeypatch.setattr("penstock.views.media.find_spec", lambda name: None)
     assert image_in_page(image()) is None
     assert "Tensor float32 (3, 40, 60): min 0, mean 0.08333, max 1" in page(image())
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..copying import copy_to_look_at
-from ..notes import describe_item
-from ..seeds import generators_kept
-from ..short_values import date_in_words
+from ..registry.copying import copy_to_look_at
+from ..registry.notes import describe_item
+from ..registry.seeds import generators_kept
+from ..registry.short_values import date_in_words
 from .media import image_in_page, images_in, numpy_of, sound_in_page
 from .picture import Picture
 from .text import cut, escaped, in_words

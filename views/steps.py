@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..display import arguments_of, is_data_set, show_chain
-from ..graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
-from ..sharding import sharding_points
-from ..torch_pipes import TorchMapDataPipe
+from ..registry.display import arguments_of, is_data_set, show_chain
+from ..registry.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
+from ..registry.sharding import sharding_points
+from ..registry.torch_pipes import TorchMapDataPipe
 from .facts import Facts, facts_of
 from .items import item_of, type_in_words
 

@@ -7,10 +7,10 @@ import time
 from collections import deque
 from itertools import islice
 
-from ..arguments import expect_whole
-from ..copying import copy_to_look_at
-from ..graph import DataPipe
-from ..seeds import generators_kept
+from ..registry.arguments import expect_whole
+from ..registry.copying import copy_to_look_at
+from ..registry.graph import DataPipe
+from ..registry.seeds import generators_kept
 from .explanation import Explanation, explained
 from .known import never_ends
 from .picture import Picture
@@ -18,7 +18,7 @@ from .profile import Profile
 from .shown import show_items
 from .times import Consumer, measure, measured_steps, times_of_steps
 
-__all__ = ["explain", "profile", "show", "visualize"]
+__all__ = ["explain", "mimebundle", "profile", "show", "visualize"]
 
 
 def profile(dp: DataPipe, n: int | None = None, *, passes: int = 1) -> Profile:
@@ -94,3 +94,8 @@ def show(dp: DataPipe, n: int = 5, *, limit: int | None = None) -> None:
     1: [4, 5, 6, 7]
     """
     show_items(dp, n if limit is None else limit)
+
+
+def mimebundle(dp: DataPipe, include: object = None, exclude: object = None) -> dict[str, str]:
+    """Return the chain as a picture and as text, as a notebook shows it."""
+    return {**Picture(dp)._repr_mimebundle_(), "text/plain": repr(dp)}

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from ..display import arguments_of, is_data_set
-from ..display import step as show_step
-from ..graph import DataPipe, sources_first, sources_of
-from ..metering import Hand, Meter, allow_for_timing
-from ..torch_pipes import TorchMapDataPipe
+from ..registry.display import arguments_of, is_data_set
+from ..registry.display import step as show_step
+from ..registry.graph import DataPipe, sources_first, sources_of
+from ..registry.metering import Hand, Meter, allow_for_timing
+from ..registry.torch_pipes import TorchMapDataPipe
 from .facts import facts_of
 
 __all__ = [

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
-from ..graph import DataPipe
-from ..torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..registry.graph import DataPipe
+from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["item_of", "type_in_words"]
 

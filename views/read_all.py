@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from ..graph import DataPipe, walk
-from ..own import Tally
-from .progress import BAR_AFTER, is_watched, losses_and_waits, with_bar
+from ..pipes.bases.progress_bar import BAR_AFTER, is_watched, losses_and_waits, with_bar
+from ..registry.graph import DataPipe, walk
+from ..registry.own import Tally
 
 __all__ = ["count", "read_to_end", "take_all"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..graph import DataPipe
-from ..sharding import sharding_points
-from ..torch_pipes import SHARDING_PRIORITIES
+from ..registry.graph import DataPipe
+from ..registry.sharding import sharding_points
+from ..registry.torch_pipes import SHARDING_PRIORITIES
 from .known import Known, is_map_style
 from .mistakes import Mistake
 

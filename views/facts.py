@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import AUTO, MOST_AHEAD
-from ..graph import DataPipe
-from ..seeds import Seeded
-from ..traits import Trait
+from ..registry.seeds import Seeded
+from ..registry.traits import IN_BYTES, Trait, buffers_of
 
-__all__ = ["Facts", "buffers_of", "facts_of", "product_of_buffers"]
-
-_IN_BYTES = {"max_bytes": 1, "size": 2**20}
-"""The parameters that bound memory in bytes, with their unit; others count items."""
+__all__ = ["Facts", "facts_of"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,7 @@ def facts_of(pipe: Any) -> Facts:
     """Return what is known of a step."""
     kind, buffers = type(pipe), buffers_of(pipe)
     gives = getattr(pipe, "gives", None)
-    in_bytes = [int(held * _IN_BYTES[name]) for name, held in buffers.items() if held and name in _IN_BYTES]
+    in_bytes = [int(held * IN_BYTES[name]) for name, held in buffers.items() if held and name in IN_BYTES]
     return Facts(
         does=frozenset(getattr(kind, "does", ())),
         is_random=isinstance(pipe, Seeded) and getattr(pipe, "_enabled", True),
@@ -75,23 +69,6 @@ def facts_of(pipe: Any) -> Facts:
         gives=gives,
         passes_items=gives == "same" and getattr(pipe, "keeps_schema", False),
     )
-
-
-def buffers_of(pipe: DataPipe) -> dict[str, Any]:
-    """Return the parameters that bound how much a step holds, each with its argument; None is unbounded."""
-    held, kind = vars(pipe), type(pipe)
-    names = getattr(kind, "buffers", ())
-    given = {name: held.get(name, held.get(f"_{name}", getattr(kind, name, None))) for name in names}
-    return {name: None if type(bound) is int and bound < 0 else bound for name, bound in given.items()}
-
-
-def product_of_buffers(pipe: DataPipe) -> int | None:
-    """Return the product of the bounds that count items: 0 without any buffer, None if one is unbounded."""
-    buffers = buffers_of(pipe)
-    bounds = [MOST_AHEAD if bound == AUTO else bound for name, bound in buffers.items() if name not in _IN_BYTES]
-    if not buffers:
-        return 0
-    return math.prod(bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None
 
 
 def _marks_its_items(kind: type) -> bool:

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..pipes.bases.write_shards import ShardWriter
 from ..registry import IterDataPipe, MapDataPipe, Tally
-from ..registry.views.known import never_ends
-from ..registry.views.read_all import read_to_end
-from .bases.write_shards import ShardWriter
+from .known import never_ends
+from .read_all import read_to_end
 
 __all__ = ["run", "run_loader"]
 

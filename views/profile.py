@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..seeds import generators_kept
+from ..registry.seeds import generators_kept
 from .bottleneck import verdict
 from .picture import Picture
 from .steps import Share
