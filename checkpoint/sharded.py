@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.storage import WriteResult
 
-from ..registry.secrets import Options, without_secrets
+from ..errors.secrets import Options, without_secrets
 from ..storage.addresses import anonymous_as_option
 from ..storage.file_systems import locate
 from ..storage.streams import checked_path

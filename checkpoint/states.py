@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import torch
 
-from ..registry.notes import add_note
-from ..registry.secrets import Options, without_secrets
+from ..errors.notes import add_note
+from ..errors.secrets import Options, without_secrets
 from ..storage.decompression_limit import MAX_BYTES
 from ..storage.retrying import Transient
 from ..storage.streams import checked_path

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import penstock as ps
-from penstock.registry.secrets import without_secrets
+from penstock.errors.secrets import without_secrets
 
 __all__ = ["accuracy", "batches", "default_device", "digits", "run_demo", "shifted", "small_cnn", "train"]
 

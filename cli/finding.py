@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..registry.functional import did_you_mean
-from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..errors.hints import did_you_mean
 from ..runner import DataLoader2
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from .errors import WrongUse, their_code
 
 __all__ = ["find", "let_folder_be_imported"]

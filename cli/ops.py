@@ -14,9 +14,10 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
+from ..errors.hints import did_you_mean
 from ..pipes.groups import GROUPS, entries_of
 from ..registry import Operator, operators
-from ..registry.functional import did_you_mean, functions_of_all_pipes
+from ..registry.registration import functions_of_all_pipes
 from ..registry.synonyms import operators_for, operators_for_parts, other_advice
 
 __all__ = ["show_operators", "signature_of"]

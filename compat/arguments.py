@@ -7,7 +7,7 @@ from typing import Any
 
 from ..registry import IterDataPipe, MapDataPipe
 from ..registry.construction import Construction
-from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["accept_what_torchdata_did"]
 

@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
 
-from ..registry.functional import did_you_mean
+from ..errors.hints import did_you_mean
 from .faces import NAMES, ROOTS, operator_named, replacement
 
 __all__ = ["Finder"]

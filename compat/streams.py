@@ -8,9 +8,9 @@ from abc import ABCMeta
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors.optional import require
 from ..registry import sources_of, walk
-from ..registry.extras import require
-from ..registry.graph import DataPipe
+from ..state.graph import DataPipe
 
 __all__ = ["StreamWrapper", "janitor", "to_graph", "validate_pathname_binary_tuple"]
 

@@ -73,7 +73,15 @@ _METHODS = {
 }
 """The methods that are functions of a chain, and no operators, each with its module."""
 
+_TEXTS = {
+    "__repr__": ("penstock.views.display", "show_chain"),
+    "__str__": ("penstock.views.display", "show_tree"),
+    "_repr_mimebundle_": ("penstock.views.methods", "mimebundle"),
+}
+"""The methods by which Python and notebooks show a chain, each with the function that is called."""
+
 for _kind in (IterDataPipe, MapDataPipe):
     for _name, _module in _METHODS.items():
         setattr(_kind, _name, _later(_module, _name))
-    _kind._repr_mimebundle_ = _later("penstock.views.methods", "mimebundle")
+    for _name, _function in _TEXTS.items():
+        setattr(_kind, _name, _later(*_function))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from ..errors.hints import did_you_mean
 from ..registry import operators
-from ..registry.functional import did_you_mean
 from .index import OPERATORS
 
 __all__ = ["class_names", "operator_class", "where_it_is"]

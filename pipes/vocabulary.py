@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..errors.secrets import without_secrets
 from ..registry import expect_whole
-from ..registry.secrets import without_secrets
 from ..storage.reading import read_whole
 from ..storage.writing import whole_file
 

@@ -1,21 +1,24 @@
 """The base classes of pipes, the registry of operators, and their foundations."""
 
-from .arguments import expect_whole
-from .base import IterDataPipe, MapDataPipe
-from .copying import PREPARATIONS, copy_of
-from .errors import Guard, OnError, Retry, Skip
-from .functional import Operator, functional_datapipe, later, operators
-from .graph import sources_first, sources_of, walk
-from .iteration import replace_live_iterator, require_end
-from .notes import add_error_context
-from .own import Tally, own
-from .provenance import Provenance, ReadRows, joined_provenance, provenance_of
-from .reading import Node, Pace, Reading, can_capture, capture, close
-from .seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
+from ..errors.checks import expect_whole
+from ..errors.closing import close
+from ..errors.optional import PREPARATIONS
+from ..errors.policy import Guard, OnError, Retry, Skip
+from ..errors.provenance import Provenance, ReadRows, joined_provenance
+from ..state.copying import copy_of
+from ..state.error_context import add_error_context
+from ..state.fields import Tally, own
+from ..state.foreign import SHARDING_PRIORITIES, DataChunk
+from ..state.graph import sources_first, sources_of, walk
+from ..state.origin import provenance_of
+from ..state.replay import Node, Pace, Reading, can_capture, capture
+from ..state.run import replace_live_iterator, require_end
+from ..state.save import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
+from ..state.seeds import Path, Seeded, derive_seed, seed_graph, uniform_draws
+from .pipe import IterDataPipe, MapDataPipe
+from .registration import Operator, functional_datapipe, later, operators
 from .sharding import apply_sharding, sharding_points
 from .splitter import Splitter
-from .state import chain_shape, check_state, flatten, hand_down, header, load_place, node_in, place_of
-from .torch_pipes import SHARDING_PRIORITIES, DataChunk
 
 __all__ = [
     "PREPARATIONS",

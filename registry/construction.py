@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, ClassVar, TypeVar
 
-from .arguments import mend_of_argument
-from .functional import operators
-from .graph import sources_of
+from ..errors.hints import mend_of_argument
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
+from ..state.graph import sources_of
+from ..state.save import keep_arguments
+from .registration import operators
 from .renamed import by_new_names
-from .state import keep_arguments
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["Construction", "with_pipes"]
 

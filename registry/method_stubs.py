@@ -12,7 +12,7 @@ from importlib.util import resolve_name
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-from .functional import Operator
+from .registration import Operator
 
 __all__ = ["PLUGGED_IN", "methods_stub"]
 

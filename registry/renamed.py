@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from .secrets import Options
+from ..errors.secrets import Options
 
 __all__ = ["by_new_names", "takes_old_names"]
 

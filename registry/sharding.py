@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from .graph import DataPipe, sources_first, sources_of, walk
-from .torch_pipes import SHARDING_PRIORITIES
+from ..state.foreign import SHARDING_PRIORITIES
+from ..state.graph import DataPipe, sources_first, sources_of, walk
 
 __all__ = ["apply_sharding", "part_of", "part_read", "sharding_points"]
 

@@ -24,13 +24,13 @@ from itertools import count
 from math import inf
 from typing import Any, ClassVar, Literal, TypeVar
 
-from .base import IterDataPipe
-from .graph import walk
-from .iteration import Link, let_steps_nest, replace_live_iterator
-from .notes import add_error_context
-from .own import NotPlain, own
-from .reading import Node, Waiting, capture
-from .seeds import Path
+from ..state.error_context import add_error_context
+from ..state.fields import NotPlain, own
+from ..state.graph import walk
+from ..state.replay import Node, Waiting, capture
+from ..state.run import Link, let_steps_nest, replace_live_iterator
+from ..state.seeds import Path
+from .pipe import IterDataPipe
 
 __all__ = ["Branch", "Entry", "Forking", "Splitter"]
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from .functional import PLUG_INS, Operator, functions_of_all_pipes, operators
 from .method_stubs import PLUGGED_IN, methods_stub
+from .registration import PLUG_INS, Operator, functions_of_all_pipes, operators
 
 __all__ = ["carried_stub", "penstock_stubs", "plugged_in_stubs"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from .arguments import AUTO, MOST_AHEAD
-from .graph import DataPipe
+from ..errors.checks import AUTO, MOST_AHEAD
+from ..state.graph import DataPipe
 
 __all__ = ["IN_BYTES", "Trait", "buffers_of", "product_of_buffers"]
 

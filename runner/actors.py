@@ -31,8 +31,8 @@ from typing import Any, Self
 import cloudpickle  # type: ignore[import-untyped]
 import torch
 
+from ..errors.optional import require
 from ..registry import PREPARATIONS, expect_whole
-from ..registry.extras import require
 from ..workers.cluster import GLANCE, Cluster, actor_options, connection_now, expect_resources, nodes_now
 from ..workers.processes import pickled_error, start_server
 from ..workers.threads import Interrupted

@@ -20,13 +20,13 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ..errors.notes import add_note
 from ..pipes.iter.split import RoundRobinDemultiplexer
 from ..registry import IterDataPipe, Path, copy_of, derive_seed, node_in, seed_graph, sources_of, walk
-from ..registry.display import step
-from ..registry.graph import replace_dp, traverse_dps
-from ..registry.iteration import Link, give
-from ..registry.notes import add_note
-from ..registry.torch_pipes import TorchIterDataPipe
+from ..state.foreign import TorchIterDataPipe
+from ..state.graph import replace_dp, traverse_dps
+from ..state.run import Link, give
+from ..state.step_text import step
 from ..workers.transport import blocks_for_each
 from .protocol import BEGUN, HUNG_UP, Receiver, Sender
 from .shards import Dispatched, Division, Epoch, Place, Received, ShardPass

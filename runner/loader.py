@@ -15,6 +15,7 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import torch
 
+from ..errors.checks import takes_only
 from ..pipes.bases.progress_bar import is_watched, known_length, losses_and_waits, progress_bar
 from ..pipes.iter.convert import MapToIterConverter
 from ..pipes.iter.shard import ShardingFilter
@@ -35,10 +36,9 @@ from ..registry import (
     replace_live_iterator,
     walk,
 )
-from ..registry.arguments import takes_only
-from ..registry.notes import asked_by
-from ..registry.own import NotPlain
-from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..state.error_context import asked_by
+from ..state.fields import NotPlain
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..views.explanation import Explanation, explained
 from ..views.picture import Picture
 from ..views.profile import Profile

@@ -10,8 +10,8 @@ from ..pipes.iter.device import DeviceMover, PinMemory
 from ..pipes.iter.fullsync import FullSync
 from ..pipes.iter.prefetch import Prefetcher
 from ..registry import IterDataPipe, Node, sources_of
-from ..registry.own import owned_by
-from ..registry.state import Steps
+from ..state.fields import owned_by
+from ..state.save import Steps
 from .reader import ShardReader
 
 __all__ = ["in_one_piece", "merge_state_dicts", "reader_below", "stays_in_thread", "steps_alone", "steps_around"]

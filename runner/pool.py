@@ -17,10 +17,10 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from ..errors.notes import add_note
 from ..registry import IterDataPipe, Path, walk
-from ..registry.display import step
-from ..registry.graph import pipes_in
-from ..registry.notes import add_note
+from ..state.graph import pipes_in
+from ..state.step_text import step
 from ..workers.captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 from ..workers.threads import Interrupted
 from .child import Child, Children

@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from ..errors.notes import add_note
 from ..registry import add_error_context, capture, flatten
-from ..registry.notes import add_note
 from ..views.times import WorkerTimes, times_of_steps
 from ..workers.processes import pickled_error
 from ..workers.transport import Inbox, Outbox, Parcel, receive_parcel_descriptor, send_parcel

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, Protocol
 
+from ..errors.notes import add_note, describe_item
 from ..registry import close
-from ..registry.notes import add_note, describe_item
 from ..workers.ranks import AllRanks, by_rank, expect_no_second_division
 
 __all__ = ["Counts", "Ends", "Others", "Part", "Together"]

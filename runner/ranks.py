@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
+from ..errors.checks import expect_seconds, takes_only
 from ..registry import IterDataPipe, expect_whole
-from ..registry.arguments import expect_seconds, takes_only
 from ..views.how_read import HowRead
 from ..workers.ranks import expect_ranks, number_of_ranks, telling_other_ranks
 from .rank_sync import Ends, Others, Part, Together

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..errors.optional import require
 from ..pipes.columns.rows_or_batches import gives_batches
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, MapDataPipe, expect_whole, sharding_points, walk
-from ..registry.extras import require
 from .loader import readable
 from .seeds import SeedGenerator
 from .services import missing_sharding_point

@@ -17,13 +17,13 @@ from ray.data.block import (  # type: ignore[import-not-found, import-untyped, u
     BlockMetadata,
 )
 
+from ..errors.notes import add_note
 from ..pipes.columns.batch_rows import as_batch
 from ..pipes.columns.kinds import is_tensor
 from ..pipes.columns.rows_or_batches import is_batch
 from ..pipes.columns.tensors import tensor_of
 from ..pipes.columns.to_arrow import rows_in
 from ..registry import IterDataPipe, Path, add_error_context, walk
-from ..registry.notes import add_note
 from .dispatch import Dispatch, LocalFeed, divided
 from .seeds import seed_globals
 from .shards import Dispatched, Division, Epoch, Place, ShardPass, Shards, WorkerInfo

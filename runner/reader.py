@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ..pipes.bases.reading_ahead import ReadingThread
 from ..pipes.bases.tuning import Tuner
 from ..registry import SHARDING_PRIORITIES, IterDataPipe, Node, apply_sharding, copy_of, own, walk
-from ..registry.notes import add_error_context
-from ..registry.reading import Waiting
+from ..state.error_context import add_error_context
+from ..state.replay import Waiting
 from ..workers.processes import processors
-from ..workers.reading_ahead import ReadingThread
 from ..workers.threads import Interrupted
 from .local import LocalShards
 from .pool import WorkerPool

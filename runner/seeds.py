@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..registry import derive_seed, expect_whole, seed_graph
-from ..registry.graph import DataPipe
+from ..state.graph import DataPipe
 
 __all__ = ["SeedGenerator", "dist_share_seed", "seed_globals", "set_datapipes_seed", "set_graph_random_seed"]
 

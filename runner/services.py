@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..errors.checks import expect_seconds, takes_only
 from ..pipes.bases.tuning import Setting, Tuner
 from ..registry import (
     SHARDING_PRIORITIES,
@@ -20,7 +21,6 @@ from ..registry import (
     sources_of,
     walk,
 )
-from ..registry.arguments import expect_seconds, takes_only
 from ..views.how_read import HowRead
 from ..workers.cluster import expect_resources
 from ..workers.processes import context_for, processors, start_server

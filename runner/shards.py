@@ -29,10 +29,10 @@ from ..registry import (
     seed_graph,
     walk,
 )
-from ..registry.own import NotPlain
-from ..registry.reading import Waiting, after
-from ..registry.state import Steps
-from ..registry.torch_pipes import TorchIterDataPipe
+from ..state.fields import NotPlain
+from ..state.foreign import TorchIterDataPipe
+from ..state.replay import Waiting, after
+from ..state.save import Steps
 from ..views.times import StepTimes, WorkerTimes, measure
 from .rank_sync import Together
 from .seeds import SeedGenerator

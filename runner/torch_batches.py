@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..errors.checks import takes_only
 from ..pipes.bases.collating import default_collated
 from ..pipes.bases.input_columns import check_function
 from ..pipes.bases.loose_rows import RowGatherer, are_rows, out_of_batch
@@ -21,7 +22,6 @@ from ..pipes.columns.writing import columns_of_rows
 from ..pipes.iter.device import DeviceMover
 from ..pipes.iter.rebatch import Rebatcher, RowShuffler
 from ..registry import IterDataPipe, MapDataPipe, expect_whole, walk
-from ..registry.arguments import takes_only
 from .loader import DataLoader2, readable
 from .ranks import DistributedReadingService, SequentialReadingService
 from .services import InProcessReadingService, MultiProcessingReadingService, ReadingServiceInterface

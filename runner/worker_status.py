@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from ..registry.iteration import running_step
-from ..registry.notes import add_note, notes_of
+from ..errors.notes import add_note, notes_of
+from ..state.run import running_step
 from ..workers.transport import anonymous_file
 
 __all__ = ["Sighting", "Watch"]

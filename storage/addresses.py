@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from ..registry.secrets import without_secrets
+from ..errors.secrets import without_secrets
 
 __all__ = [
     "AMAZON",

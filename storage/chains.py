@@ -12,7 +12,7 @@ from multiprocessing.util import get_temp_dir
 from threading import Event
 from typing import IO, Any
 
-from ..registry.secrets import without_secrets
+from ..errors.secrets import without_secrets
 from .addresses import WEB, anonymous_as_option, links_of
 from .clients import environment
 from .kept_files import KeptFiles, NotKept

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ..registry.secrets import Options
+from ..errors.secrets import Options
 from .addresses import AMAZON, GOOGLE, LOCAL, WEB
 from .errors import NO_CREDENTIALS, NO_PROXY, REDIRECTED, goes_elsewhere
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from ..registry.secrets import hide_secrets, stream_name, without_secrets
+from ..errors.secrets import hide_secrets, stream_name, without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
-from ..registry import Guard
-from ..registry.extras import require
-from ..registry.secrets import without_secrets
+from ..errors.optional import require
+from ..errors.policy import Guard
+from ..errors.secrets import without_secrets
 from .addresses import (
     AMAZON,
     AZURE,

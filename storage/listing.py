@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..registry import Guard
-from ..registry.secrets import without_secrets
+from ..errors.policy import Guard
+from ..errors.secrets import without_secrets
 from .addresses import Client, anonymous_as_option, client_of
 from .errors import in_plain_words
 from .file_systems import OF_S3, locate, locate_for_one_attempt, urls_below

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import IO, TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ..registry import Guard, Retry
+from ..errors.policy import Guard, Retry
 from .file_systems import OF_S3, OF_WEB, file_behind, opened, stream_size
 from .ranged import PART, Ranged
 from .retrying import trying_again

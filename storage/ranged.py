@@ -11,8 +11,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
-from ..registry.metering import count_bytes
-from ..registry.secrets import stream_name
+from ..errors.metering import count_bytes
+from ..errors.secrets import stream_name
 from ..workers.threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Fetch", "Ranged"]

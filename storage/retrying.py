@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..registry import Guard, OnError, Retry
+from ..errors.policy import Guard, OnError, Retry
 
 __all__ = ["Transient", "trying_again"]
 

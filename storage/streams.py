@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import IO, Any
 
-from ..registry import Guard
-from ..registry.metering import count_bytes
-from ..registry.notes import add_note
-from ..registry.secrets import stream_name
+from ..errors.metering import count_bytes
+from ..errors.notes import add_note
+from ..errors.policy import Guard
+from ..errors.secrets import stream_name
 from .errors import in_plain_words
 
 try:

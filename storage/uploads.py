@@ -14,9 +14,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..registry import Guard
-from ..registry.notes import add_note
-from ..registry.secrets import without_secrets
+from ..errors.notes import add_note
+from ..errors.policy import Guard
+from ..errors.secrets import without_secrets
 from ..workers.threads import Arrivals, Outcome, Threads
 from .addresses import AMAZON, Client, anonymous_as_option, client_of
 from .clients import OPTIONS_OF_AMAZON, amazon_client, environment

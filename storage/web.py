@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from ..registry.extras import require
+from ..errors.optional import require
 from .clients import timeouts
 
 __all__ = ["DRIVE_HOSTS", "for_the_web", "keeping_to_itself", "new_session"]

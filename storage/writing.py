@@ -13,10 +13,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..registry import Guard, close
-from ..registry.extras import zstandard
-from ..registry.notes import add_note
-from ..registry.secrets import stream_name, without_secrets
+from ..errors.closing import close
+from ..errors.notes import add_note
+from ..errors.optional import zstandard
+from ..errors.policy import Guard
+from ..errors.secrets import stream_name, without_secrets
 from .addresses import check_written
 from .chains import first_link
 from .digest import CHUNK, check_digest

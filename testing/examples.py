@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
-from ..registry.functional import operators
-from ..registry.graph import DataPipe, walk
-from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..registry.registration import operators
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
+from ..state.graph import DataPipe, walk
 
 __all__ = ["example_names", "maker_of_example"]
 

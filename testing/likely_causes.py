@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..registry.display import kept_arguments
-from ..registry.graph import walk
 from ..registry.splitter import Splitter
-from ..registry.torch_pipes import TorchMapDataPipe
+from ..state.foreign import TorchMapDataPipe
+from ..state.graph import walk
+from ..state.step_text import kept_arguments
 from .probes import Maker, items_of, tap
 
 __all__ = ["Failure", "likely_cause", "shared_by_pipes"]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..registry.base import IterDataPipe, MapDataPipe
-from ..registry.display import kept_arguments, step
-from ..registry.graph import is_one_of_several, sources_of, walk
-from ..registry.seeds import seed_graph
+from ..registry.pipe import IterDataPipe, MapDataPipe
+from ..state.graph import is_one_of_several, sources_of, walk
+from ..state.seeds import seed_graph
+from ..state.step_text import kept_arguments, step
 from .probes import Maker, agree, items_of, seeded, tap
 
 __all__ = [

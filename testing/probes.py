@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
-from ..registry.functional import operators
-from ..registry.graph import DataPipe, is_one_of_several, sources_of
-from ..registry.reading import close
-from ..registry.seeds import seed_graph
-from ..registry.torch_pipes import TorchIterDataPipe
+from ..errors.closing import close
+from ..registry.registration import operators
+from ..state.foreign import TorchIterDataPipe
+from ..state.graph import DataPipe, is_one_of_several, sources_of
+from ..state.seeds import seed_graph
 
 __all__ = ["Maker", "Probe", "agree", "as_plain", "items_of", "seeded", "tap"]
 

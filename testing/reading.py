@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..registry.notes import notes_of
-from ..registry.reading import close
-from ..registry.seeds import seed_graph
+from ..errors.closing import close
+from ..errors.notes import notes_of
+from ..state.seeds import seed_graph
 from .probes import Maker, Probe, agree, as_plain, items_of, seeded, tap
 
 __all__ = [

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from ..registry import reading as reading_module
-from ..registry.seeds import seed_graph
 from ..registry.sharding import apply_sharding, sharding_points
+from ..state import replay as reading_module
+from ..state.seeds import seed_graph
 from .probes import Maker, agree, as_plain, items_of, seeded
 
 __all__ = [

@@ -44,7 +44,7 @@ MUTATIONS = [
     ),
     Mutation(
         "every epoch has one order",
-        "registry/seeds.py",
+        "state/seeds.py",
         "path.epoch - self._first_epoch",
         "0 * path.epoch",
         "test_order.py registry/test_seeds.py",
@@ -93,21 +93,21 @@ MUTATIONS = [
     ),
     Mutation(
         "one more item is skipped than the limit",
-        "registry/errors.py",
+        "errors/policy.py",
         "self.skipped >= skip.limit",
         "self.skipped > skip.limit",
         "registry/test_errors.py",
     ),
     Mutation(
         "states of older versions are read",
-        "registry/state.py",
+        "state/save.py",
         'state.get("version", VERSION) != VERSION',
         'state.get("version", VERSION) > VERSION',
         "registry/test_state.py test_resume_failures.py",
     ),
     Mutation(
         "a thread reads ahead without a bound",
-        "workers/reading_ahead.py",
+        "pipes/bases/reading_ahead.py",
         "                if not self._room.acquire(blocking=False):",
         "                if False:",
         "test_ahead.py",

@@ -11,7 +11,8 @@ from typing import Any
 from unittest import mock
 
 from penstock import IterDataPipe
-from penstock.registry import Pace, reading
+from penstock.registry import Pace
+from penstock.state import replay as reading
 
 ALWAYS, NEVER = 1, 10**9
 """After how many items a snapshot of a source is due."""

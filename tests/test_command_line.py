@@ -13,7 +13,7 @@ import penstock as ps
 from penstock.cli import errors, main
 from penstock.pipes.groups import GROUPS
 from penstock.registry import operators
-from penstock.registry.functional import functions_of_all_pipes
+from penstock.registry.registration import functions_of_all_pipes
 from penstock.registry.synonyms import SYNONYMS
 from terminal import on_terminal
 

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.pipes.iter import FileLister, IterableWrapper, StreamReader
-from penstock.registry import reading
+from penstock.state import replay as reading
 from resuming import assert_resumes_everywhere
 
 

@@ -12,7 +12,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Batcher, Grouper, IterableWrapper, UnBatcher
-from penstock.registry import DataChunk, Pace, reading
+from penstock.registry import DataChunk, Pace
+from penstock.state import replay as reading
 from resuming import ALWAYS, assert_resumes_everywhere
 
 # batch

@@ -13,7 +13,8 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import IterableWrapper, IterKeyZipper
-from penstock.registry import Pace, own, reading
+from penstock.registry import Pace, own
+from penstock.state import replay as reading
 from resuming import ALWAYS, assert_resumes_everywhere, passed_on
 
 EVERY = 10

@@ -25,7 +25,8 @@ from torch.utils.data.datapipes.iter import Shuffler as TorchShuffler
 from torch.utils.data.datapipes.map import Shuffler as TorchMapShuffler
 
 import penstock as ps
-from penstock.registry import SHARDING_PRIORITIES, reading, seed_graph
+from penstock.registry import SHARDING_PRIORITIES, seed_graph
+from penstock.state import replay as reading
 from resuming import assert_resumes_everywhere
 
 numbers = ps.iter.IterableWrapper

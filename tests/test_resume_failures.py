@@ -17,7 +17,9 @@ import torch
 
 from penstock import DataLoader2, MultiProcessingReadingService
 from penstock.pipes.iter import IterableWrapper
-from penstock.registry import iteration, reading, seed_graph
+from penstock.registry import seed_graph
+from penstock.state import replay as reading
+from penstock.state import run as iteration
 from programs import python
 from resuming import as_json, from_json, snapshots
 

@@ -23,10 +23,11 @@ from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrap
 
 import penstock as ps
 from penstock.pipes.iter import Demultiplexer, Forker, IterableWrapper, RoundRobinDemultiplexer, UnZipper
-from penstock.registry import Pace, reading, seed_graph, walk
-from penstock.registry.iteration import Link, give
-from penstock.registry.reading import capture
-from penstock.registry.seeds import FIRST_PASS
+from penstock.registry import Pace, seed_graph, walk
+from penstock.state import replay as reading
+from penstock.state.replay import capture
+from penstock.state.run import Link, give
+from penstock.state.seeds import FIRST_PASS
 from penstock.testing import check_operator
 from resuming import ALWAYS, NEVER, assert_resumes_everywhere, passed_on
 

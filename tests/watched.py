@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.registry import base, walk
+from penstock.registry import pipe as base
+from penstock.registry import walk
 from penstock.runner import loader
 from penstock.views.explanation import explained
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..registry.graph import DataPipe
+from ..state.graph import DataPipe
 from . import memory, order, places, resuming, sharing
 from .how_read import HowRead
 from .known import Known

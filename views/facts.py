@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..registry.seeds import Seeded
 from ..registry.traits import IN_BYTES, Trait, buffers_of
+from ..state.seeds import Seeded
 
 __all__ = ["Facts", "facts_of"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
-from ..registry.graph import DataPipe
-from ..registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe
+from ..state.graph import DataPipe
 
 __all__ = ["item_of", "type_in_words"]
 

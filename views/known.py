@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from ..registry.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
-from ..registry.torch_pipes import TorchMapDataPipe
+from ..state.foreign import TorchMapDataPipe
+from ..state.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
 from .facts import Facts, facts_of
 from .how_read import HowRead
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..registry.graph import DataPipe, is_one_of_several
+from ..state.graph import DataPipe, is_one_of_several
 from .known import Known
 
 __all__ = ["sentences", "with_unit"]

@@ -7,10 +7,10 @@ import time
 from collections import deque
 from itertools import islice
 
-from ..registry.arguments import expect_whole
-from ..registry.copying import copy_to_look_at
-from ..registry.graph import DataPipe
-from ..registry.seeds import generators_kept
+from ..errors.checks import expect_whole
+from ..state.copying import copy_to_look_at
+from ..state.graph import DataPipe
+from ..state.seeds import generators_kept
 from .explanation import Explanation, explained
 from .known import never_ends
 from .picture import Picture

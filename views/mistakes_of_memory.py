@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import GeneratorType
 from typing import Any
 
-from ..registry.graph import DataPipe, is_one_of_several
+from ..state.graph import DataPipe, is_one_of_several
 from .known import Known
 from .mistakes import Mistake
 

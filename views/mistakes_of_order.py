@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..registry.graph import DataPipe, is_one_of_several, walk
+from ..state.graph import DataPipe, is_one_of_several, walk
 from .known import Known, is_map_style
 from .mistakes import Mistake
 

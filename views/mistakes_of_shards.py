@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..registry.graph import DataPipe
 from ..registry.sharding import sharding_points
-from ..registry.torch_pipes import SHARDING_PRIORITIES
+from ..state.foreign import SHARDING_PRIORITIES
+from ..state.graph import DataPipe
 from .known import Known, is_map_style
 from .mistakes import Mistake
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..registry.graph import DataPipe
+from ..state.graph import DataPipe
 from .known import Known, is_map_style
 from .text import in_words
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..registry.display import show_tree
-from ..registry.extras import require
-from ..registry.graph import DataPipe
+from ..errors.optional import require
+from ..state.graph import DataPipe
+from .display import show_tree
 from .mermaid import mermaid_of
 from .steps import Share, steps_of
 from .svg import svg_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..registry.graph import DataPipe, is_one_of_several
+from ..state.graph import DataPipe, is_one_of_several
 from .known import Known
 
 __all__ = ["sentences"]

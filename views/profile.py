@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..registry.seeds import generators_kept
+from ..state.seeds import generators_kept
 from .bottleneck import verdict
 from .picture import Picture
 from .steps import Share

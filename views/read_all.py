@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from ..pipes.bases.progress_bar import BAR_AFTER, is_watched, losses_and_waits, with_bar
-from ..registry.graph import DataPipe, walk
-from ..registry.own import Tally
+from ..state.fields import Tally
+from ..state.graph import DataPipe, walk
 
 __all__ = ["count", "read_to_end", "take_all"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..registry.graph import DataPipe
+from ..state.graph import DataPipe
 from .known import Known, is_map_style
 
 __all__ = ["sentences"]

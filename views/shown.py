@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..registry.copying import copy_to_look_at
-from ..registry.notes import describe_item
-from ..registry.seeds import generators_kept
-from ..registry.short_values import date_in_words
+from ..errors.notes import describe_item
+from ..errors.short_values import date_in_words
+from ..state.copying import copy_to_look_at
+from ..state.seeds import generators_kept
 from .media import image_in_page, images_in, numpy_of, sound_in_page
 from .picture import Picture
 from .text import cut, escaped, in_words

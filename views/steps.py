@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..registry.display import arguments_of, is_data_set, show_chain
-from ..registry.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
 from ..registry.sharding import sharding_points
-from ..registry.torch_pipes import TorchMapDataPipe
+from ..state.foreign import TorchMapDataPipe
+from ..state.graph import DataPipe, is_one_of_several, sources_first, sources_of, walk
+from ..state.step_text import arguments_of, is_data_set
+from .display import show_chain
 from .facts import Facts, facts_of
 from .items import item_of, type_in_words
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from ..registry.display import arguments_of, is_data_set
-from ..registry.display import step as show_step
-from ..registry.graph import DataPipe, sources_first, sources_of
-from ..registry.metering import Hand, Meter, allow_for_timing
-from ..registry.torch_pipes import TorchMapDataPipe
+from ..errors.metering import Hand, Meter, allow_for_timing
+from ..state.foreign import TorchMapDataPipe
+from ..state.graph import DataPipe, sources_first, sources_of
+from ..state.step_text import arguments_of, is_data_set
+from ..state.step_text import step as show_step
 from .facts import facts_of
 
 __all__ = [

@@ -16,9 +16,9 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
-from ..registry import PREPARATIONS
-from ..registry.errors import Skipped
-from ..registry.notes import add_note
+from ..errors.notes import add_note
+from ..errors.optional import PREPARATIONS
+from ..errors.policy import Skipped
 from .cluster import GLANCE, Cluster, actor_options, connection_now
 from .processes import pickled_error
 from .threads import Arrivals, Interrupted, Outcome, Threads

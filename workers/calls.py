@@ -21,7 +21,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 import torch
 
-from ..registry.notes import add_note
+from ..errors.notes import add_note
 from .captured import MUCH_TO_SEND, culprit_in, warn_of_copies
 from .processes import (
     context_for,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from multiprocessing import parent_process
 from typing import Any
 
-from ..registry.extras import require
-from ..registry.notes import add_note
+from ..errors.notes import add_note
+from ..errors.optional import require
 
 __all__ = ["GLANCE", "Cluster", "actor_options", "connection_now", "expect_resources", "nodes_now"]
 

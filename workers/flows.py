@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from ..registry import close
-from ..registry.metering import acquire
+from ..errors.closing import close
+from ..errors.metering import acquire
 from .threads import Arrivals, Interrupted, Outcome, Threads
 
 __all__ = ["Flows"]

@@ -22,7 +22,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ..registry import PREPARATIONS
+from ..errors.optional import PREPARATIONS
 
 __all__ = [
     "context_for",

@@ -12,8 +12,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ..registry.metering import Hand, current_meter, wait_of, work_as
-from ..registry.notes import describe_item
+from ..errors.metering import Hand, current_meter, wait_of, work_as
+from ..errors.notes import describe_item
 
 __all__ = ["PATIENCE", "Arrivals", "Interrupted", "Outcome", "Threads", "join"]
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import IO, Any
 
 from ...checkpoint.files import writing
+from ...errors.secrets import Options
 from ...registry import Guard
-from ...registry.secrets import Options
 from ...storage.addresses import anonymous_as_option
 from ...storage.file_systems import OF_S3
 from ...storage.objects import open_by_fsspec

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, overload
 
+from ..errors.hints import did_you_mean
+from ..errors.secrets import without_secrets
 from ..pipes.bases.input_columns import replacing_columns
 from ..pipes.iter import Mapper
 from ..registry import IterDataPipe, MapDataPipe, Tally, own
-from ..registry.functional import did_you_mean
-from ..registry.graph import walk
-from ..registry.secrets import without_secrets
 from ..registry.sharding import part_read, sharding_points
+from ..state.graph import walk
 from ..storage.addresses import is_local_path
 from .fetching import path_of
 from .files import Files

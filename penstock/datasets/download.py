@@ -13,11 +13,11 @@ from contextlib import closing, contextmanager, suppress
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from ..errors.optional import require
+from ..errors.secrets import without_secrets
 from ..pipes.bases.progress_bar import progress_bar
 from ..pipes.iter import GDriveReader, IterableWrapper
 from ..registry import Guard
-from ..registry.extras import require
-from ..registry.secrets import without_secrets
 from ..storage.errors import PASSING
 from ..storage.reading import open_file
 from ..storage.retrying import trying_again

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import IO
 
+from ..errors.notes import add_note
+from ..errors.secrets import without_secrets
 from ..pipes.bases.progress_bar import progress_bar
 from ..pipes.iter import IterableWrapper
 from ..registry import IterDataPipe
-from ..registry.notes import add_note
-from ..registry.secrets import without_secrets
 from ..storage.addresses import is_local_path
 from ..storage.digest import check_digest
 from ..storage.locks import FileLock

@@ -17,13 +17,13 @@ from unittest.mock import patch
 import psutil  # type: ignore[import-untyped]
 from torch.utils.data import DataLoader
 
+from ..errors.hints import did_you_mean
+from ..errors.secrets import without_secrets
 from ..registry import close
-from ..registry.functional import did_you_mean
-from ..registry.graph import pipes_in, walk
-from ..registry.secrets import without_secrets
-from ..registry.seeds import seed_graph
 from ..registry.sharding import sharding_points
 from ..runner import DataLoader2, MultiProcessingReadingService
+from ..state.graph import pipes_in, walk
+from ..state.seeds import seed_graph
 from ..storage.addresses import is_local_path
 from ..testing.probes import agree, as_plain
 from . import files

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from ..registry.functional import did_you_mean
+from ..errors.hints import did_you_mean
 
 __all__ = ["enter", "list", "load"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...registry import expect_whole
-from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = ["expect_batching", "expect_indices", "expect_names", "expect_pipes", "how_to_make"]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torchdata.nodes import BaseNode  # type: ignore[import-untyped, unused-ignore]
 
 from ...registry import IterDataPipe, close
-from ...registry.state import begin_afresh, load_state, state_of
+from ...state.save import begin_afresh, load_state, state_of
 
 __all__ = ["ChainNode"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import default_collate
 
-from ...registry.notes import add_note, describe_item
+from ...errors.notes import add_note, describe_item
 from ..columns.arrow_values import first_failing
 from ..columns.writing import columns_of_rows
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...errors.secrets import Options, without_secrets
 from ...registry import (
     SHARDING_PRIORITIES,
     Guard,
@@ -21,7 +22,6 @@ from ...registry import (
     own,
     walk,
 )
-from ...registry.secrets import Options, without_secrets
 from ..columns.files import ColumnFile, first_difference
 from ..columns.filters import expression_of
 from ..columns.formats import PARTS, ParquetFormat, check_options

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from ...registry import MapDataPipe, add_error_context
-from ...registry.graph import sources_of
+from ...state.graph import sources_of
 
 __all__ = ["FetchItems", "Fetching", "fetch_items", "fetcher"]
 

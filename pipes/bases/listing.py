@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ...registry import Guard, IterDataPipe, OnError
-from ...registry.torch_pipes import TorchIterDataPipe
+from ...state.foreign import TorchIterDataPipe
 from ...storage.parts import is_part
 from ...storage.streams import checked_path
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from ...errors.notes import add_note
 from ...registry import IterDataPipe, Provenance, own, provenance_of
-from ...registry.notes import add_note
 from ..columns.batch_rows import as_batch
 from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch
 from ..columns.to_arrow import rows_in

@@ -8,8 +8,8 @@ import string
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ...errors.secrets import without_secrets
 from ...registry import Guard
-from ...registry.secrets import without_secrets
 from ...storage.listing import names_beginning
 from ...storage.parts import is_part
 from ...storage.reading import read_whole

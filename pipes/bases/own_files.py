@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ...registry import walk
-from ...registry.graph import DataPipe, sources_of
+from ...state.graph import DataPipe, sources_of
 from ...storage.addresses import parts_of
 from .listing import matches
 from .numbered_files import NumberedFiles

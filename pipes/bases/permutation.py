@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...registry.seeds import derive_seed
+from ...state.seeds import derive_seed
 
 __all__ = ["Permutation"]
 

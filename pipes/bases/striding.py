@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeVar
 
 from ...registry import IterDataPipe, own
-from ...registry.iteration import begin_pass
+from ...state.run import begin_pass
 
 __all__ = ["Positioned", "Strided", "in_runs", "strided"]
 

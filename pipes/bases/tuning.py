@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]
 
-from ...registry.arguments import AUTO, MOST_AHEAD
+from ...errors.checks import AUTO, MOST_AHEAD
 from ...workers.processes import processors
 from .sizes import size_of
 

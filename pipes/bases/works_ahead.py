@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar, cast
 
-from ...registry import (
-    IterDataPipe,
-    Provenance,
-    Reading,
-    add_error_context,
-    own,
-    provenance_of,
-)
-from ...registry.display import step
-from ...registry.metering import as_step
-from ...registry.notes import add_note
+from ...errors.metering import as_step
+from ...errors.notes import add_note
+from ...registry import IterDataPipe, Provenance, Reading, add_error_context, own, provenance_of
+from ...state.step_text import step
 from ...workers.threads import Arrivals, Interrupted, Outcome
 from .tuning import Tuner
 

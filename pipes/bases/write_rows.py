@@ -7,8 +7,8 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, Reading, add_error_context, expect_whole, own
-from ...registry.notes import add_note
 from ..columns.arrow_values import first_failing
 from ..columns.batch_rows import sliced
 from ..columns.rows_or_batches import TOLD_BATCHES, gives_batches, is_batch

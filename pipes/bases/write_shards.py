@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import IO, Any, ClassVar, Literal, Self, get_args
 
+from ...errors.notes import add_note
+from ...errors.secrets import Options, without_secrets
 from ...registry import Guard, IterDataPipe, OnError, own
-from ...registry.notes import add_note
-from ...registry.secrets import Options, without_secrets
 from ...registry.sharding import part_read, sharding_points
 from ...storage.streams import checked_path
 from ...storage.writing import expect_writable, whole_file, write_in_parts

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
+from ...errors.notes import add_note
 from ...registry import Guard, Retry
-from ...registry.notes import add_note
 from ...storage.addresses import is_local_path
 from ...storage.ranged import Ranged
 from ...storage.reading import open_to_seek

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...registry.notes import add_note
+from ...errors.notes import add_note
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ...registry import IterDataPipe, sources_of
-from ...registry.graph import DataPipe, is_one_of_several
+from ...state.graph import DataPipe, is_one_of_several
 from .to_arrow import is_frame
 
 __all__ = ["TOLD_BATCHES", "gives_batches", "giving_rows", "is_batch", "is_table", "may_be_batch"]

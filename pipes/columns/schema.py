@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 
 from ...registry import copy_of, sources_of, walk
-from ...registry.graph import DataPipe
-from ...registry.seeds import generators_kept
+from ...state.graph import DataPipe
+from ...state.seeds import generators_kept
 from .times import TimeTypes, times_of
 
 __all__ = ["Field", "Schema", "schema", "schema_with"]

@@ -10,9 +10,9 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, NamedTuple
 
-from ...registry.extras import zstandard
-from ...registry.notes import add_note
-from ...registry.secrets import without_secrets
+from ...errors.notes import add_note
+from ...errors.optional import zstandard
+from ...errors.secrets import without_secrets
 from ...storage.decompression_limit import TooLarge, expect_honest
 from ...storage.streams import ClosedWhenDropped, can_seek, stream_over
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import IO, Any, NamedTuple, TypeVar
 
+from ...errors.notes import add_note
+from ...errors.secrets import stream_name, without_secrets
 from ...registry import close
-from ...registry.notes import add_note
-from ...registry.secrets import stream_name, without_secrets
 from ...storage.decompression_limit import expect_honest
 from ...storage.objects import LARGE
 from ...storage.streams import can_seek, is_damage

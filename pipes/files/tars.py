@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Any, Self
 
-from ...registry.secrets import without_secrets
+from ...errors.secrets import without_secrets
 from ...storage.decompression_limit import MAX_BYTES, TooLarge, expect_honest
 from ...storage.streams import can_seek
 from .compression import KINDS, decompressed, known_kind, with_start

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from ...errors.optional import require
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ...registry.extras import require
 from ...storage.streams import checked_path, stream_over
 from ..bases.listing import check_length, promised
 from ..bases.one_to_one import OneToOne

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import torch
 
+from ...errors.notes import add_note, describe_item
 from ...registry import Guard, IterDataPipe, OnError, add_error_context, expect_whole, functional_datapipe
-from ...registry.notes import add_note, describe_item
 from ...workers.threads import PATIENCE, Arrivals, Outcome, join
 from ..bases.input_columns import Columns, check_function, one_output_col, replacing_columns, taking_columns
 from ..bases.loose_rows import RowGatherer

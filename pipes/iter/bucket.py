@@ -9,8 +9,8 @@ from heapq import heappop, heappush, heappushpop
 from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
+from ...errors.checks import expect_number
 from ...registry import DataChunk, Guard, IterDataPipe, OnError, derive_seed, expect_whole, functional_datapipe, own
-from ...registry.arguments import expect_number
 from ..bases.arguments import expect_batching
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.input_columns import check_function

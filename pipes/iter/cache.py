@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import TypeVar
 
+from ...errors.checks import expect_number
 from ...registry import IterDataPipe, functional_datapipe
-from ...registry.arguments import expect_number
-from ...registry.reading import Node, Trail
-from ...registry.seeds import seeds_of
+from ...state.replay import Node, Trail
+from ...state.seeds import seeds_of
 from ..bases.sizes import size_of
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from itertools import chain, cycle, islice, zip_longest
 from typing import Any, TypeVar, overload
 
 from ...registry import IterDataPipe, Tally, functional_datapipe, own
-from ...registry.torch_pipes import TorchIterDataPipe
+from ...state.foreign import TorchIterDataPipe
 from ..bases.arguments import expect_pipes
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, Tally, functional_datapipe, own
-from ...registry.iteration import ENDED_BY_STOP_ITERATION
+from ...state.run import ENDED_BY_STOP_ITERATION
 from ..bases.arguments import expect_indices
 from ..bases.fetching import fetch_items, fetcher
 from ..bases.striding import Positioned

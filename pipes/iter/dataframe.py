@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ...errors.notes import add_note
+from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
-from ...registry.notes import add_note
-from ...registry.secrets import Options
 from ...storage.reading import open_to_seek
 from ...storage.streams import checked_path
 from ..bases.arguments import expect_names

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...errors.notes import add_note
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...registry.notes import add_note
 from ...storage.decompression_limit import MAX_BYTES
 from ...storage.zips import read_verified
 from ..bases.input_columns import check_function

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any, ClassVar
 
+from ...errors.notes import add_note
+from ...errors.secrets import without_secrets
 from ...registry import Guard, IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...registry.notes import add_note
-from ...registry.secrets import without_secrets
 from ...storage.decompression_limit import MAX_BYTES
 from ...storage.streams import checked_path, expect_bytes
 from ...storage.zips import opened_zip

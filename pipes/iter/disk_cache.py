@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ...errors.checks import expect_seconds
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe, own, sources_of
-from ...registry.arguments import expect_seconds
-from ...registry.iteration import Pass
+from ...state.run import Pass
 from ...storage.digest import check_hash_type, digest_of
 from ...storage.locks import FileLock
 from ...storage.parts import lock_beside

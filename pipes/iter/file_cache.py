@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
+from ...errors.checks import AUTO, expect_seconds
+from ...errors.secrets import Options, without_secrets
 from ...registry import Guard, IterDataPipe, OnError, Retry, close, expect_whole, functional_datapipe
-from ...registry.arguments import AUTO, expect_seconds
-from ...registry.secrets import Options, without_secrets
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ...storage.file_systems import stream_size
 from ...storage.kept_files import KeptFiles, NotKept

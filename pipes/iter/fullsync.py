@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from ...errors.checks import expect_seconds
 from ...registry import IterDataPipe, functional_datapipe, own
-from ...registry.arguments import expect_seconds
 from ...workers.ranks import AllRanks, expect_ranks
 
 T = TypeVar("T")

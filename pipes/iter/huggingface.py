@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from ...errors.optional import require
+from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe, own
-from ...registry.extras import require
-from ...registry.secrets import Options
 
 __all__ = ["HuggingFaceHubReader"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from ...errors.secrets import without_secrets
 from ...registry import OnError, copy_of, functional_datapipe
-from ...registry.secrets import without_secrets
 from ...storage.addresses import is_local_path
 from ...storage.streams import checked_path
 from ..bases.arguments import expect_names

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...registry import Guard, IterDataPipe, OnError, add_error_context, close, expect_whole, functional_datapipe, own
-from ...registry.seeds import derive_seed
+from ...state.seeds import derive_seed
 from ..bases.drawing import Shuffling
 from ..bases.input_columns import Columns, as_it_is, check_function, taking_columns
 

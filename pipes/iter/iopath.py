@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
+from ...errors.optional import require
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ...registry.extras import require
 from ...storage.streams import checked_path, is_binary, stream_over
 from ...storage.writing import open_in_folder, write_whole
 from ..bases.listing import Lister, Roots, matches

@@ -20,7 +20,7 @@ from ...registry import (
     own,
     provenance_of,
 )
-from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..bases.arguments import expect_names, expect_pipes, how_to_make
 from ..bases.input_columns import check_function, keys_by
 from ..bases.one_to_one import OneToOne

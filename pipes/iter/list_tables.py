@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...errors.secrets import Options, without_secrets
 from ...registry import Guard, OnError, functional_datapipe
-from ...registry.secrets import Options, without_secrets
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import is_file, locate_for_one_attempt, urls_below

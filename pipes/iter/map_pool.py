@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from ...errors.checks import AUTO
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...registry.arguments import AUTO
-from ...registry.display import step
+from ...state.step_text import step
 from ...workers.actors import Actors
 from ...workers.cluster import Cluster, expect_resources
 from ...workers.threads import Arrivals, Outcome, Threads

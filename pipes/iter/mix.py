@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 from typing import Any, Literal, TypeVar
 
 from ...registry import IterDataPipe, functional_datapipe, own, uniform_draws
-from ...registry.torch_pipes import TorchIterDataPipe
+from ...state.foreign import TorchIterDataPipe
 from ..bases.arguments import expect_pipes
 from ..bases.drawing import Drawer
 

@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 import torch
 from torchdata.nodes import BaseNode, Loader  # type: ignore[import-untyped, unused-ignore]
 
+from ...errors.notes import add_note
 from ...registry import IterDataPipe, Seeded, derive_seed, functional_datapipe, load_place, own, place_of, seed_graph
-from ...registry.display import step
-from ...registry.notes import add_note
-from ...registry.seeds import Path
+from ...state.seeds import Path
+from ...state.step_text import step
 from ..bases.chain_node import ChainNode
 
 __all__ = ["NodeReader"]

@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, Literal, TypeVar
 
+from ...errors.checks import AUTO
+from ...errors.hints import did_you_mean
 from ...registry import (
     Guard,
     IterDataPipe,
@@ -15,8 +17,6 @@ from ...registry import (
     expect_whole,
     functional_datapipe,
 )
-from ...registry.arguments import AUTO
-from ...registry.functional import did_you_mean
 from ...workers.calls import Processes, is_made_once
 from ...workers.processes import processors
 from ...workers.threads import Arrivals, Outcome, Threads

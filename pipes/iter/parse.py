@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import IO, Any
 
+from ...errors.notes import add_note
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ...registry.notes import add_note
 from ..bases.one_to_one import OneToOne
 from ..files.streams import path_and_stream
 from .lines import StreamParser

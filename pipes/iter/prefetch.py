@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeVar
 
+from ...errors.checks import AUTO
+from ...errors.metering import as_step
 from ...registry import IterDataPipe, expect_whole, functional_datapipe
-from ...registry.arguments import AUTO
-from ...registry.metering import as_step
-from ...workers.reading_ahead import ReadingThread
+from ..bases.reading_ahead import ReadingThread
 from ..bases.tuning import Setting, Tuner
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import IO, Any
 
+from ...errors.optional import require
 from ...registry import IterDataPipe, OnError, functional_datapipe
-from ...registry.extras import require
 from ...storage.decompression_limit import MAX_BYTES
 from ..files.members import Member, seekable
 from .archive import ArchiveLoader

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
+from ...errors.checks import AUTO, MOST_AHEAD
+from ...errors.secrets import Options
 from ...registry import (
     Guard,
     IterDataPipe,
@@ -23,8 +25,6 @@ from ...registry import (
     own,
     walk,
 )
-from ...registry.arguments import AUTO, MOST_AHEAD
-from ...registry.secrets import Options
 from ...storage.decompression_limit import MAX_BYTES
 from ...storage.reading import open_file, read_whole
 from ...storage.retrying import trying_again

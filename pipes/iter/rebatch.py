@@ -23,7 +23,7 @@ from ...registry import (
     own,
     provenance_of,
 )
-from ...registry.seeds import derive_seed
+from ...state.seeds import derive_seed
 from ..bases.cuts_batches import CutsBatches
 from ..bases.drawing import Shuffling
 from ..columns.batch_rows import as_batch, joined, row_dicts, sliced, taken

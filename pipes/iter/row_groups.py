@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe
-from ...registry.secrets import Options
 from ..bases.drawing import Shuffling, in_random_order
 from ..bases.parts import ReadsParts
 from ..columns.files import ColumnFile

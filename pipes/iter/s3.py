@@ -8,9 +8,9 @@ from contextlib import closing
 from functools import partial
 from typing import IO, Any, ClassVar, Literal
 
+from ...errors.checks import AUTO, MOST_AHEAD
+from ...errors.secrets import Options, without_secrets
 from ...registry import Guard, IterDataPipe, OnError, Retry, expect_whole, functional_datapipe, own
-from ...registry.arguments import AUTO, MOST_AHEAD
-from ...registry.secrets import Options, without_secrets
 from ...storage.addresses import Client, client_of
 from ...storage.clients import IN_STORAGE_OPTIONS, environment, for_one_attempt, timeouts
 from ...storage.errors import UnknownStoreError

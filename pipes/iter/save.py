@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, Tally, functional_datapipe
-from ...registry.secrets import Options
 from ...storage.file_systems import OF_TEXT
 from ...storage.streams import checked_path
 from ...storage.writing import whole_file, write_in_parts, write_whole

@@ -7,15 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import ClassVar, TypeVar
 
-from ...registry import (
-    SHARDING_PRIORITIES,
-    IterDataPipe,
-    Provenance,
-    Tally,
-    functional_datapipe,
-    own,
-    provenance_of,
-)
+from ...registry import SHARDING_PRIORITIES, IterDataPipe, Provenance, Tally, functional_datapipe, own, provenance_of
 from ...registry.sharding import part_of
 from ...workers.ranks import expect_no_second_division
 from ..bases.striding import Strided, strided

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
+from ...errors.policy import Skipped
 from ...registry import Guard, IterDataPipe, OnError, Splitter, expect_whole, functional_datapipe, own
-from ...registry.errors import Skipped
 from ...registry.splitter import Forking
 from ..bases.input_columns import check_function
 

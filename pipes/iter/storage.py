@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from ...errors.secrets import Options
 from ...registry import Guard, IterDataPipe, OnError, functional_datapipe
-from ...registry.secrets import Options
 from ...storage.addresses import is_local_path
 from ...storage.errors import in_plain_words
 from ...storage.file_systems import OF_TEXT, is_file, is_folder, locate_for_one_attempt, opened, urls_below

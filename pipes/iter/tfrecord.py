@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from ...errors.optional import require
 from ...registry import Guard, IterDataPipe, OnError, close, functional_datapipe
-from ...registry.extras import require
 from ...storage.streams import checked_path, expect_bytes
 from ..bases.listing import check_length, promised
 from ..files.streams import path_and_stream

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ...errors.secrets import without_secrets
 from ...registry import IterDataPipe, OnError, expect_whole, functional_datapipe
-from ...registry.secrets import without_secrets
 from ...storage.streams import checked_path
 from ..bases.write_rows import RowWriter, TableWriter
 from ..bases.write_shards import CountedFile, Mode

@@ -9,8 +9,8 @@ from contextlib import closing
 from itertools import chain, islice
 from typing import Any, ClassVar
 
+from ...errors.notes import add_note
 from ...registry import IterDataPipe, OnError, close, expect_whole, functional_datapipe
-from ...registry.notes import add_note
 from ...storage.clients import IN_STORAGE_OPTIONS
 from ..bases.write_shards import BYTES_PER_FILE, CountedFile, Mode, ShardWriter
 from ..files.encoding import encoded

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any, TypeVar
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
-from ...registry.seeds import seeds_of
+from ...state.seeds import seeds_of
 from ..bases.fetching import Fetching
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import operator
 from typing import Any, TypeVar, overload
 
 from ...registry import MapDataPipe, add_error_context, functional_datapipe
-from ...registry.torch_pipes import TorchMapDataPipe
+from ...state.foreign import TorchMapDataPipe
 from ..bases.arguments import expect_pipes
 from ..bases.fetching import Fetching
 from ..bases.indexing import from_start

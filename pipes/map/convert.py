@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
+from ...errors.notes import describe_item
 from ...registry import Guard, IterDataPipe, MapDataPipe, OnError, add_error_context, functional_datapipe
-from ...registry.iteration import first_pass_over
-from ...registry.notes import describe_item
-from ...registry.seeds import seeds_of
+from ...state.run import first_pass_over
+from ...state.seeds import seeds_of
 
 T = TypeVar("T")
 

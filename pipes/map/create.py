@@ -11,7 +11,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from ...registry import add_error_context, functional_datapipe
-from ...registry.torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ...state.foreign import TorchIterDataPipe, TorchMapDataPipe
 from ..bases.arguments import how_to_make
 from ..bases.fetching import Fetching
 

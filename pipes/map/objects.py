@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...errors.secrets import Options
 from ...registry import Guard, OnError, add_error_context, expect_whole, functional_datapipe
-from ...registry.secrets import Options
 from ...storage.clients import IN_STORAGE_OPTIONS, timeouts
 from ...storage.reading import read_whole
 from ...storage.retrying import trying_again

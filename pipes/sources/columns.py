@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...errors.checks import takes_only
 from ...registry import IterDataPipe, OnError
-from ...registry.arguments import takes_only
 from ...registry.renamed import takes_old_names
 from ..bases.column_reader import BATCH_SIZE, PREFETCH, ColumnReader
 from ..bases.listing import expect_roots

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ...errors.checks import takes_only
 from ...registry import OnError
-from ...registry.arguments import takes_only
 from ...registry.renamed import takes_old_names
 from ...storage.decompression_limit import MAX_BYTES
 from ..files.images import Size

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from ...errors.optional import require
 from ...registry import IterDataPipe, expect_whole, own
-from ...registry.extras import require
 from ..bases.column_reader import BATCH_SIZE
 from ..columns.to_arrow import array_of
 

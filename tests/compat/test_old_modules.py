@@ -80,7 +80,7 @@ def test_a_class_is_the_same_by_each_of_its_paths():
             assert InMemoryCacheHolder is short is long is dp.iter.util.cacheholder.InMemoryCacheHolderIterDataPipe
             assert MapToIterConverterIterDataPipe is MapToIterConverter is penstock.iter.MapToIterConverter
             assert IterToMapConverterMapDataPipe is penstock.map.IterToMapConverter
-            assert traverse_dps is the_same is penstock.registry.graph.traverse_dps
+            assert traverse_dps is the_same is penstock.state.graph.traverse_dps
             assert janitor is dp.utils.janitor and callable(janitor)
             print(set_graph_random_seed.__module__)
             """

@@ -27,8 +27,8 @@ import penstock as ps
 from archives import tar_of, zip_of
 from penstock.datasets import Dataset, Files, Resource
 from penstock.datasets.fetching import fetch
-from penstock.registry.seeds import seed_graph
 from penstock.registry.sharding import apply_sharding
+from penstock.state.seeds import seed_graph
 
 CONTENT = bytes(range(256)) * 8_000
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 import penstock as ps
 from archives import zip_of
 from penstock.datasets import Dataset, Files, IterDataset, MapDataset, Resource, check_dataset, registry
-from penstock.registry.seeds import seed_graph
+from penstock.state.seeds import seed_graph
 from ranks import run_ranks
 from s3 import S3Server
 

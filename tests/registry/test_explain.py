@@ -21,8 +21,8 @@ from penstock.pipes.bases.parts import ReadsParts
 from penstock.pipes.bases.works_ahead import WorksAhead
 from penstock.pipes.iter.prefetch import Prefetcher
 from penstock.registry import operators
-from penstock.registry.torch_pipes import SHARDING_PRIORITIES
 from penstock.registry.traits import Trait
+from penstock.state.foreign import SHARDING_PRIORITIES
 from penstock.testing.examples import maker_of_example
 from penstock.views.explanation import Explanation
 from penstock.views.facts import facts_of

@@ -13,7 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.registry import operators
-from penstock.registry.torch_pipes import registered_with_torch
+from penstock.state.foreign import registered_with_torch
 
 
 class Passing(ps.IterDataPipe):

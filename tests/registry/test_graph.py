@@ -12,7 +12,7 @@ from torch.utils.data.graph import traverse_dps as torch_traverse
 
 import penstock as ps
 from penstock.registry import sources_of, walk
-from penstock.registry.graph import _roles, find_dps, list_dps, remove_dp, replace_dp, traverse_dps
+from penstock.state.graph import _roles, find_dps, list_dps, remove_dp, replace_dp, traverse_dps
 
 
 class Holding(ps.IterDataPipe):

@@ -79,7 +79,8 @@ WITHOUT_DATAPIPES = """
     import json
     import pickle
     import penstock as ps
-    from penstock.registry import apply_sharding, seed_graph, torch_pipes
+    from penstock.registry import apply_sharding, seed_graph
+    from penstock.state import foreign as torch_pipes
 """
 
 
@@ -87,7 +88,7 @@ def test_without_the_datapipes_of_torch_chains_work_all_the_same() -> None:
     shown = run(
         WITHOUT_DATAPIPES
         + """
-    assert torch_pipes.TorchIterDataPipe.__module__ == "penstock.registry.torch_pipes"
+    assert torch_pipes.TorchIterDataPipe.__module__ == "penstock.state.foreign"
 
     def chain():
         return ps.iter.IterableWrapper(range(12)).shuffle(buffer_size=4).sharding_filter().map(str).batch(2)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry.notes import describe_item
+from penstock.errors.notes import describe_item
 
 
 def fail(item: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import penstock as ps
-from penstock.registry.metering import Meter, count_bytes
+from penstock.errors.metering import Meter, count_bytes
 from penstock.views.profile import Profile
 from penstock.views.times import Consumer, StepTimes, WorkerTimes
 

@@ -14,10 +14,12 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 import penstock as ps
-from penstock.registry import Pace, Seeded, Tally, reading, seed_graph, state, walk
-from penstock.registry.reading import Trail
-from penstock.registry.same_order import check_value
-from penstock.registry.state import flatten, node_in
+from penstock.registry import Pace, Seeded, Tally, seed_graph, walk
+from penstock.state import replay as reading
+from penstock.state import save as state
+from penstock.state.order_check import check_value
+from penstock.state.replay import Trail
+from penstock.state.save import flatten, node_in
 
 
 class Source(ps.IterDataPipe):

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import penstock as ps
+from penstock.errors.secrets import Options, hide_secrets, without_secrets
 from penstock.pipes.iter import IterableWrapper
 from penstock.registry import walk
-from penstock.registry.secrets import Options, hide_secrets, without_secrets
 from penstock.storage.addresses import check_user
 from penstock.storage.objects import LARGE
 from s3 import S3Server

@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 
 import torch
 
-from ...registry.secrets import without_secrets
+from ...errors.secrets import without_secrets
 from ...storage.addresses import is_local_path
 from ..definition import Info, IterDataset, MapDataset, arranged
 from ..files import Access, Files, Folder, archive_at

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...errors.optional import require
 from ...pipes.files.images import pixels_of
-from ...registry.extras import require
 
 __all__ = ["as_boxes", "as_image", "as_mask", "decoded", "decoded_mask"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from ...registry.extras import require
+from ...errors.optional import require
 from ..files import Files
 from .rows import flawed
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...errors.optional import require
 from ...registry import IterDataPipe
-from ...registry.extras import require
 from ...storage.addresses import is_local_path
 from ...storage.reading import open_to_seek
 from ..definition import dataset

@@ -9,7 +9,7 @@ import zlib
 from pathlib import PurePath
 from typing import Any
 
-from .notes import describe_item
+from ..errors.notes import describe_item
 
 __all__ = ["check_value", "expect_same_order"]
 

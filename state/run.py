@@ -18,15 +18,16 @@ from contextlib import contextmanager, suppress
 from types import FrameType, GeneratorType
 from typing import Any, TypeVar, cast
 
-from .display import step
+from ..errors.notes import describe_item
+from ..errors.untimed import holds_meter
+from .error_context import add_error_context, asked_by, describe_step, last_item, local_of, shorten_traceback
+from .fields import NotPlain, Tally
+from .foreign import TorchIterDataPipe, TorchMapDataPipe
 from .graph import DataPipe, is_one_of_several, sources_of, walk
-from .notes import add_error_context, asked_by, describe_item, describe_step, last_item, local_of, shorten_traceback
-from .own import NotPlain, Tally
-from .reading import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
-from .same_order import check_value
+from .order_check import check_value
+from .replay import Node, Pace, Reading, Trail, Waiting, after, can_capture, capture
 from .seeds import FIRST_PASS, Path, Seeded, seed_other, seed_unseen, seeds_of_unseen
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
-from .untimed import holds_meter
+from .step_text import step
 
 __all__ = ["Link", "Pass", "begin_pass", "is_ours", "let_steps_nest", "replace_live_iterator", "require_end"]
 

@@ -8,25 +8,14 @@ from itertools import chain, islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from .arguments import expect_whole
-from .construction import Construction
-from .copying import SourcesFirst, copy_to_look_at
-from .display import show_chain, show_tree
-from .display import step as show_step
-from .errors import Guard
-from .functional import bases, find_method, operators
-from .graph import sources_of, walk
-from .iteration import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
-from .lengths import iterative_len
-from .metering import Meter
-from .notes import add_error_context
-from .own import Own, Tally, owned_by
-from .provenance import Provenance
-from .reading import Node, Reading, Waiting
-from .same_order import expect_same_order
-from .seeds import generators_kept
-from .state import load_state, state_of
-from .torch_pipes import (
+from ..errors.checks import expect_whole
+from ..errors.metering import Meter
+from ..errors.policy import Guard
+from ..errors.provenance import Provenance
+from ..state.copying import SourcesFirst, copy_to_look_at
+from ..state.error_context import add_error_context
+from ..state.fields import Own, Tally, owned_by
+from ..state.foreign import (
     TorchIterDataPipe,
     TorchIterMeta,
     TorchMapDataPipe,
@@ -36,6 +25,16 @@ from .torch_pipes import (
     torch_loads_as_they_are,
     torch_looks_up,
 )
+from ..state.graph import sources_of, walk
+from ..state.lengths import iterative_len
+from ..state.order_check import expect_same_order
+from ..state.replay import Node, Reading, Waiting
+from ..state.run import ENDED_BY_STOP_ITERATION, Link, Pass, begin_pass
+from ..state.save import load_state, state_of
+from ..state.seeds import generators_kept
+from ..state.step_text import step as show_step
+from .construction import Construction
+from .registration import bases, find_method, operators
 from .traits import Trait, product_of_buffers
 
 __all__ = ["IterDataPipe", "MapDataPipe"]
@@ -243,12 +242,6 @@ class BasePipe(SourcesFirst, Generic[T_co]):
         """Return the names for users of the pipe, without private names and those for authors of operators."""
         hidden = {*_OF_AUTHORS, *type(self).transient, *getattr(type(self), "_own", ())}
         return sorted(name for name in {*super().__dir__()} - hidden if name[:1] != "_" or name[:2] == "__")
-
-    def __repr__(self) -> str:
-        return show_chain(self)  # type: ignore[arg-type]
-
-    def __str__(self) -> str:
-        return show_tree(self)  # type: ignore[arg-type]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes of the pipe, without those of a pass, which `state_dict` returns."""

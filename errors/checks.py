@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from .functional import did_you_mean
+from .hints import mend_of_argument
 
 __all__ = [
     "AUTO",
@@ -16,7 +16,6 @@ __all__ = [
     "expect_number",
     "expect_seconds",
     "expect_whole",
-    "mend_of_argument",
     "takes_only",
 ]
 
@@ -28,43 +27,6 @@ AUTO: Literal["auto"] = "auto"
 
 MOST_AHEAD = 1024
 """How many items are read ahead at most where the number is found."""
-
-
-_IN_PARALLEL = ".threadpool_map(fn, max_workers=…) and .processpool_map(fn, workers=…) call a function in parallel"
-_ONE_NAME = "give on=…, and columns of other names a common one by .rename_columns({…})"
-_ARGUMENTS_OF_OTHERS = {
-    "batched": ".map_batches(fn, batch_size) calls a function of batches",
-    "columns": "put .select_columns([…]) before it",
-    "expr": "a reader takes it, as in penstock.read_parquet(path, filter=…)",
-    **dict.fromkeys(
-        ("fn_args", "fn_kwargs", "fn_constructor_args", "fn_constructor_kwargs"),
-        "bind them to fn, as in functools.partial(fn, …)",
-    ),
-    "left_on": _ONE_NAME,
-    **dict.fromkeys(
-        ("num_cpus", "num_gpus"), ".map_pool(model, engine='ray', resources_per_worker=…) asks Ray for them"
-    ),
-    "num_parallel_calls": _IN_PARALLEL,
-    "overwrite": "mode='overwrite' of a writer replaces files",
-    "num_proc": _IN_PARALLEL,
-    "num_workers": _IN_PARALLEL,
-    "progress": "set loader.progress = True, or put .progress() into the chain",
-    "right_on": _ONE_NAME,
-}
-"""Arguments that other libraries' methods take, or that belong elsewhere, and the mend for each."""
-
-
-def mend_of_argument(name: str, known: list[str]) -> str:
-    """Return the end of an error message for an argument that is not among the known ones; empty if there is none.
-
-    >>> mend_of_argument("shuffle", ["batch_size", "local_shuffle_buffer_size"])
-    ": did you mean 'local_shuffle_buffer_size'?"
-    """
-    if mend := did_you_mean(name, known):
-        return mend
-    if longer := [each for each in known if f"_{name}_" in f"_{each}_"]:
-        return f": did you mean {' or '.join(map(repr, longer[:3]))}?"
-    return f": {_ARGUMENTS_OF_OTHERS[name]}" if name in _ARGUMENTS_OF_OTHERS else ""
 
 
 def expect_whole(name: str, number: Any, least: int | None = 1, or_word: str | None = None) -> None:

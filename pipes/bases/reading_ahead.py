@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ..registry import IterDataPipe, MapDataPipe, walk
-from ..registry.graph import is_one_of_several
-from ..registry.metering import acquire, current_meter, work_as
-from .threads import PATIENCE, Arrivals, join
+from ...errors.metering import acquire, current_meter, work_as
+from ...registry import IterDataPipe, MapDataPipe, walk
+from ...state.graph import is_one_of_several
+from ...workers.threads import PATIENCE, Arrivals, join
 
 T = TypeVar("T")
 

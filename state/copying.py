@@ -8,14 +8,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
-from .display import step
+from ..errors.optional import PREPARATIONS
+from .foreign import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling
 from .graph import DataPipe, sources_first, walk
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, torch_is_pickling
+from .step_text import step
 
-__all__ = ["PREPARATIONS", "SourcesFirst", "copy_of", "copy_to_look_at"]
-
-PREPARATIONS: list[Callable[[], object]] = []
-"""What a process calls before it loads anything from the program, such as a pickled pipe."""
+__all__ = ["SourcesFirst", "copy_of", "copy_to_look_at"]
 
 
 def copy_of(chain: Any, afresh: bool = False) -> Any:

@@ -1,45 +1,22 @@
-"""Notes on errors: the operator that raised, its item, and the origin of the item."""
+"""The context of errors: the operator that raised, its item, and the origin of the item."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Generator
-from contextlib import suppress
-from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
-from .display import step
+from ..errors.notes import PREFIX, add_note, describe_item, key_of, notes_of
+from ..errors.provenance import Provenance
+from ..errors.secrets import hide_secrets, without_secrets
 from .graph import DataPipe, descend, sources_of
-from .provenance import Provenance, asked_once, provenance_of
-from .secrets import Short, hide_secrets, without_secrets
-from .short_values import array_in_words, date_in_words, table_in_words
+from .origin import asked_once, provenance_of
+from .step_text import step
 
-__all__ = ["add_error_context", "add_note", "asked_by", "describe_item", "describe_step", "local_of", "notes_of"]
+__all__ = ["add_error_context", "asked_by", "describe_step", "last_item", "local_of", "shorten_traceback"]
 
-_PREFIX = "penstock: "
 _NOTHING = object()
-
-_short_item = Short()
-_short_item.maxstring = _short_item.maxother = 80
-_short_item.maxlist = _short_item.maxtuple = _short_item.maxdict = 4
-
-_DEEPEST = 8
-"""The most levels of an item that is shown: each may hold the next several times."""
-
-
-def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an error, without calling an overridden `add_note`, which may raise."""
-    with suppress(Exception):
-        BaseException.add_note(error, note)
-
-
-def notes_of(error: BaseException) -> list[str]:
-    """Return the notes that this module added to an error."""
-    return [note for note in getattr(error, "__notes__", ()) if isinstance(note, str) and note.startswith(_PREFIX)]
-
 
 _NOT_THE_USERS = ("penstock", "contextlib")
 
@@ -69,7 +46,7 @@ def add_error_context(
     try:
         add_note(error, _where(error, pipe, item, provenance))
     except Exception:  # a failing repr of an item or argument must not replace the error
-        add_note(error, f"{_PREFIX}raised in {type(pipe).__name__}")
+        add_note(error, f"{PREFIX}raised in {type(pipe).__name__}")
 
 
 def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Provenance | None) -> str:
@@ -78,7 +55,7 @@ def _where(error: BaseException, pipe: DataPipe, item: object, provenance: Prove
         item = _item_in_hand(error, pipe)
         if len(sources) == 1 and not getattr(pipe, "holds_items", True):  # else the item may be an earlier one
             provenance = provenance_of(sources[0])
-    return f"{_PREFIX}raised in {describe_step(pipe, item, provenance)}{_mend_for_batches(pipe, item)}"
+    return f"{PREFIX}raised in {describe_step(pipe, item, provenance)}{_mend_for_batches(pipe, item)}"
 
 
 def _mend_for_batches(pipe: DataPipe, item: object) -> str:
@@ -107,7 +84,7 @@ def describe_step(pipe: DataPipe, item: object = _NOTHING, provenance: Provenanc
             where += f", on {describe_item(item)}"
             if provenance is not None:
                 where += f", from {provenance}"
-            elif _key_in(item) is None and (last_read := _last_read_above(pipe)):
+            elif key_of(item) is None and (last_read := _last_read_above(pipe)):
                 # Not "from": a step in between may read ahead or batch.
                 where += f", last read upstream: {last_read}"
         return without_secrets(where)
@@ -155,57 +132,6 @@ def _item_in_hand(error: BaseException, pipe: DataPipe) -> Any:
     return _NOTHING
 
 
-def describe_item(item: object) -> str:
-    """Return a short text for an item: paths and keys in full, tensors by shape and dtype, other values truncated.
-
-    >>> describe_item(("a.txt", b"x" * 1000))
-    "('a.txt', bytes of length 1000)"
-    """
-    try:
-        return without_secrets(_item_text(item))
-    except Exception:  # a failing repr, or a list that contains itself
-        return f"<{type(item).__name__}>"
-
-
-def _item_text(item: object, depth: int = 0) -> str:
-    if depth > _DEEPEST:
-        raise RecursionError("the item is nested too deep, or contains itself")
-    if isinstance(item, torch.Tensor):  # a parameter, say, is one too
-        return f"Tensor of shape {tuple(item.shape)}, {item.dtype}"
-    if text := array_in_words(item) or date_in_words(item):
-        return text
-    if isinstance(item, (bytes, bytearray)) and len(item) > 40:
-        return f"{type(item).__name__} of length {len(item)}"
-    if type(item) is tuple or isinstance(item, list):
-        rest = f", … {len(item)} in all" if len(item) > 4 else "," * (len(item) == 1 and type(item) is tuple)
-        shown = ", ".join(_item_text(part, depth + 1) for part in item[:4]) + rest
-        return f"[{shown}]" if isinstance(item, list) else f"({shown})"
-    if hasattr(item, "read"):
-        return f"<{type(item).__name__}>"
-    if isinstance(item, str):
-        text = without_secrets(item)
-        return repr(text) if len(text) <= 300 else _short_item.repr(text)
-    if isinstance(item, dict):
-        pairs = [*islice(item.items(), len(item) if len(item) <= 6 else 4)]
-        rest = f", … {len(item)} in all" if len(item) > len(pairs) else ""
-        return "{" + ", ".join(f"{key!r}: {_item_text(value, depth + 1)}" for key, value in pairs) + rest + "}"
-    if isinstance(item, tuple) and hasattr(item, "_fields") and len(item) <= 6:
-        values = ", ".join(
-            f"{name}={_item_text(value, depth + 1)}" for name, value in zip(item._fields, item, strict=True)
-        )
-        return f"{type(item).__name__}({values})"
-    return table_in_words(item) or " ".join(_short_item.repr(item).splitlines())
-
-
-def _key_in(item: object) -> str | None:
-    """Return the path, URL or key in an item, or None."""
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
-        return repr(item[0])
-    if isinstance(item, dict) and isinstance(item.get("__key__"), str):
-        return repr(item["__key__"])
-    return None
-
-
 def _last_read_above(pipe: DataPipe) -> str | None:
     """Return the origins of the nearest upstream items that have one, or None."""
     known: dict[int, str | None] = {}  # visit shared sources once
@@ -223,7 +149,7 @@ def _last_read_above(pipe: DataPipe) -> str | None:
 
 def _last_read(pipe: DataPipe) -> str | None:
     last = last_item(pipe)
-    key = None if last is _NOTHING else _key_in(last)
+    key = None if last is _NOTHING else key_of(last)
     if key is not None:
         return key
     provenance = provenance_of(pipe)

@@ -2,78 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .graph import DataPipe, descend, is_one_of_several, sources_of, walk
-from .secrets import Options, is_secret
-from .short_values import ArgumentText
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from ..state.graph import DataPipe, descend, is_one_of_several, sources_of, walk
+from ..state.step_text import arguments_of, is_data_set
 
-__all__ = ["arguments_of", "is_data_set", "kept_arguments", "show_chain", "show_tree", "step"]
+__all__ = ["show_chain", "show_tree"]
 
 _LINE_WIDTH = 100
 _DEEPEST = 30
 """The most levels of indentation."""
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_LINE_BREAK = re.compile(r"\n\s*")
-_short_text, _long_text = ArgumentText(), ArgumentText(room=400, most=20)
-_LONGEST_AGAIN = 16
-"""The most characters of a dict or of options that a text repeats at each step that has the same."""
-
-
-def kept_arguments(pipe: DataPipe) -> Iterator[tuple[inspect.Parameter, Any]]:
-    """Yield the parameters of a pipe's class, each with the argument of this pipe.
-
-    Arguments are read from attributes with the name of the parameter, or that name after an underscore. If both are
-    missing, the default is assumed.
-    """
-    held = vars(pipe)
-    for name, parameter in _parameters_of(type(pipe).__init__):
-        yield parameter, held.get(name, held.get(f"_{name}", parameter.default))
-
-
-@functools.lru_cache(maxsize=1000)
-def _parameters_of(constructor: Callable[..., None]) -> list[tuple[str, inspect.Parameter]]:
-    return [*inspect.signature(constructor).parameters.items()][1:]
-
-
-def arguments_of(pipe: DataPipe, in_full: bool = False, seen: dict[str, Any] | None = None) -> list[str]:
-    """Return the arguments of a pipe as text, without sources and defaults; long ones are cut later if `in_full`.
-
-    `seen` collects the dicts and options of a chain by their text: the same are "…" after the first time.
-    """
-    text_of = _long_text if in_full else _short_text
-    shown: list[str] = []
-    by_position = True
-    for parameter, value in kept_arguments(pipe):
-        if _is_default(value, parameter.default) or _holds_pipes(value):
-            by_position = by_position and _holds_pipes(value)
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            shown += [_line_of_text(text_of.repr(part)) for part in value]
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            shown += map(_line_of_text, text_of.named(value))
-        elif by_position and parameter.kind is not parameter.KEYWORD_ONLY and not is_secret(parameter.name):
-            shown.append(_line_of_text(text_of.repr(value)))
-            by_position = False  # a second bare value would be unclear
-        else:
-            (text,) = map(_line_of_text, text_of.named({parameter.name: value}))
-            if seen is not None and isinstance(value, Mapping) and len(text) > _LONGEST_AGAIN:
-                is_again = text in seen and _is_default(value, seen[text])
-                seen.setdefault(text, value)
-                text = f"{parameter.name}=…" if is_again else text
-            shown.append(text)
-            by_position = False
-    return shown
-
-
-def step(pipe: DataPipe) -> str:
-    """Return one pipe as text, without its sources."""
-    return f"{type(pipe).__name__}({', '.join(arguments_of(pipe))})"
 
 
 def show_chain(pipe: DataPipe) -> str:
@@ -87,11 +27,6 @@ def show_tree(pipe: DataPipe) -> str:
     """Return a chain as text: a tree if it has branches, however short."""
     branches = any(len(sources_of(part)) > 1 for part in walk(pipe, stop=is_data_set))
     return _tree(_calls_of(pipe)) if branches else show_chain(pipe)
-
-
-def is_data_set(pipe: DataPipe) -> bool:
-    """Say whether a pipe is a data set, of which a text or picture omits what it is made of."""
-    return hasattr(type(pipe), "in_a_chain")
 
 
 @dataclass(frozen=True)
@@ -197,24 +132,3 @@ def _fits_a_line(call: _Call) -> bool:
     steps = [[step for step in source if step is not _ELLIPSIS] for source in call.sources]
     one_step_each = all(len(each) <= 1 and not any(step.sources for step in each) for each in steps)
     return one_step_each and sum(map(len, _parts([call]))) <= _LINE_WIDTH
-
-
-def _is_default(value: Any, default: Any) -> bool:
-    if value is default or (isinstance(value, Options) and not value):
-        return True
-    try:
-        return bool(type(value) is type(default) and value == default)
-    except Exception:  # == may not give a bool, such as for an array
-        return False
-
-
-def _holds_pipes(value: object) -> bool:
-    kinds = (TorchIterDataPipe, TorchMapDataPipe)
-    return isinstance(value, kinds) or (
-        isinstance(value, (tuple, list)) and any(issubclass(kind, kinds) for kind in {*map(type, value)})
-    )
-
-
-def _line_of_text(text: str) -> str:
-    """Return text on one line, without the addresses of objects."""
-    return _LINE_BREAK.sub(" ", _ADDRESS.sub("", text))

@@ -9,7 +9,7 @@ from itertools import compress
 from operator import length_hint
 from typing import Any, TypeVar
 
-from .secrets import short as _short
+from ..errors.secrets import short as _short
 
 __all__ = ["NotPlain", "Own", "Tally", "own", "owned_by"]
 

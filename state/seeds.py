@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
-from .arguments import expect_whole
+from ..errors.checks import expect_whole
+from .fields import own
 from .graph import DataPipe, walk
-from .own import own
 
 __all__ = [
     "FIRST_PASS",

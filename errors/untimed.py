@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from types import CodeType, FrameType
 from typing import Any
 
-from .notes import local_of
+from ..state.error_context import local_of
 
 __all__ = ["MeterPart", "Untimed", "holds_meter", "meter_at", "waits_in"]
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from .foreign import TorchIterDataPipe, TorchMapDataPipe
 
 __all__ = [
     "DataPipe",

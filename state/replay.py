@@ -12,11 +12,12 @@ from itertools import chain, islice, pairwise
 from types import GeneratorType
 from typing import Any, Generic, TypeVar
 
-from .own import NotPlain, Tally
-from .same_order import expect_same_order
-from .torch_pipes import TorchMapDataPipe
+from ..errors.closing import close
+from .fields import NotPlain, Tally
+from .foreign import TorchMapDataPipe
+from .order_check import expect_same_order
 
-__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture", "close"]
+__all__ = ["SNAPSHOT_SHARE", "Node", "Pace", "Reading", "Trail", "Waiting", "after", "can_capture", "capture"]
 
 T = TypeVar("T")
 Node = dict[str, Any]
@@ -61,13 +62,6 @@ def _left_out(items: Iterator[T], number: int, drop: Callable[[T], object] | Non
     if found:
         expect_same_order(found.pop(), last)
     yield from ()
-
-
-def close(iterator: object) -> None:
-    """Close an iterator that has `close`, such as a generator, to release its resources now."""
-    closing = getattr(iterator, "close", None)
-    if callable(closing):
-        closing()
 
 
 def can_capture(pipe: Any) -> bool:

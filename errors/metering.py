@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
-from .own import Tally
+from ..state.fields import Tally
 from .untimed import MeterPart, Untimed, holds_meter, meter_at, waits_in
 
 __all__ = [

@@ -37,15 +37,15 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-from .display import step as shown
-from .errors import Guard
+from ..errors.policy import Guard
+from ..errors.secrets import short as _short
+from ..errors.secrets import without_credentials, without_secrets
+from .foreign import TorchIterDataPipe, TorchMapDataPipe
 from .graph import DataPipe, sources_of, walk
-from .iteration import Link, give, is_ours, replace_live_iterator
-from .reading import Node, capture
-from .secrets import short as _short
-from .secrets import without_credentials, without_secrets
+from .replay import Node, capture
+from .run import Link, give, is_ours, replace_live_iterator
 from .seeds import Path, fix_seeds_of_unseen, seed_of_chain, seed_of_user, seeds_of_unseen
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe
+from .step_text import step as shown
 
 __all__ = [
     "begin_afresh",

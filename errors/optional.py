@@ -1,11 +1,15 @@
-"""Optional libraries: imported when an operator needs one. The error for a missing one says how to install it."""
+"""Imports of optional libraries, whose errors say how to install them, and imports that each process needs first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["require", "zstandard"]
+__all__ = ["PREPARATIONS", "require", "zstandard"]
+
+PREPARATIONS: list[Callable[[], object]] = []
+"""Functions that a process calls before it loads anything from the program, such as a pickled pipe."""
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
-from .arguments import expect_whole
+from .checks import expect_whole
 from .metering import pause_of_retry
 from .notes import add_note, describe_item
 from .secrets import without_secrets

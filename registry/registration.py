@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import keyword
@@ -16,13 +15,13 @@ from importlib.metadata import entry_points
 from types import MethodType
 from typing import Any, Literal, TypeVar
 
+from ..errors.hints import did_you_mean
+from ..state.foreign import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 from .synonyms import operators_for, operators_for_parts
-from .torch_pipes import TorchIterDataPipe, TorchMapDataPipe, registered_with_torch
 
 __all__ = [
     "Operator",
     "Operators",
-    "did_you_mean",
     "find_method",
     "functional_datapipe",
     "functions_of_all_pipes",
@@ -354,12 +353,6 @@ def _no_such_method(pipe: Any, base: type, name: str) -> str:
     for plug_in, error in operators.broken_plug_ins.items():
         message += f"; the plug-in {plug_in!r}, which may have it, could not be loaded: {error!r}"
     return message
-
-
-def did_you_mean(name: str, known: list[str]) -> str:
-    """Return the end of an error message with the nearest known names; empty if none is near."""
-    near = difflib.get_close_matches(name, sorted(set(known)), n=3)
-    return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 class _Method(functools.partial[Any]):
